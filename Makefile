@@ -1,0 +1,53 @@
+# The front door. Bare `make` lists the targets.
+SHELL := /bin/sh
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+# uv writes no bytecode by default, and then every start pays for compiling it.
+export UV_COMPILE_BYTECODE := 1
+export UV_LINK_MODE := copy
+
+.PHONY: help demo test check bench lock clean
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/installed: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Costguard needs Python 3.11 or later; set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Installing Costguard into $(VENV) (once)..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true
+	@if [ -x $(BIN)/uv ]; then \
+	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt && \
+	  $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable . ; \
+	else \
+	  $(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt && \
+	  $(BIN)/python -m pip install --quiet --no-deps --editable . ; \
+	fi
+	@touch $@
+
+$(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
+	@echo "Installing what the tests need into $(VENV) (once)..."
+	@if [ -x $(BIN)/uv ]; then \
+	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.txt ; \
+	else \
+	  $(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt ; \
+	fi
+	@touch $@
+
+demo: $(VENV)/installed ## see Costguard at work on a simulated cloud (Ctrl-C ends all of it)
+	@exec $(BIN)/costguard demo $(ARGS)
+
+test: $(VENV)/installed-dev ## format, lint, types, imports and all tests
+	@$(BIN)/python -m tests.check
+
+check: test
+
+bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
+	@$(BIN)/python -m tests.benchmarks
+
+lock: $(VENV)/installed ## write the locked requirements anew
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml -o requirements.txt
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --extra dev pyproject.toml -o requirements-dev.txt
+
+clean: ## remove everything that was installed or built
+	@rm -rf $(VENV) .cache build dist bench.json

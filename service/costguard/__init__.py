@@ -1,0 +1,1 @@
+"""Costguard: a cost guard for fleets of GPU VMs on Google Compute Engine."""

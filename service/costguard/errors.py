@@ -1,0 +1,101 @@
+"""Everything that Costguard raises on purpose.
+
+CostguardError
+├── SettingsError            the settings file or an environment variable is wrong
+├── StoreError
+│   ├── DatabaseUnreachable  no connection, or no permission
+│   ├── DatabaseLocked       another process holds SQLite's write lock
+│   ├── DiskFull             the database could not grow
+│   ├── DatabaseNewer        migrated by a later version than this one
+│   ├── DatabaseOutdated     migrations have not been run
+│   └── LeaseLost            another daemon acts now; what was begun must not be finished
+├── CloudError
+│   ├── CredentialsRefused   expired, revoked or absent
+│   ├── PermissionDenied     the service account may not do this
+│   ├── NotFound             no such project, zone or instance
+│   ├── RateLimited          Google's quota for the API is used up
+│   ├── CloudUnavailable     no answer, a 5xx, or a broken connection
+│   └── BadAnswer            an answer that is not what the API promises
+├── PriceSourceError         the price catalogue could not be read
+└── ServerUnreachable        the CLI found no Costguard server
+"""
+
+
+class CostguardError(Exception):
+    """Something went wrong that a person can mend; `what_next` says how."""
+
+    def __init__(self, message: str, what_next: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.what_next = what_next
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.what_next}".strip()
+
+
+class SettingsError(CostguardError):
+    """The settings file or an environment variable is wrong."""
+
+
+class StoreError(CostguardError):
+    """The database did not do what was asked."""
+
+
+class DatabaseUnreachable(StoreError):
+    """No connection to the database, or no permission to use it."""
+
+
+class DatabaseLocked(StoreError):
+    """Another process holds SQLite's write lock for longer than we wait."""
+
+
+class DiskFull(StoreError):
+    """The database could not grow; nothing of the transaction was kept."""
+
+
+class DatabaseNewer(StoreError):
+    """The database was migrated by a later version of Costguard."""
+
+
+class DatabaseOutdated(StoreError):
+    """The database lacks migrations that this version needs."""
+
+
+class LeaseLost(StoreError):
+    """Another daemon holds the lease; this one must not write or act."""
+
+
+class CloudError(CostguardError):
+    """Google Cloud did not do what was asked."""
+
+
+class CredentialsRefused(CloudError):
+    """The credentials are expired, revoked or absent."""
+
+
+class PermissionDenied(CloudError):
+    """The service account may not do this in this project."""
+
+
+class NotFound(CloudError):
+    """There is no such project, zone or instance."""
+
+
+class RateLimited(CloudError):
+    """Google's quota for API calls is used up for the moment."""
+
+
+class CloudUnavailable(CloudError):
+    """No answer, a 5xx answer or a broken connection."""
+
+
+class BadAnswer(CloudError):
+    """An answer that is not what the API promises."""
+
+
+class PriceSourceError(CostguardError):
+    """The price catalogue could not be read; the last good prices stay."""
+
+
+class ServerUnreachable(CostguardError):
+    """The CLI found no Costguard server at the address it was given."""

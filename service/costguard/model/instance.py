@@ -1,0 +1,109 @@
+"""What was seen of a VM: one instance, its shape and its disks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Compute Engine's statuses, in words that mean what they say."""
+
+    PENDING = "pending"
+    PROVISIONING = "provisioning"
+    STAGING = "staging"
+    RUNNING = "running"
+    PENDING_STOP = "pending_stop"  # a graceful stop: the guest still runs, and bills
+    STOPPING = "stopping"
+    STOPPED = "stopped"  # Google says TERMINATED: the disks remain, and bill
+    SUSPENDING = "suspending"
+    SUSPENDED = "suspended"
+    REPAIRING = "repairing"
+    DEPROVISIONING = "deprovisioning"
+    UNKNOWN = "unknown"  # a word that this version does not know
+
+    @property
+    def bills_machine(self) -> bool:
+        """Whether vCPUs, memory and GPUs are billed (cloud.google.com/compute/docs/instances/instance-life-cycle)."""
+        return self in _BILLS_MACHINE
+
+
+_BILLS_MACHINE = frozenset({Status.RUNNING, Status.PENDING_STOP})
+
+
+class ProvisioningModel(StrEnum):
+    STANDARD = "standard"
+    SPOT = "spot"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InstanceKey:
+    """Which VM this is for ever. Names and zones are an address, and are reused."""
+
+    project: str
+    gce_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a VM is made of, as far as it is known and billed.
+
+    `vcpus` and `memory_mib` are 0 when the machine type is not known: such a VM cannot be priced.
+    """
+
+    machine_type: str
+    vcpus: int
+    memory_mib: int
+    gpu_type: str | None = None
+    gpu_count: int = 0
+    local_ssd_gib: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        return self.vcpus > 0 and self.memory_mib > 0
+
+    @property
+    def family(self) -> str:
+        """`a2` of `a2-highgpu-1g`; custom types without a family are N1 (`custom-4-5120`)."""
+        first = self.machine_type.split("-", 1)[0]
+        return "n1" if first in {"custom", "f1", "g1"} else first
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedDisk:
+    """A persistent disk of a VM; local SSDs are part of the shape."""
+
+    name: str
+    size_gib: int
+    disk_type: str | None  # None: the list of disks could not be read, or does not hold it
+    created_at: datetime | None
+    boot: bool = False
+    auto_delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeenInstance:
+    """One VM as one listing showed it."""
+
+    key: InstanceKey
+    name: str
+    zone: str
+    status: Status
+    created_at: datetime
+    shape: Shape
+    provisioning_model: ProvisioningModel
+    fingerprint: str  # equal fingerprints: nothing that the ledger records has changed
+    last_started_at: datetime | None = None
+    last_stopped_at: datetime | None = None
+    last_suspended_at: datetime | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    disks: tuple[AttachedDisk, ...] = ()
+    termination_at: datetime | None = None  # when Google's run-time limit will fire
+    max_run_duration: timedelta | None = None
+    graceful_stop: bool = False  # a stop operation starts before billing ends
+
+    @property
+    def region(self) -> str:
+        return self.zone.rsplit("-", 1)[0]

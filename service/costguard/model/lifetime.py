@@ -1,0 +1,83 @@
+"""The ledger's nouns: lifetimes, storage spans and charges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from fractions import Fraction
+
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.money import Money
+
+
+class EndReason(StrEnum):
+    STOPPED = "stopped"
+    SUSPENDED = "suspended"
+    DELETED = "deleted"
+    PREEMPTED = "preempted"
+    HOST_ERROR = "host_error"
+    HOST_MAINTENANCE = "host_maintenance"
+    RUN_TIME_LIMIT = "run_time_limit"
+    GUEST_SHUTDOWN = "guest_shutdown"
+    UNKNOWN = "unknown"  # it ended, and no operation says why
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Whose money it is. Empty strings stand for nobody and nothing, so that they group."""
+
+    preset: str = "other"
+    owner: str = ""
+    job: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """One continuous billed run of an instance, keyed by (instance, started_at)."""
+
+    key: InstanceKey
+    started_at: datetime
+    shape: Shape
+    provisioning_model: ProvisioningModel
+    zone: str
+    ended_at: datetime | None = None
+    end_reason: EndReason | None = None
+    ended_by: str = ""  # an account, "system", or "" when nobody knows
+    end_is_estimate: bool = False  # no operation told; ended_at is the latest moment it can have been
+    id: int | None = None  # None until stored
+
+    @property
+    def is_open(self) -> bool:
+        return self.ended_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSpan:
+    """A time during which storage of one kind and size was billed to a VM, running or not.
+
+    `resource` is a billed resource such as `disk:pd-balanced` or `suspended-memory`.
+    """
+
+    key: InstanceKey
+    name: str  # the disk's name, or "memory" for the saved memory of a suspended VM
+    resource: str | None  # None: the disk's type is not known, so it cannot be priced
+    size_gib: int
+    zone: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one billed resource of one span cost between two moments of one UTC day, at one price."""
+
+    resource: str
+    day: date
+    started_at: datetime
+    ended_at: datetime
+    seconds: int
+    quantity: Fraction
+    price_id: int
+    amount: Money

@@ -1,0 +1,52 @@
+"""Dollars, exactly: a whole number of nano-dollars, as Google's catalogue writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+
+NANOS_PER_DOLLAR = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Money:
+    """An amount of US dollars. Adding never loses anything; only showing rounds."""
+
+    nanos: int = 0
+
+    @classmethod
+    def of(cls, dollars: str | int | Decimal) -> Money:
+        """Raises ValueError when the amount is finer than a nano-dollar."""
+        scaled = Decimal(dollars) * NANOS_PER_DOLLAR
+        if scaled != scaled.to_integral_value():
+            raise ValueError(f"{dollars} is finer than a nano-dollar")
+        return cls(int(scaled))
+
+    @property
+    def dollars(self) -> Decimal:
+        return Decimal(self.nanos).scaleb(-9)
+
+    @property
+    def cents(self) -> int:
+        """Whole cents, halves to even."""
+        return int((Decimal(self.nanos) / 10_000_000).to_integral_value(ROUND_HALF_EVEN))
+
+    def __add__(self, other: Money) -> Money:
+        return Money(self.nanos + other.nanos)
+
+    def __sub__(self, other: Money) -> Money:
+        return Money(self.nanos - other.nanos)
+
+    def __neg__(self) -> Money:
+        return Money(-self.nanos)
+
+    def __bool__(self) -> bool:
+        return self.nanos != 0
+
+    def __str__(self) -> str:
+        sign = "-" if self.cents < 0 else ""
+        whole, part = divmod(abs(self.cents), 100)
+        return f"{sign}${whole:,}.{part:02d}"
+
+
+ZERO = Money(0)

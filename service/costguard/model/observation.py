@@ -1,0 +1,65 @@
+"""What one look at one project showed, and what it could not show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from costguard.model.instance import SeenInstance
+
+
+class OperationStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenOperation:
+    """One operation on an instance: the only record of who did what, and why a VM ended.
+
+    `kind` is Google's `operationType`: `insert`, `stop`, `compute.instances.preempted`, ...
+    """
+
+    project: str
+    operation_id: str
+    kind: str
+    target_id: str  # the numeric id of the incarnation it was about
+    target_name: str
+    zone: str
+    user: str
+    status: OperationStatus
+    inserted_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    status_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of a project that could not be read. Unread is not absent."""
+
+    scope: str  # a zone, "instances", "disks", "operations", or "project" for all of it
+    reason: str  # a sentence for people, with what to do next
+    code: str  # short and stable, for counting: "unreachable", "permission", "rate_limit", ...
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything that one look at one project gave.
+
+    A zone in `unread_zones`, or any zone when `instances_complete` is false, may hold VMs that are not
+    in `instances`. `read_at` is the moment before the listing was asked for.
+    """
+
+    project: str
+    read_at: datetime
+    instances: tuple[SeenInstance, ...] = ()
+    instances_complete: bool = True  # every page came; zones in unread_zones excepted
+    unread_zones: frozenset[str] = frozenset()
+    operations: tuple[SeenOperation, ...] = ()
+    operations_through_at: datetime | None = None  # all operations inserted up to here were read
+    unread: tuple[Unread, ...] = ()

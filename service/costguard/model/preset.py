@@ -1,0 +1,30 @@
+"""Presets: what kind of VM this is, and how long it may run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How a VM is recognised. Every part that is given must hold; nothing given matches nothing."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpu_types: frozenset[str] = frozenset()
+    gpu_count_min: int = 0
+    gpu_count_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """`limit` is how long one lifetime may last before its owner is asked; None means never."""
+
+    name: str
+    match: Match
+    limit: timedelta | None
+    description: str = ""
+
+
+OTHER = "other"

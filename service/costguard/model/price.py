@@ -1,0 +1,51 @@
+"""Prices: what a unit of a billed resource costs, where, from when, and who says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from costguard.model.instance import ProvisioningModel
+
+
+class Unit(StrEnum):
+    """What one unit of a price is. A GiB-month is 730 hours, as Google's price pages divide it."""
+
+    HOUR = "h"
+    GIB_HOUR = "GiBy.h"
+    GIB_MONTH = "GiBy.mo"
+
+    @property
+    def seconds(self) -> int:
+        return 730 * 3600 if self is Unit.GIB_MONTH else 3600
+
+
+@dataclass(frozen=True, slots=True)
+class PriceKey:
+    """Resources are named `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`."""
+
+    resource: str
+    region: str
+    provisioning_model: ProvisioningModel
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """`rate_nanos` nano-dollars per unit, from `in_force_from` until the next price of the same key."""
+
+    key: PriceKey
+    unit: Unit
+    rate_nanos: int
+    in_force_from: datetime
+    source: str  # "snapshot 2026-11-20" or "catalog"
+    sku_id: str = ""
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPrice:
+    """A price that failed the sanity gate, and why; the last good one stays in force."""
+
+    price: Price
+    reason: str

@@ -1,0 +1,253 @@
+"""The tables. Times are microseconds since 1970 UTC, money is whole nano-dollars, both in BIGINT.
+
+Attribution columns (`preset`, `owner`, `job`) are never null: an empty string groups, NULL does not.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from costguard.store.types import Timestamp
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite gives rowids only to a column of type INTEGER.
+Id = BigInteger().with_variant(Integer, "sqlite")
+Json = JSON().with_variant(JSONB, "postgresql")
+
+# One row a watched project: what its last looks gave.
+projects = Table(
+    "projects",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("first_seen_at", Timestamp, nullable=False),
+    Column("last_tried_at", Timestamp, nullable=False),
+    Column("last_complete_at", Timestamp),  # the last look that read every zone
+    Column("operations_through_at", Timestamp),
+    Column("unread", Json, nullable=False),  # [{"scope", "code", "reason"}] of the last look
+    Column("instance_count", Integer, nullable=False, server_default=text("0")),
+)
+
+instances = Table(
+    "instances",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("project", String, nullable=False),
+    Column("gce_id", String, nullable=False),  # uint64: does not fit BIGINT
+    Column("name", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("last_started_at", Timestamp),
+    Column("last_stopped_at", Timestamp),
+    Column("termination_at", Timestamp),
+    Column("machine_type", String, nullable=False),
+    Column("vcpus", Integer, nullable=False),
+    Column("memory_mib", Integer, nullable=False),
+    Column("gpu_type", String),
+    Column("gpu_count", Integer, nullable=False),
+    Column("local_ssd_gib", Integer, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("labels", Json, nullable=False),
+    Column("preset", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("owner_source", String, nullable=False),  # "job", "label", "creator" or ""
+    Column("job", String, nullable=False),
+    Column("created_by", String, nullable=False),  # the insert operation's user; "" when unknown
+    Column("fingerprint", String, nullable=False),
+    Column("first_seen_at", Timestamp, nullable=False),
+    Column("gone_at", Timestamp),  # deleted, or found absent
+    UniqueConstraint("project", "gce_id"),
+)
+Index("ix_instances_present", instances.c.project, sqlite_where=instances.c.gone_at.is_(None),
+      postgresql_where=instances.c.gone_at.is_(None))
+
+lifetimes = Table(
+    "lifetimes",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
+    Column("started_at", Timestamp, nullable=False),
+    Column("ended_at", Timestamp),
+    Column("end_reason", String),
+    Column("ended_by", String, nullable=False, server_default=""),
+    Column("end_is_estimate", Boolean, nullable=False, server_default=text("false")),
+    Column("zone", String, nullable=False),
+    Column("machine_type", String, nullable=False),
+    Column("vcpus", Integer, nullable=False),
+    Column("memory_mib", Integer, nullable=False),
+    Column("gpu_type", String),
+    Column("gpu_count", Integer, nullable=False),
+    Column("local_ssd_gib", Integer, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("preset", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("job", String, nullable=False),
+    # Charges are stored up to here; NULL: from the start again. Set to NULL to have it charged anew.
+    Column("charged_to", Timestamp),
+    Column("unpriced", String, nullable=False, server_default=""),  # why it could not be priced whole
+    UniqueConstraint("instance_id", "started_at"),
+)
+Index("ix_lifetimes_open", lifetimes.c.instance_id, sqlite_where=lifetimes.c.ended_at.is_(None),
+      postgresql_where=lifetimes.c.ended_at.is_(None))
+Index("ix_lifetimes_ended_at", lifetimes.c.ended_at)
+
+storage_spans = Table(
+    "storage_spans",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("resource", String),  # NULL: the disk's type is not known
+    Column("size_gib", Integer, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("started_at", Timestamp, nullable=False),
+    Column("ended_at", Timestamp),
+    Column("preset", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("job", String, nullable=False),
+    Column("charged_to", Timestamp),
+    Column("unpriced", String, nullable=False, server_default=""),
+    UniqueConstraint("instance_id", "name", "started_at"),
+)
+Index("ix_storage_spans_open", storage_spans.c.instance_id, sqlite_where=storage_spans.c.ended_at.is_(None),
+      postgresql_where=storage_spans.c.ended_at.is_(None))
+Index("ix_storage_spans_ended_at", storage_spans.c.ended_at)
+
+# `span` is "lifetime" or "storage"; `span_id` is the id in that table.
+charges = Table(
+    "charges",
+    metadata,
+    Column("span", String, primary_key=True),
+    Column("span_id", Id, primary_key=True, autoincrement=False),
+    Column("resource", String, primary_key=True),
+    Column("started_at", Timestamp, primary_key=True),
+    Column("ended_at", Timestamp, nullable=False),
+    Column("day", Date, nullable=False),
+    Column("seconds", BigInteger, nullable=False),
+    Column("quantity_millis", BigInteger, nullable=False),  # thousandths of a unit
+    Column("price_id", Id, ForeignKey("prices.id"), nullable=False),
+    Column("amount_nanos", BigInteger, nullable=False),
+)
+Index("ix_charges_day", charges.c.day)
+
+# Charges rolled up, so that a year answers like a day. Rows of a day are always replaced together.
+daily_spend = Table(
+    "daily_spend",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("owner", String, primary_key=True),
+    Column("job", String, primary_key=True),
+    Column("provisioning_model", String, primary_key=True),
+    Column("machine_nanos", BigInteger, nullable=False),
+    Column("gpu_nanos", BigInteger, nullable=False),
+    Column("storage_nanos", BigInteger, nullable=False),
+    Column("seconds", BigInteger, nullable=False),  # of running VMs
+)
+
+prices = Table(
+    "prices",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("resource", String, nullable=False),
+    Column("region", String, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("unit", String, nullable=False),
+    Column("rate_nanos", BigInteger, nullable=False),
+    Column("in_force_from", Timestamp, nullable=False),
+    Column("source", String, nullable=False),
+    Column("sku_id", String, nullable=False, server_default=""),
+    Column("recorded_at", Timestamp, nullable=False),
+    UniqueConstraint("resource", "region", "provisioning_model", "in_force_from"),
+)
+
+price_refusals = Table(
+    "price_refusals",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("resource", String, nullable=False),
+    Column("region", String, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("unit", String, nullable=False),
+    Column("rate_nanos", BigInteger, nullable=False),
+    Column("in_force_from", Timestamp, nullable=False),
+    Column("source", String, nullable=False),
+    Column("sku_id", String, nullable=False, server_default=""),
+    Column("reason", Text, nullable=False),
+    Column("refused_at", Timestamp, nullable=False),
+    UniqueConstraint("resource", "region", "provisioning_model", "rate_nanos"),
+)
+
+# Google forgets operations after about two weeks; the ledger does not.
+operations = Table(
+    "operations",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("operation_id", String, primary_key=True),
+    Column("target_id", String, nullable=False),
+    Column("target_name", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("user", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("inserted_at", Timestamp, nullable=False),
+    Column("started_at", Timestamp),
+    Column("ended_at", Timestamp),
+    Column("error_code", String),
+    Column("error_message", Text),
+    Column("status_message", Text),
+)
+Index("ix_operations_target", operations.c.project, operations.c.target_id)
+
+facts = Table(
+    "facts",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("key", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("occurred_at", Timestamp, nullable=False),
+    Column("recorded_at", Timestamp, nullable=False),
+    Column("project", String, nullable=False, server_default=""),
+    Column("gce_id", String, nullable=False, server_default=""),
+    Column("name", String, nullable=False, server_default=""),
+    Column("actor", String, nullable=False, server_default=""),
+    Column("text", Text, nullable=False),
+    Column("data", Json, nullable=False),
+)
+Index("ix_facts_occurred_at", facts.c.occurred_at)
+Index("ix_facts_instance", facts.c.project, facts.c.gce_id)
+
+# One daemon acts at a time. `epoch` grows with every change of holder; writes carry it.
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("holder", String, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("expires_at", Timestamp, nullable=False),
+)
