@@ -114,6 +114,8 @@ lifetimes = Table(
 Index("ix_lifetimes_open", lifetimes.c.instance_id, sqlite_where=lifetimes.c.ended_at.is_(None),
       postgresql_where=lifetimes.c.ended_at.is_(None))
 Index("ix_lifetimes_ended_at", lifetimes.c.ended_at)
+Index("ix_lifetimes_unpriced", lifetimes.c.started_at, sqlite_where=text("unpriced <> ''"),
+      postgresql_where=text("unpriced <> ''"))
 
 storage_spans = Table(
     "storage_spans",
@@ -136,6 +138,8 @@ storage_spans = Table(
 Index("ix_storage_spans_open", storage_spans.c.instance_id, sqlite_where=storage_spans.c.ended_at.is_(None),
       postgresql_where=storage_spans.c.ended_at.is_(None))
 Index("ix_storage_spans_ended_at", storage_spans.c.ended_at)
+Index("ix_storage_spans_unpriced", storage_spans.c.started_at, sqlite_where=text("unpriced <> ''"),
+      postgresql_where=text("unpriced <> ''"))
 
 # `span` is "lifetime" or "storage"; `span_id` is the id in that table.
 charges = Table(
