@@ -1,0 +1,65 @@
+"""Who answers for a VM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class OwnerSource(StrEnum):
+    JOB = "job"
+    LABEL = "label"
+    CREATOR = "creator"
+    NOBODY = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """`address` is "" when nobody is known; `how` says in words how we know, or what little we know."""
+
+    address: str
+    source: OwnerSource
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRules:
+    """Which label names the owner, and how a label value becomes an address.
+
+    Label values cannot hold `@` or `.`: `addresses` maps a whole value, `domain` completes any other.
+    """
+
+    label: str = "owner"
+    domain: str | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+def owner_of(labels: Mapping[str, str], created_by: str | None, job_owner: str | None, rules: OwnerRules) -> Owner:
+    """The owner: of the job that launched the VM, by its label, else whoever created it, else nobody.
+
+    A service account that created it is no owner: nobody reads its mail.
+    """
+    if job_owner:
+        return Owner(job_owner, OwnerSource.JOB, "launched by their job")
+    labelled = labels.get(rules.label, "")
+    if labelled:
+        return Owner(_address(labelled, rules), OwnerSource.LABEL, f"label {rules.label}")
+    if not created_by:
+        return Owner("", OwnerSource.NOBODY, f"no label {rules.label}, and nothing says who created it")
+    if _is_person(created_by):
+        return Owner(created_by, OwnerSource.CREATOR, "created it")
+    return Owner("", OwnerSource.NOBODY, f"created by {created_by}")
+
+
+def _address(labelled: str, rules: OwnerRules) -> str:
+    if labelled in rules.addresses:
+        return rules.addresses[labelled]
+    if rules.domain and "@" not in labelled:
+        return f"{labelled}@{rules.domain}"
+    return labelled
+
+
+def _is_person(account: str) -> bool:
+    """Not `system`, not a `principal://` of another identity pool, not a service account."""
+    return "@" in account and "/" not in account and not account.endswith("gserviceaccount.com")
