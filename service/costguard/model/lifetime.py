@@ -62,7 +62,7 @@ class StorageSpan:
     key: InstanceKey
     name: str  # the disk's name, or "memory" for the saved memory of a suspended VM
     resource: str | None  # None: the disk's type is not known, so it cannot be priced
-    size_gib: int
+    size_mib: int  # whole disks are GiB, but memory need not be
     zone: str
     started_at: datetime
     ended_at: datetime | None = None

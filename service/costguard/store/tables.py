@@ -124,7 +124,7 @@ storage_spans = Table(
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
     Column("name", String, nullable=False),
     Column("resource", String),  # NULL: the disk's type is not known
-    Column("size_gib", Integer, nullable=False),
+    Column("size_mib", Integer, nullable=False),
     Column("zone", String, nullable=False),
     Column("started_at", Timestamp, nullable=False),
     Column("ended_at", Timestamp),
