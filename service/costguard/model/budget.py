@@ -1,0 +1,37 @@
+"""Budgets: how much may be spent, on what, in how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from costguard.model.money import Money
+
+
+class Period(StrEnum):
+    """A UTC day, a week from Monday, or a calendar month."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a budget counts. Every part that is given must hold; nothing given counts everything."""
+
+    project: str | None = None
+    preset: str | None = None
+    owner: str | None = None
+
+    def __str__(self) -> str:
+        parts = {"project": self.project, "preset": self.preset, "owner": self.owner}
+        return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None) or "everything"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    name: str
+    scope: Scope
+    limit: Money
+    period: Period

@@ -1,0 +1,129 @@
+"""Reading the settings: one file and a few environment variables, checked whole before anything is touched."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from costguard.errors import SettingsError
+from costguard.settings.lines import key_lines, line_of
+from costguard.settings.problems import Problem, from_pydantic
+from costguard.settings.references import across
+from costguard.settings.sections import Settings
+
+DEFAULT_FILE = "costguard.toml"
+CONFIG_VARIABLE = "COSTGUARD_CONFIG"
+TOKEN_VARIABLE = "COSTGUARD_TOKEN"  # noqa: S105 -- the variable's name, not its value
+DATABASE_VARIABLE = "COSTGUARD_DATABASE_URL"
+ENVIRONMENT = {("token",): TOKEN_VARIABLE, ("database", "url"): DATABASE_VARIABLE}
+
+Raw = dict[str, Any]
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
+    """The settings of this file (default: $COSTGUARD_CONFIG, else ./costguard.toml) and this environment.
+
+    Raises SettingsError with every problem there is, not the first alone.
+    """
+    where = path or Path(environ.get(CONFIG_VARIABLE) or DEFAULT_FILE)
+    text = _read(where)
+    return validate(_parse(text, where), environ, where, text)
+
+
+def validate(raw: Raw, environ: Mapping[str, str], where: Path, text: str = "") -> Settings:
+    """The settings in a parsed file. `where` and `text` are for the messages."""
+    settings, problems = None, across(raw, environ.get(TOKEN_VARIABLE, ""), tuple(shipped_presets()))
+    try:
+        settings = Settings.model_validate(_with_environment(_with_defaults(raw), environ))
+    except ValidationError as error:
+        problems = [*from_pydantic(error), *problems]
+    if settings is None or problems:
+        raise _error(problems, where, text, environ)
+    return settings
+
+
+def shipped_presets() -> Raw:
+    presets: Raw = tomllib.loads(_resource("defaults.toml"))["presets"]
+    return presets
+
+
+def example() -> str:
+    """A commented settings file that names every key and its default."""
+    return _resource("example.toml")
+
+
+def _resource(name: str) -> str:
+    return files("costguard.settings").joinpath(name).read_text("utf-8")
+
+
+def _read(where: Path) -> str:
+    try:
+        return where.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise SettingsError(
+            f"{where}: there is no settings file here.",
+            f"Make one with `costguard config init > {where}`, or name another with --config or {CONFIG_VARIABLE}.",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{where}: byte {error.start} is not UTF-8 text.", "Save the file as UTF-8.") from None
+    except OSError as error:
+        raise SettingsError(f"{where}: cannot be read: {error.strerror}.", "Let this user read the file.") from None
+
+
+def _parse(text: str, where: Path) -> Raw:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        at = re.search(r"at line (\d+)", str(error))
+        line = at[1] if at else str(len(text.splitlines()))
+        raise SettingsError(
+            f"{where}:{line}: not TOML: {error}.", "Mend that line, then run `costguard config check`."
+        ) from None
+
+
+def _with_defaults(raw: Raw) -> Raw:
+    """The file's presets in its own order, then the shipped ones; a shipped one gives the keys that are not set."""
+    given = raw.get("presets", {})
+    if not isinstance(given, dict):
+        return raw
+    shipped = shipped_presets()
+    merged = {name: _over(shipped.get(name, {}), preset) for name, preset in given.items()}
+    return {**raw, "presets": {**merged, **{name: shipped[name] for name in shipped if name not in merged}}}
+
+
+def _over(below: Any, above: Any) -> Any:
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    return {**below, **{key: _over(below.get(key), value) for key, value in above.items()}}
+
+
+def _with_environment(raw: Raw, environ: Mapping[str, str]) -> Raw:
+    raw = {key: value for key, value in raw.items() if key != "token"}
+    if token := environ.get(TOKEN_VARIABLE):
+        raw["token"] = token
+    if (url := environ.get(DATABASE_VARIABLE)) and isinstance(raw.get("database", {}), dict):
+        raw["database"] = {**raw.get("database", {}), "url": url}
+    return raw
+
+
+def _error(problems: list[Problem], where: Path, text: str, environ: Mapping[str, str]) -> SettingsError:
+    lines = key_lines(text)
+    told = []
+    for problem in problems:
+        variable = ENVIRONMENT.get(tuple(str(part) for part in problem.path), "")
+        line = line_of(problem.path, lines)
+        place = variable if environ.get(variable) else f"{where}:{line}" if line else str(where)
+        key = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", ".".join(str(part) for part in problem.path))
+        told.append((line or 0, f"  {place}: {key}: {problem.text}"))
+    head = "There is 1 problem" if len(told) == 1 else f"There are {len(told)} problems"
+    listed = "\n".join(sentence for _, sentence in sorted(told))
+    return SettingsError(
+        f"{head} in the settings:\n{listed}\n",
+        "Nothing was started. Mend the settings, then run `costguard config check`.",
+    )

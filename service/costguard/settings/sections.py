@@ -1,0 +1,184 @@
+"""The sections of the settings file, as strict models: no unknown key, no guessed type, nothing changed later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.money import Money
+from costguard.model.preset import OTHER, Match, Preset
+from costguard.policy.owner import OwnerRules
+from costguard.settings import values
+
+
+def _between(low: timedelta, high: timedelta) -> AfterValidator:
+    def check(span: timedelta) -> timedelta:
+        if not low <= span <= high:
+            raise ValueError(f"a time from {values.show_duration(low)} to {values.show_duration(high)}")
+        return span
+
+    return AfterValidator(check)
+
+
+def _listed(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _secret_url(value: object) -> object:
+    return SecretStr(values.database_url(value)) if isinstance(value, str) else value
+
+
+def _distinct(projects: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({project for project in projects if projects.count(project) > 1})
+    if twice:
+        raise ValueError(f"each project once ({', '.join(twice)} stands there more often)")
+    return projects
+
+
+def _scope(value: object) -> object:
+    return {} if value == "everything" else value
+
+
+def _label_keys(labels: Mapping[str, str]) -> Mapping[str, str]:
+    for key in labels:
+        values.label_key(key)
+    return labels
+
+
+Duration = Annotated[timedelta, BeforeValidator(values.duration)]
+ProjectId = Annotated[str, AfterValidator(values.project_id)]
+Name = Annotated[str, AfterValidator(values.name)]
+LabelValue = Annotated[str, AfterValidator(values.label_value)]
+MailAddress = Annotated[str, AfterValidator(values.mail_address)]
+GpuType = Annotated[str, AfterValidator(values.gpu_type)]
+Endpoint = Annotated[str, AfterValidator(values.endpoint)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Watch(Section):
+    projects: Annotated[tuple[ProjectId, ...], BeforeValidator(_listed), AfterValidator(_distinct), Field(min_length=1)]
+    vms_without_gpu: Literal["watch", "ignore"] = "watch"
+    every: Annotated[Duration, _between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=1)
+    parallel: Annotated[int, Field(ge=1, le=64)] = 8
+
+
+class Database(Section):
+    url: Annotated[SecretStr, BeforeValidator(_secret_url)] = SecretStr("sqlite:///costguard.db")
+
+
+class Server(Section):
+    listen: Annotated[str, AfterValidator(values.listen)] = "127.0.0.1:8765"
+
+    @property
+    def host(self) -> str:
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """0 lets the system choose a free one."""
+        return int(self.listen.rpartition(":")[2])
+
+    @property
+    def is_loopback(self) -> bool:
+        return values.is_loopback(self.host)
+
+
+class Compute(Section):
+    endpoint: Endpoint | None = None  # None: Google's, with credentials
+
+
+class Prices(Section):
+    enabled: bool = True
+    endpoint: Endpoint | None = None
+    refresh_every: Annotated[Duration, _between(timedelta(minutes=1), timedelta(days=30))] = timedelta(days=1)
+
+
+class Owners(Section):
+    label: Annotated[str, AfterValidator(values.label_key)] = "owner"
+    domain: Annotated[str, AfterValidator(values.domain)] | None = None
+    map: Mapping[LabelValue, MailAddress] = Field(default_factory=dict)
+
+    @property
+    def rules(self) -> OwnerRules:
+        return OwnerRules(self.label, self.domain, dict(self.map))
+
+
+class PresetMatch(Section):
+    labels: Annotated[Mapping[str, LabelValue], AfterValidator(_label_keys)] = Field(default_factory=dict)
+    gpu_types: Annotated[tuple[GpuType, ...], BeforeValidator(_listed)] = ()
+    gpu_count_min: Annotated[int, Field(ge=0, le=64)] = 0
+    gpu_count_max: Annotated[int, Field(ge=0, le=64)] | None = None
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if self.gpu_count_max is not None and self.gpu_count_min > self.gpu_count_max:
+            raise ValueError(
+                f"gpu_count_min ({self.gpu_count_min}) no larger than gpu_count_max ({self.gpu_count_max})"
+            )
+        return self
+
+
+class PresetSection(Section):
+    description: str = ""
+    limit: Annotated[timedelta | None, BeforeValidator(values.duration_or_never)]
+    match: PresetMatch = PresetMatch()
+
+    def preset(self, name: str) -> Preset:
+        match = Match(
+            labels=dict(self.match.labels),
+            gpu_types=frozenset(self.match.gpu_types),
+            gpu_count_min=self.match.gpu_count_min,
+            gpu_count_max=self.match.gpu_count_max,
+        )
+        return Preset(name=name, match=match, limit=self.limit, description=self.description)
+
+
+class BudgetScope(Section):
+    project: str | None = None  # these two must be known, which `references` checks
+    preset: str | None = None
+    owner: MailAddress | None = None
+
+
+class BudgetSection(Section):
+    scope: Annotated[BudgetScope, BeforeValidator(_scope)] = BudgetScope()
+    limit: Annotated[Money, BeforeValidator(values.dollars)]
+    period: Literal["day", "week", "month"]
+
+    def budget(self, name: str) -> Budget:
+        scope = Scope(project=self.scope.project, preset=self.scope.preset, owner=self.scope.owner)
+        return Budget(name=name, scope=scope, limit=self.limit, period=Period(self.period))
+
+
+class Log(Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["console", "json"] = "console"
+
+
+class Settings(Section):
+    """Everything that Costguard was told. `token` never comes from the file."""
+
+    watch: Watch
+    database: Database = Database()
+    server: Server = Server()
+    compute: Compute = Compute()
+    prices: Prices = Prices()
+    owners: Owners = Owners()
+    presets: Mapping[Name, PresetSection]
+    budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)
+    log: Log = Log()
+    token: SecretStr | None = Field(default=None, exclude=True)
+
+    def preset_list(self) -> tuple[Preset, ...]:
+        """In the order in which they are tried; `other`, which is not tried, comes last."""
+        names = [name for name in self.presets if name != OTHER]
+        return tuple(self.presets[name].preset(name) for name in [*names, OTHER])
+
+    def budget_list(self) -> tuple[Budget, ...]:
+        return tuple(section.budget(name) for name, section in self.budgets.items())
