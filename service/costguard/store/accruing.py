@@ -1,0 +1,137 @@
+"""Spans whose charges are not all stored yet: what a reader adds to the sums of those that are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, or_, select
+
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
+from costguard.store.tables import instances, lifetimes, storage_spans
+
+CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
+
+
+@dataclass(frozen=True, slots=True)
+class AccruingLifetime:
+    """A lifetime, whose money it is, and up to when its charges are stored (None: none are)."""
+
+    instance_id: int
+    lifetime: Lifetime
+    attribution: Attribution
+    charged_to: datetime | None
+    unpriced: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccruingStorage:
+    """A storage span; the provisioning model is its VM's, for grouping (storage is priced as standard)."""
+
+    instance_id: int
+    span: StorageSpan
+    attribution: Attribution
+    provisioning_model: ProvisioningModel
+    charged_to: datetime | None
+    unpriced: str
+
+
+def accruing_lifetimes(connection: Connection, instance_ids: Collection[int] | None = None) -> list[AccruingLifetime]:
+    """Every lifetime that is open, or ended and not charged to its end; of these instances, or of all."""
+    query = _of(lifetimes, select_lifetimes()).where(_accrues(lifetimes))
+    return [
+        AccruingLifetime(row.instance_id, lifetime_of(row), attribution_of(row), row.charged_to, row.unpriced)
+        for row in _rows(connection, query, lifetimes.c.instance_id, instance_ids)
+    ]
+
+
+def accruing_storage(connection: Connection, instance_ids: Collection[int] | None = None) -> list[AccruingStorage]:
+    """Every storage span that is open, or ended and not charged to its end."""
+    query = _of(storage_spans, select_storage()).where(_accrues(storage_spans))
+    return [
+        AccruingStorage(
+            row.instance_id,
+            storage_of(row),
+            attribution_of(row),
+            ProvisioningModel(row.provisioning_model),
+            row.charged_to,
+            row.unpriced,
+        )
+        for row in _rows(connection, query, storage_spans.c.instance_id, instance_ids)
+    ]
+
+
+def chunks(ids: Collection[int]) -> Iterator[list[int]]:
+    remaining = iter(sorted(ids))
+    while chunk := list(islice(remaining, CHUNK)):
+        yield chunk
+
+
+def select_lifetimes() -> Select[Any]:
+    return select(lifetimes, instances.c.project, instances.c.gce_id, instances.c.name)
+
+
+def select_storage() -> Select[Any]:
+    return select(
+        storage_spans,
+        instances.c.project,
+        instances.c.gce_id,
+        instances.c.provisioning_model.label("provisioning_model"),
+    )
+
+
+def shape_of(row: Row[Any]) -> Shape:
+    return Shape(row.machine_type, row.vcpus, row.memory_mib, row.gpu_type, row.gpu_count, row.local_ssd_gib)
+
+
+def attribution_of(row: Row[Any]) -> Attribution:
+    return Attribution(row.preset, row.owner, row.job)
+
+
+def lifetime_of(row: Row[Any]) -> Lifetime:
+    return Lifetime(
+        key=InstanceKey(row.project, row.gce_id),
+        started_at=row.started_at,
+        shape=shape_of(row),
+        provisioning_model=ProvisioningModel(row.provisioning_model),
+        zone=row.zone,
+        ended_at=row.ended_at,
+        end_reason=None if row.end_reason is None else EndReason(row.end_reason),
+        ended_by=row.ended_by,
+        end_is_estimate=bool(row.end_is_estimate),
+        id=row.id,
+    )
+
+
+def storage_of(row: Row[Any]) -> StorageSpan:
+    return StorageSpan(
+        key=InstanceKey(row.project, row.gce_id),
+        name=row.name,
+        resource=row.resource,
+        size_mib=row.size_mib,
+        zone=row.zone,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        id=row.id,
+    )
+
+
+def _of(table: Table, query: Select[Any]) -> Select[Any]:
+    return query.join(instances, instances.c.id == table.c.instance_id)
+
+
+def _accrues(spans: Table) -> ColumnElement[bool]:
+    uncharged = or_(spans.c.charged_to.is_(None), spans.c.charged_to < spans.c.ended_at)
+    return or_(spans.c.ended_at.is_(None), and_(spans.c.ended_at.is_not(None), uncharged))
+
+
+def _rows(
+    connection: Connection, query: Select[Any], column: ColumnElement[int], instance_ids: Collection[int] | None
+) -> Sequence[Row[Any]]:
+    if instance_ids is None:
+        return connection.execute(query).all()
+    return [row for ids in chunks(instance_ids) for row in connection.execute(query.where(column.in_(ids)))]

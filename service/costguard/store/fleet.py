@@ -1,0 +1,225 @@
+"""Reading the fleet: who is there, what is known of each VM, and what its stored charges add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, or_, select
+
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.money import ZERO, Money
+from costguard.store.accruing import chunks, shape_of
+from costguard.store.tables import charges, instances, lifetimes, projects, storage_spans
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What is given must hold; an empty tuple and None ask for nothing."""
+
+    projects: Sequence[str] = ()
+    presets: Sequence[str] = ()
+    owners: Sequence[str] = ()
+    statuses: Sequence[str] = ()
+    name: str | None = None
+    gpu: str | None = None  # an accelerator type, "any" or "none"
+    spot: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PresentInstance:
+    """The little that ranking ten thousand VMs needs. `lifetime_*` describe the open lifetime, if there is one."""
+
+    id: int
+    key: InstanceKey
+    name: str
+    zone: str
+    shape: Shape
+    provisioning_model: ProvisioningModel
+    created_at: datetime
+    started_at: datetime | None
+    unpriced: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownInstance:
+    """All that the ledger knows of one VM, money apart."""
+
+    id: int
+    key: InstanceKey
+    name: str
+    zone: str
+    status: Status
+    shape: Shape
+    provisioning_model: ProvisioningModel
+    labels: Mapping[str, str]
+    preset: str
+    owner: str
+    owner_source: str
+    job: str
+    created_by: str
+    created_at: datetime
+    first_seen_at: datetime
+    last_seen_at: datetime | None  # None: its project was never read whole
+    gone_at: datetime | None
+    terminates_at: datetime | None  # when Google's own run-time limit fires
+    unread: str  # why the last look could not read the VM's zone; "" when it could
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """Sums of stored charges: of the open lifetime, and of all the VM ever did."""
+
+    lifetime: Money = ZERO
+    total: Money = ZERO
+
+
+def present(connection: Connection, filters: Filters) -> list[PresentInstance]:
+    """Every VM that is not gone and passes the filters, in no order."""
+    query: Select[Any] = (
+        select(
+            instances.c.id,
+            instances.c.project,
+            instances.c.gce_id,
+            instances.c.name,
+            func.coalesce(lifetimes.c.zone, instances.c.zone).label("zone"),
+            func.coalesce(lifetimes.c.machine_type, instances.c.machine_type).label("machine_type"),
+            func.coalesce(lifetimes.c.vcpus, instances.c.vcpus).label("vcpus"),
+            func.coalesce(lifetimes.c.memory_mib, instances.c.memory_mib).label("memory_mib"),
+            case((lifetimes.c.id.is_(None), instances.c.gpu_type), else_=lifetimes.c.gpu_type).label("gpu_type"),
+            func.coalesce(lifetimes.c.gpu_count, instances.c.gpu_count).label("gpu_count"),
+            func.coalesce(lifetimes.c.local_ssd_gib, instances.c.local_ssd_gib).label("local_ssd_gib"),
+            func.coalesce(lifetimes.c.provisioning_model, instances.c.provisioning_model).label("provisioning_model"),
+            instances.c.created_at,
+            lifetimes.c.started_at,
+            func.coalesce(lifetimes.c.unpriced, "").label("unpriced"),
+        )
+        .join_from(
+            instances,
+            lifetimes,
+            and_(lifetimes.c.instance_id == instances.c.id, lifetimes.c.ended_at.is_(None)),
+            isouter=True,
+        )
+        .where(instances.c.gone_at.is_(None), *_conditions(filters))
+    )
+    return [
+        PresentInstance(
+            id=row.id,
+            key=InstanceKey(row.project, row.gce_id),
+            name=row.name,
+            zone=row.zone,
+            shape=shape_of(row),
+            provisioning_model=ProvisioningModel(row.provisioning_model),
+            created_at=row.created_at,
+            started_at=row.started_at,
+            unpriced=row.unpriced,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def gone_ids(connection: Connection, filters: Filters, after: tuple[datetime, int] | None, limit: int) -> list[int]:
+    """VMs that are gone, the latest first; `after` is the (gone_at, id) of the last one already given."""
+    gone_at = instances.c.gone_at
+    query = select(instances.c.id).where(gone_at.is_not(None), *_conditions(filters))
+    if after is not None:
+        query = query.where(or_(gone_at < after[0], and_(gone_at == after[0], instances.c.id < after[1])))
+    return list(connection.scalars(query.order_by(gone_at.desc(), instances.c.id.desc()).limit(limit)))
+
+
+def instance_id(connection: Connection, key: InstanceKey) -> int | None:
+    query = select(instances.c.id).where(instances.c.project == key.project, instances.c.gce_id == key.gce_id)
+    return connection.scalar(query)
+
+
+def known(connection: Connection, ids: Sequence[int]) -> list[KnownInstance]:
+    """These instances, in the order of the ids."""
+    looks = {row.project: row for row in connection.execute(select(projects))}
+    found = {
+        row.id: _known(row, looks.get(row.project))
+        for chunk in chunks(ids)
+        for row in connection.execute(select(instances).where(instances.c.id.in_(chunk)))
+    }
+    return [found[each] for each in ids if each in found]
+
+
+def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
+    """What the stored charges of each instance add up to; instances without any are left out."""
+    lifetime: dict[int, int] = {}
+    total: dict[int, int] = {}
+    for chunk in chunks(ids):
+        is_open = lifetimes.c.ended_at.is_(None)
+        of_lifetimes = (
+            select(lifetimes.c.instance_id, is_open.label("is_open"), func.sum(charges.c.amount_nanos).label("nanos"))
+            .join(charges, and_(charges.c.span == "lifetime", charges.c.span_id == lifetimes.c.id))
+            .where(lifetimes.c.instance_id.in_(chunk))
+            .group_by(lifetimes.c.instance_id, is_open)
+        )
+        for row in connection.execute(of_lifetimes):
+            total[row.instance_id] = total.get(row.instance_id, 0) + int(row.nanos)
+            if row.is_open:
+                lifetime[row.instance_id] = int(row.nanos)
+        of_storage = (
+            select(storage_spans.c.instance_id, func.sum(charges.c.amount_nanos).label("nanos"))
+            .join(charges, and_(charges.c.span == "storage", charges.c.span_id == storage_spans.c.id))
+            .where(storage_spans.c.instance_id.in_(chunk))
+            .group_by(storage_spans.c.instance_id)
+        )
+        for row in connection.execute(of_storage):
+            total[row.instance_id] = total.get(row.instance_id, 0) + int(row.nanos)
+    return {each: Charged(Money(lifetime.get(each, 0)), Money(nanos)) for each, nanos in total.items()}
+
+
+def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
+    several = (
+        (instances.c.project, filters.projects),
+        (instances.c.preset, filters.presets),
+        (instances.c.owner, filters.owners),
+        (instances.c.status, filters.statuses),
+    )
+    conditions: list[ColumnElement[bool]] = [column.in_(wanted) for column, wanted in several if wanted]
+    if filters.name is not None:
+        conditions.append(instances.c.name == filters.name)
+    if filters.gpu == "any":
+        conditions.append(instances.c.gpu_count > 0)
+    elif filters.gpu == "none":
+        conditions.append(instances.c.gpu_count == 0)
+    elif filters.gpu is not None:
+        conditions.append(instances.c.gpu_type == filters.gpu)
+    if filters.spot is not None:
+        model = ProvisioningModel.SPOT if filters.spot else ProvisioningModel.STANDARD
+        conditions.append(instances.c.provisioning_model == model)
+    return conditions
+
+
+def _known(row: Row[Any], look: Row[Any] | None) -> KnownInstance:
+    unread = "" if look is None or row.gone_at is not None else _unread(look.unread, row.zone)
+    # Present in a look that read its zone means seen then; otherwise only the last whole look is sure.
+    last_look = None if look is None else look.last_complete_at if unread else look.last_tried_at
+    return KnownInstance(
+        id=row.id,
+        key=InstanceKey(row.project, row.gce_id),
+        name=row.name,
+        zone=row.zone,
+        status=Status(row.status),
+        shape=shape_of(row),
+        provisioning_model=ProvisioningModel(row.provisioning_model),
+        labels=row.labels,
+        preset=row.preset,
+        owner=row.owner,
+        owner_source=row.owner_source,
+        job=row.job,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        first_seen_at=row.first_seen_at,
+        last_seen_at=row.gone_at or last_look,
+        gone_at=row.gone_at,
+        terminates_at=row.termination_at,
+        unread=unread,
+    )
+
+
+def _unread(unread: Sequence[Mapping[str, str]], zone: str) -> str:
+    return next((part["reason"] for part in unread if part["scope"] in {zone, "instances", "project"}), "")

@@ -1,0 +1,140 @@
+"""Reading what was spent: the daily roll-up by whatever it is asked for, and what could not be priced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, Connection, Table, func, literal_column, or_, select
+
+from costguard.model.budget import Scope
+from costguard.model.instance import InstanceKey
+from costguard.model.lifetime import Attribution
+from costguard.model.money import Money
+from costguard.store.tables import daily_spend, instances, lifetimes, storage_spans
+
+
+class Grouping(StrEnum):
+    DAY = "day"
+    PROJECT = "project"
+    PRESET = "preset"
+    OWNER = "owner"
+    JOB = "job"
+    PROVISIONING_MODEL = "provisioning_model"
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Spend in its parts. GPUs apart from the machine they are in; seconds of running VMs."""
+
+    machine: Money
+    gpu: Money
+    storage: Money
+    seconds: int
+
+    @property
+    def total(self) -> Money:
+        return self.machine + self.gpu + self.storage
+
+
+@dataclass(frozen=True, slots=True)
+class UnpricedSpan:
+    """A lifetime or storage span that could not be priced whole, and why."""
+
+    kind: str  # "lifetime" or "storage"
+    id: int
+    key: InstanceKey
+    name: str  # of the VM
+    attribution: Attribution
+    provisioning_model: str
+    started_at: datetime
+    ended_at: datetime | None
+    reason: str
+
+
+def rolled_up(
+    connection: Connection, first: date, last: date, group_by: Sequence[Grouping], scope: Scope
+) -> list[tuple[tuple[str, ...], Amounts]]:
+    """What the daily roll-up holds of the days [first, last], by group; each group once."""
+    columns = [daily_spend.c[grouping.value] for grouping in group_by]
+    sums = [
+        func.sum(column).label(column.name)
+        for column in (
+            daily_spend.c.machine_nanos,
+            daily_spend.c.gpu_nanos,
+            daily_spend.c.storage_nanos,
+            daily_spend.c.seconds,
+        )
+    ]
+    query = select(*columns, *sums).where(daily_spend.c.day.between(first, last), *_within(daily_spend, scope))
+    rows = connection.execute(query.group_by(*columns)).all()
+    width = len(columns)
+    return [
+        (tuple(str(part) for part in row[:width]), _amounts([int(part) for part in row[width:]]))
+        for row in rows
+        if row[width] is not None  # without groups, a sum over nothing is one row of NULLs
+    ]
+
+
+def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> list[UnpricedSpan]:
+    """What ran, or was stored, on these days and could not be priced whole; the latest first."""
+    start, end = day_start(first), day_start(last) + timedelta(days=1)
+    found = [
+        UnpricedSpan(
+            kind=kind,
+            id=row.id,
+            key=InstanceKey(row.project, row.gce_id),
+            name=row.name,
+            attribution=Attribution(row.preset, row.owner, row.job),
+            provisioning_model=row.provisioning_model,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            reason=row.unpriced,
+        )
+        for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans))
+        for row in connection.execute(
+            select(
+                spans.c.id,
+                instances.c.project,
+                instances.c.gce_id,
+                instances.c.name,
+                spans.c.preset,
+                spans.c.owner,
+                spans.c.job,
+                (spans if kind == "lifetime" else instances).c.provisioning_model,
+                spans.c.started_at,
+                spans.c.ended_at,
+                spans.c.unpriced,
+            )
+            .join_from(spans, instances, instances.c.id == spans.c.instance_id)
+            .where(
+                _is_unpriced(spans),
+                spans.c.started_at < end,
+                or_(spans.c.ended_at.is_(None), spans.c.ended_at > start),
+                *_within(spans, scope),
+            )
+        )
+    ]
+    return sorted(found, key=lambda span: (span.started_at, span.kind, span.id), reverse=True)
+
+
+def day_start(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+def _amounts(sums: Sequence[int]) -> Amounts:
+    machine, gpu, storage, seconds = sums
+    return Amounts(Money(machine), Money(gpu), Money(storage), seconds)
+
+
+def _is_unpriced(spans: Table) -> ColumnElement[bool]:
+    # Written out rather than bound: SQLite uses a partial index only where it can see the constant.
+    return spans.c.unpriced != literal_column("''")
+
+
+def _within(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
+    project = table.c.project if "project" in table.c else instances.c.project
+    wanted = ((project, scope.project), (table.c.preset, scope.preset), (table.c.owner, scope.owner))
+    return [column == value for column, value in wanted if value is not None]
