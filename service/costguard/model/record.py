@@ -1,0 +1,43 @@
+"""What the ledger holds of one VM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRecord:
+    """One VM as the ledger knows it, present or gone."""
+
+    key: InstanceKey
+    name: str
+    zone: str
+    status: Status
+    created_at: datetime
+    shape: Shape
+    provisioning_model: ProvisioningModel
+    attribution: Attribution
+    fingerprint: str
+    first_seen_at: datetime
+    owner_source: str = ""
+    created_by: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    last_started_at: datetime | None = None
+    last_stopped_at: datetime | None = None
+    termination_at: datetime | None = None
+    gone_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownInstance:
+    """A stored record with its row id and all of its lifetimes and storage spans, oldest first."""
+
+    id: int
+    record: InstanceRecord
+    lifetimes: tuple[Lifetime, ...] = ()
+    storage: tuple[StorageSpan, ...] = ()

@@ -1,0 +1,248 @@
+"""Observation and operations -> what the ledger holds of a VM, and the facts of what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from costguard.model.fact import Fact
+from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
+from costguard.model.observation import SeenOperation
+from costguard.model.preset import Preset
+from costguard.model.record import InstanceRecord, KnownInstance
+from costguard.policy.classify import classify
+from costguard.policy.narrate import tell
+from costguard.policy.owner import OwnerRules, owner_of
+from costguard.policy.storage import MEMORY, disks_of, saved_memory_of
+from costguard.policy.timeline import Run, created_by, deleted_at, runs_of
+
+_NO_SHAPE = Shape("", 0, 0)
+_RESHAPES = frozenset({"setMachineType", "setMachineResources", "setScheduling"})
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """How a VM is sorted under a preset and an owner."""
+
+    presets: tuple[Preset, ...]
+    owners: OwnerRules
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What to store of one VM: its record, and the lifetimes and storage spans that are new or changed."""
+
+    record: InstanceRecord
+    lifetimes: tuple[Lifetime, ...]
+    storage: tuple[StorageSpan, ...]
+    facts: tuple[Fact, ...]
+
+
+def account(
+    key: InstanceKey,
+    known: KnownInstance | None,
+    seen: SeenInstance | None,
+    operations: Sequence[SeenOperation],
+    belonging: Belonging,
+    read_at: datetime,
+    watched_since: datetime,
+    absent: bool = False,
+) -> Entry | None:
+    """Bring one VM's record up to date with all that is known of it; repeating it changes nothing more.
+
+    `operations` are all that the ledger holds for this VM. None: there is nothing to record, as for a VM
+    that was gone before this project was watched, or whose creation failed.
+    """
+    runs = runs_of(known.lifetimes if known else (), operations, seen, read_at, absent)
+    gone_at = _gone_at(known, seen, runs, operations, read_at, absent)
+    if known is None and seen is None and (not runs or (gone_at or runs[-1].ended_at or read_at) < watched_since):
+        return None
+    record = _record(key, known, seen, operations, belonging, read_at, gone_at)
+    lifetimes = _lifetimes(key, known, record, runs, operations)
+    storage = _storage(key, known, record, seen, runs, operations, read_at)
+    return Entry(record, lifetimes, storage, tell(known, record, lifetimes, read_at))
+
+
+def _gone_at(
+    known: KnownInstance | None,
+    seen: SeenInstance | None,
+    runs: Sequence[Run],
+    operations: Sequence[SeenOperation],
+    read_at: datetime,
+    absent: bool,
+) -> datetime | None:
+    told = deleted_at(operations)
+    if told is not None:
+        return told
+    if seen is not None:
+        return None
+    if known is not None and known.record.gone_at is not None:
+        return known.record.gone_at
+    if not absent:
+        return None
+    # A preempted VM that is set to be deleted goes without an operation of its own.
+    if runs and runs[-1].reason is EndReason.PREEMPTED and runs[-1].ended_at is not None:
+        return runs[-1].ended_at
+    return read_at
+
+
+def _record(
+    key: InstanceKey,
+    known: KnownInstance | None,
+    seen: SeenInstance | None,
+    operations: Sequence[SeenOperation],
+    belonging: Belonging,
+    read_at: datetime,
+    gone_at: datetime | None,
+) -> InstanceRecord:
+    creator = created_by(operations) or (known.record.created_by if known else "")
+    if seen is not None:
+        base = InstanceRecord(
+            key=key,
+            name=seen.name,
+            zone=seen.zone,
+            status=seen.status,
+            created_at=seen.created_at,
+            shape=seen.shape if seen.shape.is_known or known is None else _kept_shape(known.record.shape, seen.shape),
+            provisioning_model=seen.provisioning_model,
+            attribution=Attribution(),
+            fingerprint=seen.fingerprint,
+            first_seen_at=known.record.first_seen_at if known else read_at,
+            labels=seen.labels,
+            last_started_at=seen.last_started_at,
+            last_stopped_at=seen.last_stopped_at,
+            termination_at=seen.termination_at,
+        )
+    elif known is not None:
+        base = known.record
+    else:
+        # It came and went between two looks: operations tell when it ran, but not what it was made of.
+        first = operations[0]
+        base = InstanceRecord(
+            key=key,
+            name=first.target_name,
+            zone=first.zone,
+            status=Status.UNKNOWN,
+            created_at=first.inserted_at,
+            shape=_NO_SHAPE,
+            provisioning_model=ProvisioningModel.STANDARD,
+            attribution=Attribution(),
+            fingerprint="",
+            first_seen_at=read_at,
+        )
+    owner = owner_of(base.labels, creator, None, belonging.owners)
+    preset = classify(base.labels, base.shape, belonging.presets)
+    return replace(
+        base,
+        created_by=creator,
+        attribution=Attribution(preset=preset, owner=owner.address),
+        owner_source=owner.source.value,
+        gone_at=gone_at,
+    )
+
+
+def _kept_shape(known: Shape, seen: Shape) -> Shape:
+    """A machine type that could not be looked up this time is the one looked up before."""
+    return known if known.machine_type == seen.machine_type else seen
+
+
+def _lifetimes(
+    key: InstanceKey,
+    known: KnownInstance | None,
+    record: InstanceRecord,
+    runs: Sequence[Run],
+    operations: Sequence[SeenOperation],
+) -> tuple[Lifetime, ...]:
+    """The lifetimes that are new, or that ended, or that ended otherwise than was known."""
+    before = {life.started_at: life for life in known.lifetimes} if known else {}
+    changed = []
+    for run in runs:
+        old = before.get(run.started_at)
+        if old is None:
+            shape, model = _made_of(known, record, run, operations)
+            life = Lifetime(key, run.started_at, shape, model, record.zone)
+        else:
+            life = old if old.shape.is_known else replace(old, shape=record.shape)
+        life = replace(
+            life,
+            ended_at=run.ended_at,
+            end_reason=run.reason,
+            ended_by=run.by,
+            end_is_estimate=run.end_is_estimate,
+        )
+        if life != old:
+            changed.append(life)
+    return tuple(changed)
+
+
+def _made_of(
+    known: KnownInstance | None, record: InstanceRecord, run: Run, operations: Sequence[SeenOperation]
+) -> tuple[Shape, ProvisioningModel]:
+    """A run that is over, learned of after the VM was remade, was made of what was known before."""
+    remade = any(
+        op.kind in _RESHAPES and op.error_code is None and op.inserted_at > run.started_at for op in operations
+    )
+    if known is not None and remade and run.ended_at is not None:
+        return known.record.shape, known.record.provisioning_model
+    return record.shape, record.provisioning_model
+
+
+def _storage(
+    key: InstanceKey,
+    known: KnownInstance | None,
+    record: InstanceRecord,
+    seen: SeenInstance | None,
+    runs: Sequence[Run],
+    operations: Sequence[SeenOperation],
+    read_at: datetime,
+) -> tuple[StorageSpan, ...]:
+    before = known.storage if known else ()
+    changed: list[StorageSpan] = []
+    if seen is not None and (record.gone_at is None or known is None):
+        changed += disks_of(
+            key,
+            before,
+            seen,
+            operations,
+            _account_from(known, record, runs, operations, read_at),
+            known is None,
+            read_at,
+        )
+    if record.gone_at is not None:
+        fresh = {(span.name, span.started_at) for span in changed}
+        still = [span for span in before if span.name != MEMORY and (span.name, span.started_at) not in fresh]
+        gone_at = record.gone_at
+        changed = [
+            replace(span, ended_at=max(gone_at, span.started_at))
+            for span in [*changed, *still]
+            if span.ended_at is None or span.ended_at > gone_at
+        ]
+    memory = saved_memory_of(key, runs, operations, record.shape.memory_mib, record.zone, record.gone_at)
+    stored = {span.started_at: span for span in before if span.name == MEMORY}
+    for span in memory:
+        old = stored.get(span.started_at)
+        if old is None:
+            changed.append(span)
+        elif old.ended_at != span.ended_at:
+            changed.append(replace(old, ended_at=span.ended_at))
+    return tuple(changed)
+
+
+def _account_from(
+    known: KnownInstance | None,
+    record: InstanceRecord,
+    runs: Sequence[Run],
+    operations: Sequence[SeenOperation],
+    read_at: datetime,
+) -> datetime:
+    """Since when a VM's storage is accounted for: its creation where that was watched, else what is known of it.
+
+    A VM that is older than the guard would otherwise arrive with years of disk, and no machine beside it.
+    """
+    if known is not None:
+        return read_at
+    if any(op.kind == "insert" and op.error_code is None for op in operations):
+        return record.created_at
+    return runs[0].started_at if runs else read_at

@@ -1,0 +1,146 @@
+"""Facts of what changed about a VM, each a sentence for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.record import InstanceRecord, KnownInstance
+
+_ENDED = {
+    EndReason.STOPPED: "was stopped",
+    EndReason.SUSPENDED: "was suspended",
+    EndReason.DELETED: "was deleted",
+    EndReason.PREEMPTED: "was preempted by Google",
+    EndReason.HOST_ERROR: "ended by a host error",
+    EndReason.HOST_MAINTENANCE: "was stopped for host maintenance",
+    EndReason.RUN_TIME_LIMIT: "reached its run-time limit",
+    EndReason.GUEST_SHUTDOWN: "shut itself down",
+    EndReason.UNKNOWN: "ended, and nothing tells why",
+}
+
+
+def tell(
+    known: KnownInstance | None, record: InstanceRecord, lifetimes: Sequence[Lifetime], read_at: datetime
+) -> tuple[Fact, ...]:
+    """The facts between what was known and what is known now, in the order in which they happened."""
+    facts = [_started(record, life) for life in lifetimes if _is_new(known, life)]
+    facts += [_ended(record, life, _was_closed(known, life)) for life in lifetimes if life.ended_at is not None]
+    if known is None:
+        facts.append(_seen(record))
+    else:
+        facts += _reassigned(known.record, record, read_at)
+    if record.gone_at is not None and (known is None or known.record.gone_at is None):
+        facts.append(
+            _fact(record, "InstanceGone", record.gone_at, f"{record.name} is gone.", f"{record.gone_at.isoformat()}")
+        )
+    return tuple(sorted(facts, key=lambda fact: fact.occurred_at))
+
+
+def describe(shape: Shape, model: ProvisioningModel) -> str:
+    """`a2-highgpu-1g, 1 × nvidia-tesla-a100, Spot`"""
+    parts = [shape.machine_type or "a machine type that nobody saw"]
+    if shape.gpu_count:
+        parts.append(f"{shape.gpu_count} × {shape.gpu_type}")
+    if model is ProvisioningModel.SPOT:
+        parts.append("Spot")
+    return ", ".join(parts)
+
+
+def span_text(span: timedelta) -> str:
+    """`2 d 5 h`, `3 h 12 min`, `40 s`: the two largest units."""
+    seconds = int(span.total_seconds())
+    units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)]
+    parts = []
+    for word, size in units:
+        count, seconds = divmod(seconds, size)
+        if count or parts:
+            parts.append((count, word))
+    shown = [f"{count} {word}" for count, word in parts[:2] if count]
+    return " ".join(shown) or "0 s"
+
+
+def _is_new(known: KnownInstance | None, life: Lifetime) -> bool:
+    return known is None or all(old.started_at != life.started_at for old in known.lifetimes)
+
+
+def _was_closed(known: KnownInstance | None, life: Lifetime) -> bool:
+    return known is not None and any(
+        old.started_at == life.started_at and old.ended_at is not None for old in known.lifetimes
+    )
+
+
+def _fact(
+    record: InstanceRecord, kind: str, at: datetime, text: str, detail: str, actor: str = "", **data: object
+) -> Fact:
+    key = f"{kind}:{record.key.project}:{record.key.gce_id}:{detail}"
+    return Fact(
+        key=key,
+        kind=kind,
+        occurred_at=at,
+        text=text,
+        project=record.key.project,
+        gce_id=record.key.gce_id,
+        name=record.name,
+        actor=actor,
+        data={"zone": record.zone, **data},
+    )
+
+
+def _seen(record: InstanceRecord) -> Fact:
+    owner = record.attribution.owner or "nobody known"
+    made_of = describe(record.shape, record.provisioning_model)
+    text = (
+        f"{record.name} ({made_of}) was first seen in {record.zone}; preset {record.attribution.preset}, owner {owner}."
+    )
+    return _fact(
+        record,
+        "InstanceSeen",
+        record.first_seen_at,
+        text,
+        "",
+        record.created_by,
+        preset=record.attribution.preset,
+        owner=record.attribution.owner,
+    )
+
+
+def _started(record: InstanceRecord, life: Lifetime) -> Fact:
+    text = f"{record.name} ({describe(life.shape, life.provisioning_model)}) started running."
+    return _fact(record, "LifetimeStarted", life.started_at, text, life.started_at.isoformat())
+
+
+def _ended(record: InstanceRecord, life: Lifetime, corrected: bool) -> Fact:
+    assert life.ended_at is not None  # the caller asks only about ended ones
+    reason = life.end_reason or EndReason.UNKNOWN
+    by = f" by {life.ended_by}" if life.ended_by and life.ended_by != "system" else ""
+    text = f"{record.name} {_ENDED[reason]}{by} after {span_text(life.ended_at - life.started_at)}."
+    if life.end_is_estimate:
+        text += " No operation tells when: this is the latest moment it can have been."
+    if corrected:
+        text = f"Corrected: {text}"
+    return _fact(
+        record,
+        "LifetimeEndCorrected" if corrected else "LifetimeEnded",
+        life.ended_at,
+        text,
+        f"{life.started_at.isoformat()}:{life.ended_at.isoformat()}:{reason.value}",
+        life.ended_by,
+        started_at=life.started_at.isoformat(),
+        reason=reason.value,
+        estimate=life.end_is_estimate,
+    )
+
+
+def _reassigned(old: InstanceRecord, new: InstanceRecord, at: datetime) -> list[Fact]:
+    before, after = old.attribution, new.attribution
+    if before == after:
+        return []
+    text = (
+        f"{new.name} is now counted for {after.owner or 'nobody'} under preset {after.preset}; "
+        f"before, for {before.owner or 'nobody'} under {before.preset}."
+    )
+    return [_fact(new, "InstanceReassigned", at, text, f"{new.fingerprint}:{after.owner}:{after.preset}")]

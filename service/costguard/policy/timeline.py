@@ -1,0 +1,224 @@
+"""When one VM ran: from operations, its listing, and what the ledger already holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import IntEnum
+
+from costguard.model.instance import SeenInstance, Status
+from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.observation import OperationStatus, SeenOperation
+
+# Google writes lastStartTimestamp as the operation ends, not at the same instant.
+_SAME_START = timedelta(seconds=10)
+
+_STARTS = frozenset({"insert", "start", "resume", "startWithEncryptionKey"})
+# A system event: it says that a start was begun, not when the VM ran again.
+_RESTARTS = frozenset({"compute.instances.automaticRestart"})
+
+_ENDS = {
+    "stop": EndReason.STOPPED,
+    "suspend": EndReason.SUSPENDED,
+    "delete": EndReason.DELETED,
+    "compute.instances.preempted": EndReason.PREEMPTED,
+    "compute.instances.hostError": EndReason.HOST_ERROR,
+    "compute.instances.terminateOnHostMaintenance": EndReason.HOST_MAINTENANCE,
+    "compute.instances.guestTerminate": EndReason.GUEST_SHUTDOWN,
+    "compute.instances.deferredStop": EndReason.RUN_TIME_LIMIT,
+    "compute.instances.deferredDelete": EndReason.RUN_TIME_LIMIT,
+    "compute.instances.scheduledStop": EndReason.STOPPED,
+}
+DELETES = frozenset({"delete", "compute.instances.deferredDelete"})
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One continuous billed run. An estimated end is the latest moment that it can have ended."""
+
+    started_at: datetime
+    ended_at: datetime | None = None
+    reason: EndReason | None = None
+    by: str = ""
+    end_is_estimate: bool = False
+
+
+class _Order(IntEnum):
+    """At one instant: an end that was only estimated, then starts, then ends that an operation tells."""
+
+    ESTIMATED_END = 0
+    START = 1
+    END = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    at: datetime
+    order: _Order
+    weak: bool = False  # a start whose true moment may be told by a later event
+    of_start: datetime | None = None  # the one run that an estimated end belongs to
+    reason: EndReason | None = None
+    by: str = ""
+    is_estimate: bool = False
+
+
+def runs_of(
+    known: Sequence[Lifetime],
+    operations: Sequence[SeenOperation],
+    seen: SeenInstance | None,
+    read_at: datetime,
+    absent: bool = False,
+) -> list[Run]:
+    """Every run that the evidence tells, oldest first; the same evidence always gives the same runs.
+
+    `operations` are all that were ever recorded for this VM. `seen` is its listing at `read_at`; `absent`
+    says that it is confirmed to be gone. Ends told by operations are derived anew each time, so that an
+    operation that fails after all takes its end back; only starts and estimated ends are remembered.
+    """
+    good = [op for op in operations if op.error_code is None]
+    believed = [op for op in good if not _did_nothing(op, good, seen, read_at)]
+    events = _starts(known, believed, seen)
+    events += (e for op in believed if (e := _end(op, seen)) is not None)
+    events += (
+        _Event(life.ended_at, _Order.ESTIMATED_END, of_start=life.started_at, reason=life.end_reason, by=life.ended_by)
+        for life in known
+        if life.ended_at is not None and life.end_is_estimate and not _is_back(life, good, seen, read_at)
+    )
+    runs = _fold(sorted(events, key=lambda e: (e.at, e.order)), seen)
+    return _settle_last(runs, known, seen, read_at, absent)
+
+
+def created_by(operations: Iterable[SeenOperation]) -> str:
+    """The account whose insert operation made this VM; empty when that operation was never read."""
+    return next((op.user for op in operations if op.kind == "insert" and op.error_code is None), "")
+
+
+def deleted_at(operations: Iterable[SeenOperation]) -> datetime | None:
+    """When a delete operation finished, if one did."""
+    return next((op.ended_at for op in operations if op.kind in DELETES and _is_done(op)), None)
+
+
+def _is_done(op: SeenOperation) -> bool:
+    return op.status is OperationStatus.DONE and op.error_code is None and op.ended_at is not None
+
+
+def _starts(known: Sequence[Lifetime], operations: Sequence[SeenOperation], seen: SeenInstance | None) -> list[_Event]:
+    """Starts told several times are one start: the ledger's own moment wins, then the VM's, then the operation's."""
+    told: list[tuple[datetime, int]] = [(life.started_at, 0) for life in known]
+    if seen is not None:
+        # Answers from before 2015 lack lastStartTimestamp; such a VM ran at least since it was made.
+        started_at = seen.last_started_at or (seen.created_at if seen.status.bills_machine else None)
+        if started_at is not None:
+            told.append((started_at, 1))
+    told += [(op.ended_at, 2) for op in operations if op.kind in _STARTS and _is_done(op) and op.ended_at is not None]
+    events: list[_Event] = []
+    cluster: list[tuple[datetime, int]] = []
+    for moment in sorted(told):
+        if cluster and moment[0] - cluster[0][0] > _SAME_START:
+            events.append(_best(cluster))
+            cluster = []
+        cluster.append(moment)
+    if cluster:
+        events.append(_best(cluster))
+    events += [
+        _Event(op.ended_at or op.inserted_at, _Order.START, weak=True) for op in operations if op.kind in _RESTARTS
+    ]
+    return events
+
+
+def _best(cluster: Sequence[tuple[datetime, int]]) -> _Event:
+    return _Event(min(cluster, key=lambda moment: (moment[1], moment[0]))[0], _Order.START)
+
+
+def _end(op: SeenOperation, seen: SeenInstance | None) -> _Event | None:
+    """Billing ends when the VM turns STOPPING: as the operation starts, unless the stop is a graceful one."""
+    reason = _ENDS.get(op.kind)
+    if reason is None or (op.started_at is None and op.status is OperationStatus.PENDING):
+        return None
+    at, is_estimate = op.started_at or op.inserted_at, False
+    if seen is not None and seen.graceful_stop and op.kind in {"stop", "delete"}:
+        if op.status is not OperationStatus.DONE:
+            return None  # PENDING_STOP bills as running
+        is_estimate = True
+        stopped_at = seen.last_stopped_at
+        at = stopped_at if stopped_at is not None and stopped_at >= at else op.ended_at or at
+    return _Event(at, _Order.END, reason=reason, by=op.user, is_estimate=is_estimate)
+
+
+def _did_nothing(
+    op: SeenOperation, operations: Sequence[SeenOperation], seen: SeenInstance | None, read_at: datetime
+) -> bool:
+    """Whether an end operation evidently left the VM running: done before the listing that shows it running on."""
+    if op.kind not in _ENDS or not _is_done(op) or op.ended_at is None or op.ended_at >= read_at:
+        return False
+    return _runs_on_since(op.started_at or op.inserted_at, operations, seen)
+
+
+def _is_back(life: Lifetime, operations: Sequence[SeenOperation], seen: SeenInstance | None, read_at: datetime) -> bool:
+    """Whether a run that was taken for ended is listed as running on."""
+    return life.ended_at is not None and life.ended_at <= read_at and _runs_on_since(life.ended_at, operations, seen)
+
+
+def _runs_on_since(moment: datetime, operations: Sequence[SeenOperation], seen: SeenInstance | None) -> bool:
+    """A listed start, stop or suspension after `moment`, or a start operation, explains the listing otherwise."""
+    if seen is None or not seen.status.bills_machine:
+        return False
+    stamps = (seen.last_started_at, seen.last_stopped_at, seen.last_suspended_at)
+    if any(stamp is not None and stamp > moment for stamp in stamps):
+        return False
+    return not any(op.kind in _STARTS | _RESTARTS and op.inserted_at >= moment for op in operations)
+
+
+def _fold(events: Sequence[_Event], seen: SeenInstance | None) -> list[Run]:
+    runs: list[Run] = []
+    weak_start: datetime | None = None
+    for event in events:
+        is_open = bool(runs) and runs[-1].ended_at is None
+        if event.order is _Order.START:
+            if event.weak:
+                weak_start = None if is_open else (weak_start or event.at)
+                continue
+            if is_open:
+                runs[-1] = _missed_end(runs[-1], event.at, seen)
+            weak_start = None
+            runs.append(Run(event.at))
+            continue
+        if event.order is _Order.END and weak_start is not None and not is_open:
+            runs.append(Run(weak_start))
+            weak_start, is_open = None, True
+        if is_open and event.of_start in (None, runs[-1].started_at):
+            estimate = event.is_estimate or event.order is _Order.ESTIMATED_END
+            runs[-1] = replace(runs[-1], ended_at=event.at, reason=event.reason, by=event.by, end_is_estimate=estimate)
+    if weak_start is not None and seen is not None and seen.status.bills_machine:
+        runs.append(Run(weak_start))
+    return runs
+
+
+def _missed_end(run: Run, next_start: datetime, seen: SeenInstance | None) -> Run:
+    """The VM started again, so it stopped before; when and why, no operation tells any more."""
+    stopped_at = seen.last_stopped_at if seen is not None else None
+    at = stopped_at if stopped_at is not None and run.started_at <= stopped_at <= next_start else next_start
+    return replace(run, ended_at=at, reason=EndReason.UNKNOWN, end_is_estimate=True)
+
+
+def _settle_last(
+    runs: list[Run], known: Sequence[Lifetime], seen: SeenInstance | None, read_at: datetime, absent: bool
+) -> list[Run]:
+    """End the last run where the VM is evidently not running and no operation told why."""
+    if not runs or runs[-1].ended_at is not None:
+        return runs
+    last = runs[-1]
+    if absent:
+        return [*runs[:-1], replace(last, ended_at=read_at, reason=EndReason.UNKNOWN, end_is_estimate=True)]
+    if seen is None or seen.status.bills_machine or seen.status is Status.UNKNOWN:
+        return runs
+    suspended = seen.status in {Status.SUSPENDING, Status.SUSPENDED}
+    stamp = seen.last_suspended_at if suspended else seen.last_stopped_at
+    if stamp is None or stamp < last.started_at:
+        if seen.status is Status.STOPPED and not any(life.started_at == last.started_at for life in known):
+            # It ran before anybody looked, and nothing tells until when: no lifetime rather than a wild guess.
+            return runs[:-1]
+        stamp = read_at
+    reason = EndReason.SUSPENDED if suspended else EndReason.UNKNOWN
+    return [*runs[:-1], replace(last, ended_at=stamp, reason=reason, end_is_estimate=True)]
