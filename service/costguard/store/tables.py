@@ -243,8 +243,9 @@ facts = Table(
     Column("text", Text, nullable=False),
     Column("data", Json, nullable=False),
 )
-Index("ix_facts_occurred_at", facts.c.occurred_at)
-Index("ix_facts_instance", facts.c.project, facts.c.gce_id)
+# Facts are read newest first, by when they happened; those recorded later may have happened earlier.
+Index("ix_facts_occurred_at", facts.c.occurred_at, facts.c.id)
+Index("ix_facts_instance", facts.c.gce_id, facts.c.occurred_at)
 
 # One daemon acts at a time. `epoch` grows with every change of holder; writes carry it.
 leases = Table(

@@ -1,0 +1,95 @@
+"""From a URL to an engine: how Costguard talks to SQLite and to PostgreSQL."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+
+from costguard.errors import DatabaseUnreachable
+
+# A request or a pass holds one connection at a time; uvicorn and the scheduler bring some dozen threads.
+_POOL = {"pool_size": 5, "max_overflow": 15, "pool_timeout": 30}
+_EXPECTED = "Write sqlite:///path/to/file.db or postgresql://user:password@host:5432/name."
+
+
+def parse(text: str) -> URL:
+    """The URL with the driver that Costguard uses. No error ever repeats the text: it may hold a password."""
+    try:
+        url = make_url(text)
+    except Exception:
+        raise DatabaseUnreachable("The database URL cannot be read.", _EXPECTED) from None
+    match url.drivername:
+        case "sqlite":
+            if not url.database or ":memory:" in url.database:
+                raise DatabaseUnreachable("A database in memory would forget the ledger.", _EXPECTED)
+            return url.set(drivername="sqlite+pysqlite", query={})
+        case "postgresql" | "postgres" | "postgresql+psycopg":
+            return url.set(drivername="postgresql+psycopg")
+        case _:
+            raise DatabaseUnreachable(f"Costguard does not know databases of the kind {url.drivername!r}.", _EXPECTED)
+
+
+def describe(url: URL) -> str:
+    """What to call this database in a sentence, without user and password."""
+    if url.get_backend_name() == "sqlite":
+        return f"The SQLite database {url.database}"
+    host = url.host or url.query.get("host") or "a local socket"
+    return f"The PostgreSQL database {url.database or url.username!r} at {host}" + (f":{url.port}" if url.port else "")
+
+
+def engine(url: URL, lock_timeout: timedelta, *, migrating: bool = False) -> Engine:
+    """An engine that has not connected yet.
+
+    `migrating` creates a missing SQLite file, and does not enforce foreign keys, so that tables can be rebuilt.
+    """
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, lock_timeout, migrating)
+    return _postgresql(url, lock_timeout)
+
+
+def _sqlite(url: URL, lock_timeout: timedelta, migrating: bool) -> Engine:
+    assert url.database
+    # Without mode=rw a mistyped path would silently become a new, empty database.
+    address = Path(url.database).absolute().as_uri() + ("?mode=rwc" if migrating else "?mode=rw")
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            address,
+            uri=True,
+            timeout=lock_timeout.total_seconds(),
+            isolation_level=None,  # the driver's own BEGIN is deferred, and comes only before writes
+            check_same_thread=False,
+        )
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA foreign_keys = {'OFF' if migrating else 'ON'}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    return create_engine(url, creator=connect, hide_parameters=True, **_POOL)
+
+
+def _postgresql(url: URL, lock_timeout: timedelta) -> Engine:
+    made = create_engine(
+        url,
+        connect_args={"connect_timeout": 10, "application_name": "costguard"} | dict(url.query),
+        hide_parameters=True,
+        pool_pre_ping=True,  # a restarted server costs no request
+        **_POOL,
+    )
+
+    @event.listens_for(made, "connect")
+    def set_up(connection: Any, _record: object) -> None:
+        # Not as start-up options: poolers such as PgBouncer refuse those.
+        connection.execute("SET jit = off")  # it costs more than these queries take
+        connection.execute(f"SET lock_timeout = {int(lock_timeout.total_seconds() * 1000)}")
+        connection.commit()
+
+    return made

@@ -1,0 +1,103 @@
+"""What a database's error means, and what to do about it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError
+
+from costguard.errors import DatabaseLocked, DatabaseOutdated, DatabaseUnreachable, DiskFull, StoreError
+
+UPGRADE = "Run `costguard db upgrade`."
+_SHOW_SCHEMA = {"42P01", "42703"}  # no such table, no such column
+_WAITED = {"55P03", "40P01", "40001"}  # lock timeout, deadlock, serialization
+_READ_ONLY = "25006"
+
+
+@contextmanager
+def explained(name: str, *, writing: bool) -> Iterator[None]:
+    """Turns what the driver says about the database `name` into a StoreError.
+
+    Errors that are mistakes of ours, such as a broken constraint, pass through as they are.
+    """
+    try:
+        yield
+    except TimeoutError as error:
+        raise DatabaseUnreachable(
+            f"{name} was not asked: all connections were in use.", "Send fewer requests at a time."
+        ) from error
+    except DBAPIError as error:
+        meaning = _sqlite(name, error.orig, writing) if isinstance(error.orig, sqlite3.Error) else None
+        if meaning is None and not isinstance(error.orig, sqlite3.Error):
+            meaning = _postgresql(name, error, writing)
+        if meaning is None:
+            raise
+        raise meaning from error
+
+
+def _sqlite(name: str, error: sqlite3.Error, writing: bool) -> StoreError | None:
+    # The low byte is the primary code; the rest says more than we need.
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return DatabaseLocked(
+                f"{name} is locked by another process.",
+                "Nothing was written. Find who holds it (`fuser` names the processes that have the file open), "
+                "let only one `costguard serve` use it, and try again.",
+            )
+        case sqlite3.SQLITE_FULL:
+            return DiskFull(f"{name} could not grow.", "Nothing was written. Free space on its disk and try again.")
+        case sqlite3.SQLITE_CANTOPEN:
+            return DatabaseUnreachable(
+                f"{name} cannot be opened.",
+                "If it has not been made yet, run `costguard db upgrade`; "
+                "otherwise check that its folder exists and that this user may write there.",
+            )
+        case sqlite3.SQLITE_READONLY if writing:
+            return DatabaseUnreachable(
+                f"{name} is read-only.", "Let this user write to the file and to the folder that it is in."
+            )
+        case sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH | sqlite3.SQLITE_IOERR:
+            return DatabaseUnreachable(f"{name} cannot be used: {error}.", "Check its disk and its permissions.")
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return DatabaseUnreachable(
+                f"{name} is damaged, or no SQLite database at all: {error}.",
+                "Check the path in the settings; if it is right, put back the last backup.",
+            )
+        case _ if str(error).startswith(("no such table", "no such column")) or "has no column named" in str(error):
+            return DatabaseOutdated(f"{name} lacks what this version needs: {error}.", UPGRADE)
+        case _:
+            return None
+
+
+def _postgresql(name: str, error: DBAPIError, writing: bool) -> StoreError | None:
+    state = getattr(error.orig, "sqlstate", None) or ""
+    words = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no reason was given"
+    if state in _WAITED:
+        return DatabaseLocked(
+            f"{name} kept us waiting for another writer: {words}.", "Nothing was written. Try again in a moment."
+        )
+    if state == "53100":
+        return DiskFull(
+            f"{name} could not grow: {words}.", "Nothing was written. Free space on the server's disk and try again."
+        )
+    if state in _SHOW_SCHEMA:
+        return DatabaseOutdated(f"{name} lacks what this version needs: {words}.", UPGRADE)
+    if state == "42501":
+        return DatabaseUnreachable(f"{name} refuses: {words}.", "Grant the user in the database URL this right.")
+    if state == _READ_ONLY and writing:
+        return DatabaseUnreachable(f"{name} is read-only: {words}.", "Name the primary server, not a standby.")
+    if state.startswith("28") or state == "3D000":
+        return DatabaseUnreachable(
+            f"{name} does not let us in: {words}.", "Check user, password and database name in the database URL."
+        )
+    if state[:2] in {"08", "53", "57", "58"} or error.connection_invalidated or _never_answered(error, state):
+        return DatabaseUnreachable(
+            f"{name} cannot be reached: {words}.", "Check that the server runs, and its address in the database URL."
+        )
+    return None
+
+
+def _never_answered(error: DBAPIError, state: str) -> bool:
+    return isinstance(error, OperationalError) and not state

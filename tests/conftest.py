@@ -1,0 +1,116 @@
+"""The databases that tests are given: SQLite files and a real PostgreSQL, both made by the migrations."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+from tests.postgres import shared_server
+
+from costguard.store.migrate import upgrade
+from costguard.store.tables import metadata
+from costguard.store.transaction import Database
+
+_EMPTY = f"TRUNCATE {', '.join(table.name for table in metadata.sorted_tables)} RESTART IDENTITY"
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL server, shared by all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    with shared_server(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "template.db"
+    upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_server: str, worker_name: str) -> Iterator[str]:
+    """One PostgreSQL database a worker: emptying it is quicker than cloning another."""
+    with _made(postgres_server, f"migrated_{worker_name}") as url:
+        upgrade(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def worker_name() -> str:
+    return f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A fresh, migrated SQLite file."""
+    path = tmp_path / "costguard.db"
+    shutil.copyfile(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def postgres_url(migrated_postgres: str) -> Iterator[str]:
+    """A migrated PostgreSQL database, emptied after the test."""
+    yield migrated_postgres
+    with psycopg.connect(migrated_postgres) as connection:
+        # What a failed test left open would make us wait for ever.
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        connection.execute(_EMPTY)
+
+
+@pytest.fixture
+def database_url(dialect: str, request: pytest.FixtureRequest) -> str:
+    """A fresh, migrated database of either kind, as a user would name it."""
+    url: str = request.getfixturevalue("sqlite_url" if dialect == "sqlite" else "postgres_url")
+    return url
+
+
+@pytest.fixture
+def empty_database_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of either kind without any table; the SQLite file does not exist yet."""
+    if dialect == "sqlite":
+        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        return
+    worker = request.getfixturevalue("worker_name")
+    with _made(request.getfixturevalue("postgres_server"), f"empty_{worker}") as url:
+        yield url
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A fresh, migrated database of either kind."""
+    with closing(Database.open(database_url)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sqlite_database(sqlite_url: str) -> Iterator[Database]:
+    """A fresh, migrated SQLite database, for tests of what lies above the store."""
+    with closing(Database.open(sqlite_url)) as opened:
+        yield opened
+
+
+@contextmanager
+def _made(server: str, name: str) -> Iterator[str]:
+    """A database on the server, which is dropped afterwards."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+        yield make_url(server).set(database=name).render_as_string(hide_password=False)
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
