@@ -1,0 +1,52 @@
+"""Prices by key and time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from operator import attrgetter
+
+from costguard.model.price import Price, PriceKey
+
+
+class PriceBook:
+    """Which price was in force when.
+
+    A time before the first known price of a key uses that first one: Costguard may watch VMs that are
+    older than its oldest price, and the nearest figure is nearer the truth than none.
+    """
+
+    def __init__(self, prices: Iterable[Price]) -> None:
+        by_key: dict[PriceKey, list[Price]] = defaultdict(list)
+        for price in prices:
+            by_key[price.key].append(price)
+        self._prices = {key: sorted(found, key=attrgetter("in_force_from")) for key, found in by_key.items()}
+        self._starts = {key: [price.in_force_from for price in found] for key, found in self._prices.items()}
+
+    def at(self, key: PriceKey, moment: datetime) -> Price | None:
+        """The price in force at that moment; None when the key has no price at all."""
+        prices = self._prices.get(key)
+        if prices is None:
+            return None
+        return prices[max(0, bisect_right(self._starts[key], moment) - 1)]
+
+    def pieces(
+        self, key: PriceKey, start: datetime, end: datetime
+    ) -> Iterator[tuple[Price | None, datetime, datetime]]:
+        """[start, end) cut where the price changes; one piece without a price when there is none."""
+        prices = self._prices.get(key)
+        if prices is None:
+            yield None, start, end
+            return
+        starts = self._starts[key]
+        index = max(0, bisect_right(starts, start) - 1)
+        while start < end:
+            last = index + 1 == len(prices)
+            piece_end = end if last else min(end, starts[index + 1])
+            yield prices[index], start, piece_end
+            start, index = piece_end, index + 1
+
+    def keys(self) -> frozenset[PriceKey]:
+        return frozenset(self._prices)

@@ -1,0 +1,221 @@
+"""What lifetimes and storage cost, to the nano-dollar.
+
+Google's rules (cloud.google.com/compute/vm-instance-pricing and /spot-vms/pricing): vCPUs, memory, GPUs and
+local SSD bill per second, at least a minute a run; a Spot VM preempted within a minute of its start is free;
+disks and the memory of suspended VMs bill per second whether anything runs or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from functools import lru_cache
+
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
+from costguard.model.money import Money
+from costguard.model.price import Price, PriceKey
+from costguard.policy.price_book import PriceBook
+
+MINIMUM = timedelta(seconds=60)
+"""The least that a run is billed, and the time within which a preempted Spot VM is free."""
+
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one.
+_SHARED_CORE = {
+    "e2-micro": Fraction(1, 4),
+    "e2-small": Fraction(1, 2),
+    "e2-medium": Fraction(1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BilledPart:
+    """So much of one billed resource: vCPUs, GiB of memory or disk, or GPUs."""
+
+    resource: str
+    quantity: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What was charged, and in words what could not be ("" when all was)."""
+
+    charges: tuple[Charge, ...] = ()
+    unpriced: str = ""
+
+    @property
+    def amount(self) -> Money:
+        return Money(sum(charge.amount.nanos for charge in self.charges))
+
+
+@dataclass(slots=True)
+class _Gaps:
+    """Collects what has no price, each thing once, in the order met."""
+
+    keys: dict[str, None] = field(default_factory=dict)
+
+    def add(self, key: PriceKey) -> None:
+        model = "Spot" if key.provisioning_model is ProvisioningModel.SPOT else "on-demand"
+        self.keys[f"{key.resource} ({model}) in {key.region}"] = None
+
+    def __str__(self) -> str:
+        if not self.keys:
+            return ""
+        return f"No price is known for {', '.join(self.keys)}: refresh the prices, or add one by hand."
+
+
+@lru_cache(maxsize=4096)
+def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
+    """What a running VM of this shape is billed for; empty when its machine type is not known."""
+    if not shape.is_known:
+        return ()
+    cores = _SHARED_CORE.get(shape.machine_type, Fraction(shape.vcpus))
+    parts = [
+        BilledPart(f"{shape.family}:core", cores),
+        BilledPart(f"{shape.family}:ram", Fraction(shape.memory_mib, 1024)),
+    ]
+    if shape.gpu_type is not None and shape.gpu_count > 0:
+        parts.append(BilledPart(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count)))
+    if shape.local_ssd_gib > 0:
+        parts.append(BilledPart("local-ssd", Fraction(shape.local_ssd_gib)))
+    return tuple(parts)
+
+
+def billed_seconds(start: datetime, end: datetime) -> int:
+    """Whole seconds of [start, end): any cut of a span adds up to the whole."""
+    return (end - _EPOCH) // _SECOND - (start - _EPOCH) // _SECOND
+
+
+def amount_of(price: Price, quantity: Fraction, seconds: int) -> Money:
+    """One charge's amount, halves of a nano-dollar to even."""
+    return Money(round(Fraction(price.rate_nanos * seconds, price.unit.seconds) * quantity))
+
+
+def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
+    """The charges of a run within [since, until); a run that ended is never billed past its end.
+
+    The one-minute minimum reaches past the end of a short run, so cut at midnights and bill up to an end,
+    not between two moments inside the first minute.
+    """
+    if lifetime.ended_at is not None and _is_free(lifetime):
+        return Bill()
+    if not lifetime.shape.is_known:
+        return Bill(
+            (),
+            f"The machine type {lifetime.shape.machine_type or '(none)'} is not known in {lifetime.zone}: "
+            "let the service account read machine types (compute.machineTypes.list).",
+        )
+    end = min(until, _billed_end(lifetime)) if lifetime.ended_at is not None else until
+    region = _region(lifetime.zone)
+    keyed = [
+        (part, PriceKey(part.resource, region, lifetime.provisioning_model)) for part in parts_of_shape(lifetime.shape)
+    ]
+    return _bill(keyed, book, _later(lifetime.started_at, since), end)
+
+
+def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
+    """The charges of a disk, or of a suspended VM's memory, within [since, until). Never a Spot price."""
+    if span.resource is None:
+        return Bill(
+            (), f"The type of disk {span.name} is not known: let the service account read disks (compute.disks.list)."
+        )
+    end = until if span.ended_at is None else min(until, span.ended_at)
+    key = PriceKey(span.resource, _region(span.zone), ProvisioningModel.STANDARD)
+    return _bill(
+        [(BilledPart(span.resource, Fraction(span.size_mib, 1024)), key)], book, _later(span.started_at, since), end
+    )
+
+
+def rate_per_hour(
+    shape: Shape, region: str, provisioning_model: ProvisioningModel, book: PriceBook, at: datetime
+) -> Money | None:
+    """What a running VM of this shape costs an hour without its disks; None when any part has no price."""
+    parts = parts_of_shape(shape)
+    if not parts:
+        return None
+    return _rate([(part, PriceKey(part.resource, region, provisioning_model)) for part in parts], book, at)
+
+
+def storage_rate_per_hour(
+    resource: str | None, size_mib: int, region: str, book: PriceBook, at: datetime
+) -> Money | None:
+    """What so much storage costs an hour; None when it has no price."""
+    if resource is None:
+        return None
+    key = PriceKey(resource, region, ProvisioningModel.STANDARD)
+    return _rate([(BilledPart(resource, Fraction(size_mib, 1024)), key)], book, at)
+
+
+def _rate(keyed: Sequence[tuple[BilledPart, PriceKey]], book: PriceBook, at: datetime) -> Money | None:
+    total = Fraction(0)
+    for part, key in keyed:
+        price = book.at(key, at)
+        if price is None:
+            return None
+        total += Fraction(price.rate_nanos * 3600, price.unit.seconds) * part.quantity
+    return Money(round(total))
+
+
+def _bill(keyed: Sequence[tuple[BilledPart, PriceKey]], book: PriceBook, start: datetime, end: datetime) -> Bill:
+    charges: list[Charge] = []
+    gaps = _Gaps()
+    if start >= end:
+        return Bill()
+    days = list(_days(start, end))
+    for part, key in keyed:
+        for day_start, day_end in days:
+            for price, piece_start, piece_end in book.pieces(key, day_start, day_end):
+                if price is None:
+                    gaps.add(key)
+                    continue
+                seconds = billed_seconds(piece_start, piece_end)
+                amount = amount_of(price, part.quantity, seconds)
+                charges.append(
+                    Charge(
+                        part.resource,
+                        day_start.date(),
+                        piece_start,
+                        piece_end,
+                        seconds,
+                        part.quantity,
+                        price.id or 0,
+                        amount,
+                    )
+                )
+    return Bill(tuple(charges), str(gaps))
+
+
+def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    at = start.astimezone(UTC)
+    while at < end:
+        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY
+        yield at, min(midnight, end)
+        at = midnight
+
+
+def _billed_end(lifetime: Lifetime) -> datetime:
+    assert lifetime.ended_at is not None
+    return max(lifetime.ended_at, lifetime.started_at + MINIMUM)
+
+
+def _is_free(lifetime: Lifetime) -> bool:
+    assert lifetime.ended_at is not None
+    return (
+        lifetime.end_reason is EndReason.PREEMPTED
+        and lifetime.provisioning_model is ProvisioningModel.SPOT
+        and lifetime.ended_at - lifetime.started_at < MINIMUM
+    )
+
+
+def _later(moment: datetime, other: datetime | None) -> datetime:
+    return moment if other is None else max(moment, other)
+
+
+def _region(zone: str) -> str:
+    return zone.rsplit("-", 1)[0]
