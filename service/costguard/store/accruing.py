@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, or_, select
+from sqlalchemy import Connection, Row, Select, Table, or_, select
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
@@ -22,6 +22,7 @@ class AccruingLifetime:
     """A lifetime, whose money it is, and up to when its charges are stored (None: none are)."""
 
     instance_id: int
+    name: str  # of the VM
     lifetime: Lifetime
     attribution: Attribution
     charged_to: datetime | None
@@ -33,6 +34,7 @@ class AccruingStorage:
     """A storage span; the provisioning model is its VM's, for grouping (storage is priced as standard)."""
 
     instance_id: int
+    name: str  # of the VM
     span: StorageSpan
     attribution: Attribution
     provisioning_model: ProvisioningModel
@@ -40,28 +42,35 @@ class AccruingStorage:
     unpriced: str
 
 
-def accruing_lifetimes(connection: Connection, instance_ids: Collection[int] | None = None) -> list[AccruingLifetime]:
-    """Every lifetime that is open, or ended and not charged to its end; of these instances, or of all."""
-    query = _of(lifetimes, select_lifetimes()).where(_accrues(lifetimes))
+def accruing_lifetimes(connection: Connection, of: Collection[int] | datetime) -> list[AccruingLifetime]:
+    """Lifetimes that are open, or ended and not charged to their end: of these instances, or of all.
+
+    Of all, only those that are open or ended after a moment: older ones were charged by the pass that saw
+    them end, and asking for them would read every lifetime there is.
+    """
+    query = _of(lifetimes, select_lifetimes())
     return [
-        AccruingLifetime(row.instance_id, lifetime_of(row), attribution_of(row), row.charged_to, row.unpriced)
-        for row in _rows(connection, query, lifetimes.c.instance_id, instance_ids)
+        AccruingLifetime(
+            row.instance_id, row.instance_name, lifetime_of(row), attribution_of(row), row.charged_to, row.unpriced
+        )
+        for row in _rows(connection, query, lifetimes, of)
     ]
 
 
-def accruing_storage(connection: Connection, instance_ids: Collection[int] | None = None) -> list[AccruingStorage]:
-    """Every storage span that is open, or ended and not charged to its end."""
-    query = _of(storage_spans, select_storage()).where(_accrues(storage_spans))
+def accruing_storage(connection: Connection, of: Collection[int] | datetime) -> list[AccruingStorage]:
+    """Storage spans that are open, or ended and not charged to their end: of these instances, or of all."""
+    query = _of(storage_spans, select_storage())
     return [
         AccruingStorage(
             row.instance_id,
+            row.instance_name,
             storage_of(row),
             attribution_of(row),
             ProvisioningModel(row.provisioning_model),
             row.charged_to,
             row.unpriced,
         )
-        for row in _rows(connection, query, storage_spans.c.instance_id, instance_ids)
+        for row in _rows(connection, query, storage_spans, of)
     ]
 
 
@@ -72,7 +81,7 @@ def chunks(ids: Collection[int]) -> Iterator[list[int]]:
 
 
 def select_lifetimes() -> Select[Any]:
-    return select(lifetimes, instances.c.project, instances.c.gce_id, instances.c.name)
+    return select(lifetimes, instances.c.project, instances.c.gce_id, instances.c.name.label("instance_name"))
 
 
 def select_storage() -> Select[Any]:
@@ -80,7 +89,8 @@ def select_storage() -> Select[Any]:
         storage_spans,
         instances.c.project,
         instances.c.gce_id,
-        instances.c.provisioning_model.label("provisioning_model"),
+        instances.c.name.label("instance_name"),
+        instances.c.provisioning_model,
     )
 
 
@@ -124,14 +134,13 @@ def _of(table: Table, query: Select[Any]) -> Select[Any]:
     return query.join(instances, instances.c.id == table.c.instance_id)
 
 
-def _accrues(spans: Table) -> ColumnElement[bool]:
-    uncharged = or_(spans.c.charged_to.is_(None), spans.c.charged_to < spans.c.ended_at)
-    return or_(spans.c.ended_at.is_(None), and_(spans.c.ended_at.is_not(None), uncharged))
-
-
 def _rows(
-    connection: Connection, query: Select[Any], column: ColumnElement[int], instance_ids: Collection[int] | None
+    connection: Connection, query: Select[Any], spans: Table, of: Collection[int] | datetime
 ) -> Sequence[Row[Any]]:
-    if instance_ids is None:
-        return connection.execute(query).all()
-    return [row for ids in chunks(instance_ids) for row in connection.execute(query.where(column.in_(ids)))]
+    uncharged = or_(spans.c.charged_to.is_(None), spans.c.charged_to < spans.c.ended_at)
+    if isinstance(of, datetime):
+        # Two queries, each with its own index: an OR over both would scan the table.
+        still_open = connection.execute(query.where(spans.c.ended_at.is_(None))).all()
+        return [*still_open, *connection.execute(query.where(spans.c.ended_at > of, uncharged))]
+    query = query.where(or_(spans.c.ended_at.is_(None), uncharged))
+    return [row for ids in chunks(of) for row in connection.execute(query.where(spans.c.instance_id.in_(ids)))]

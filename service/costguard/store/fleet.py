@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, false, func, or_, select
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.lifetime import StorageSpan
 from costguard.model.money import ZERO, Money
-from costguard.store.accruing import chunks, shape_of
+from costguard.store.accruing import chunks, select_storage, shape_of, storage_of
 from costguard.store.tables import charges, instances, lifetimes, projects, storage_spans
 
 
@@ -76,6 +77,14 @@ class Charged:
     total: Money = ZERO
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Why a span could not be priced whole."""
+
+    reason: str
+    in_open_lifetime: bool
+
+
 def present(connection: Connection, filters: Filters) -> list[PresentInstance]:
     """Every VM that is not gone and passes the filters, in no order."""
     query: Select[Any] = (
@@ -120,6 +129,13 @@ def present(connection: Connection, filters: Filters) -> list[PresentInstance]:
     ]
 
 
+def open_storage(connection: Connection) -> list[tuple[int, StorageSpan]]:
+    """Every storage span that bills now, with its instance's id."""
+    query = select_storage().join(instances, instances.c.id == storage_spans.c.instance_id)
+    rows = connection.execute(query.where(storage_spans.c.ended_at.is_(None)))
+    return [(row.instance_id, storage_of(row)) for row in rows]
+
+
 def gone_ids(connection: Connection, filters: Filters, after: tuple[datetime, int] | None, limit: int) -> list[int]:
     """VMs that are gone, the latest first; `after` is the (gone_at, id) of the last one already given."""
     gone_at = instances.c.gone_at
@@ -146,7 +162,10 @@ def known(connection: Connection, ids: Sequence[int]) -> list[KnownInstance]:
 
 
 def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
-    """What the stored charges of each instance add up to; instances without any are left out."""
+    """What the stored charges of each instance add up to; instances without any are left out.
+
+    Charges of a span that is to be charged anew (`charged_to` is null) are void.
+    """
     lifetime: dict[int, int] = {}
     total: dict[int, int] = {}
     for chunk in chunks(ids):
@@ -154,7 +173,7 @@ def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
         of_lifetimes = (
             select(lifetimes.c.instance_id, is_open.label("is_open"), func.sum(charges.c.amount_nanos).label("nanos"))
             .join(charges, and_(charges.c.span == "lifetime", charges.c.span_id == lifetimes.c.id))
-            .where(lifetimes.c.instance_id.in_(chunk))
+            .where(lifetimes.c.instance_id.in_(chunk), lifetimes.c.charged_to.is_not(None))
             .group_by(lifetimes.c.instance_id, is_open)
         )
         for row in connection.execute(of_lifetimes):
@@ -164,12 +183,28 @@ def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
         of_storage = (
             select(storage_spans.c.instance_id, func.sum(charges.c.amount_nanos).label("nanos"))
             .join(charges, and_(charges.c.span == "storage", charges.c.span_id == storage_spans.c.id))
-            .where(storage_spans.c.instance_id.in_(chunk))
+            .where(storage_spans.c.instance_id.in_(chunk), storage_spans.c.charged_to.is_not(None))
             .group_by(storage_spans.c.instance_id)
         )
         for row in connection.execute(of_storage):
             total[row.instance_id] = total.get(row.instance_id, 0) + int(row.nanos)
     return {each: Charged(Money(lifetime.get(each, 0)), Money(nanos)) for each, nanos in total.items()}
+
+
+def gaps(connection: Connection, ids: Collection[int]) -> dict[int, list[Gap]]:
+    """What the stored charges of these instances leave out."""
+    found: dict[int, list[Gap]] = {}
+    for chunk in chunks(ids):
+        for spans in (lifetimes, storage_spans):
+            in_open_lifetime = spans.c.ended_at.is_(None) if spans is lifetimes else false()
+            query = (
+                select(spans.c.instance_id, spans.c.unpriced, in_open_lifetime.label("in_open_lifetime"))
+                .where(spans.c.instance_id.in_(chunk), spans.c.unpriced != "")
+                .order_by(spans.c.started_at.desc())
+            )
+            for row in connection.execute(query):
+                found.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
+    return found
 
 
 def _conditions(filters: Filters) -> list[ColumnElement[bool]]:

@@ -54,6 +54,7 @@ class StoredLifetime:
 class StoredStorage:
     id: int
     instance_id: int
+    name: str  # of the VM
     span: StorageSpan
     attribution: Attribution
     provisioning_model: ProvisioningModel
@@ -110,6 +111,7 @@ def storage_of_instance(connection: Connection, instance_id: int) -> list[Stored
         StoredStorage(
             id=row.id,
             instance_id=row.instance_id,
+            name=row.instance_name,
             span=storage_of(row),
             attribution=attribution_of(row),
             provisioning_model=ProvisioningModel(row.provisioning_model),
@@ -183,7 +185,7 @@ def _stored_lifetime(row: Row[Any], sums: dict[int, Money]) -> StoredLifetime:
     return StoredLifetime(
         id=row.id,
         instance_id=row.instance_id,
-        name=row.name,
+        name=row.instance_name,
         lifetime=lifetime_of(row),
         attribution=attribution_of(row),
         charged=sums.get(row.id, Money()),

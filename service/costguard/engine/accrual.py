@@ -1,0 +1,80 @@
+"""What has run up since charges were last stored: the live part of every figure that people see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import TypeAlias
+
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.lifetime import Lifetime, StorageSpan
+from costguard.model.money import Money
+from costguard.policy.price_book import PriceBook
+from costguard.policy.pricing import (
+    MINIMUM,
+    Bill,
+    bill_lifetime,
+    bill_storage,
+    billed_seconds,
+    rate_per_hour,
+    storage_rate_per_hour,
+)
+
+_DAY = timedelta(days=1)
+
+_Run: TypeAlias = tuple[Shape, ProvisioningModel, str, datetime, datetime]
+_Rate: TypeAlias = tuple[Shape, str, ProvisioningModel]
+
+
+class Accrual:
+    """Bills and rates at one moment. Equal VMs are billed once, so that ten thousand cost what a few do."""
+
+    def __init__(self, book: PriceBook, now: datetime) -> None:
+        self._book = book
+        self.now = now
+        self._runs: dict[_Run, Bill] = {}
+        self._rates: dict[_Rate, Money | None] = {}
+        self._storage_rates: dict[tuple[str | None, int, str], Money | None] = {}
+
+    def of_lifetime(self, lifetime: Lifetime, since: datetime | None, until: datetime | None = None) -> Bill:
+        """Charges after `since` (None: from the start), up to now or an earlier `until`."""
+        if lifetime.ended_at is not None:
+            # A run of ten seconds that ended a moment ago is billed its whole minute already.
+            return bill_lifetime(lifetime, self._book, until or self.now + MINIMUM, since)
+        end = self.now if until is None else min(until, self.now)
+        start = lifetime.started_at if since is None else max(lifetime.started_at, since)
+        key = (lifetime.shape, lifetime.provisioning_model, lifetime.zone, start, end)
+        bill = self._runs.get(key)
+        if bill is None:
+            bill = self._runs[key] = bill_lifetime(lifetime, self._book, end, since)
+        return bill
+
+    def of_storage(self, span: StorageSpan, since: datetime | None, until: datetime | None = None) -> Bill:
+        end = self.now if until is None else min(until, self.now)
+        return bill_storage(span, self._book, end, since)
+
+    def rate(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel) -> Money | None:
+        """Dollars an hour of a running machine now; None when a part of it has no price."""
+        key = (shape, region_of(zone), provisioning_model)
+        if key not in self._rates:
+            self._rates[key] = rate_per_hour(*key, self._book, self.now)
+        return self._rates[key]
+
+    def storage_rate(self, span: StorageSpan) -> Money | None:
+        key = (span.resource, span.size_mib, region_of(span.zone))
+        if key not in self._storage_rates:
+            self._storage_rates[key] = storage_rate_per_hour(*key, self._book, self.now)
+        return self._storage_rates[key]
+
+
+def region_of(zone: str) -> str:
+    return zone.rsplit("-", 1)[0]
+
+
+def seconds_by_day(start: datetime, end: datetime) -> Iterator[tuple[date, int]]:
+    """Billed seconds of [start, end) on each UTC day that it touches."""
+    at = start.astimezone(UTC)
+    while at < end:
+        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY
+        yield at.date(), billed_seconds(at, min(midnight, end))
+        at = midnight

@@ -1,0 +1,212 @@
+"""An instance as page, API and command line all show it: what is known of it, and its money."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.model.money import ZERO, Money
+from costguard.store import accruing, fleet
+from costguard.store.accruing import AccruingLifetime, AccruingStorage
+from costguard.store.fleet import Filters, KnownInstance, PresentInstance
+
+
+class Sort(StrEnum):
+    RATE = "rate"  # the most expensive per hour first; what cannot be priced before all of them
+    AGE = "age"  # the longest running first
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """An amount, and whether it is all of it: False when something in it has no price."""
+
+    amount: Money = ZERO
+    whole: bool = True
+
+    def __add__(self, other: Priced) -> Priced:
+        return Priced(self.amount + other.amount, self.whole and other.whole)
+
+
+_NOTHING = Priced()
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceView:
+    instance: KnownInstance
+    started_at: datetime | None  # of the lifetime that is open; None when it does not run
+    due_at: datetime | None  # when the preset's limit passes; None: no limit, or it does not run
+    rate: Priced  # per hour now: the machine if it runs, and storage
+    lifetime_cost: Priced  # of the open lifetime so far
+    total_cost: Priced  # of all lifetimes and all storage, ever
+    unpriced: tuple[str, ...]  # in sentences, what has no price
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTotals:
+    """Over all that passed the filters, not this page alone. Instances that are gone are not counted."""
+
+    instances: int
+    running: int
+    rate: Money  # of what can be priced
+    unpriced: int  # instances
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a page ended: the place of its last row among the present, or among the gone."""
+
+    gone: bool
+    rank: int
+    name: str
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPage:
+    rows: tuple[InstanceView, ...]
+    next: Cursor | None
+    totals: FleetTotals
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    place: tuple[int, str, int]
+    instance: PresentInstance
+    rate: Priced
+
+
+# Above every real rate and time, as a rank.
+_BEYOND = 2**62
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def fleet_page(
+    connection: Connection,
+    accrual: Accrual,
+    limits: Mapping[str, timedelta | None],
+    filters: Filters,
+    *,
+    sort: Sort = Sort.RATE,
+    with_gone: bool = False,
+    after: Cursor | None = None,
+    size: int = 100,
+) -> FleetPage:
+    """One page of the fleet. Instances that are gone come after all others, the latest first."""
+    ranked = sorted(_rank(connection, accrual, filters, sort), key=lambda row: row.place)
+    if after is None:
+        rest = ranked
+    else:
+        place = (after.rank, after.name, after.id)
+        rest = [] if after.gone else [row for row in ranked if row.place > place]
+    here, more = rest[:size], len(rest) > size
+    gone: list[int] = []
+    if with_gone and not more:
+        gone_after = (_EPOCH + after.rank * _MICROSECOND, after.id) if after is not None and after.gone else None
+        gone = fleet.gone_ids(connection, filters, gone_after, size - len(here) + 1)
+        more = len(here) + len(gone) > size
+        gone = gone[: size - len(here)]
+    rows = views(connection, accrual, limits, [*(row.instance.id for row in here), *gone])
+    return FleetPage(tuple(rows), _end_of(here, gone, rows) if more else None, _totals(ranked))
+
+
+def views(
+    connection: Connection, accrual: Accrual, limits: Mapping[str, timedelta | None], ids: Sequence[int]
+) -> list[InstanceView]:
+    """These instances with their money, in this order, in a fixed number of queries."""
+    charged = fleet.charged(connection, ids)
+    runs: dict[int, list[AccruingLifetime]] = defaultdict(list)
+    stores: dict[int, list[AccruingStorage]] = defaultdict(list)
+    for run in accruing.accruing_lifetimes(connection, ids):
+        runs[run.instance_id].append(run)
+    for store in accruing.accruing_storage(connection, ids):
+        stores[store.instance_id].append(store)
+    gaps = fleet.gaps(connection, ids)
+    return [
+        _view(each, accrual, limits, charged.get(each.id, fleet.Charged()), runs[each.id], stores[each.id], gaps)
+        for each in fleet.known(connection, ids)
+    ]
+
+
+def _view(
+    known: KnownInstance,
+    accrual: Accrual,
+    limits: Mapping[str, timedelta | None],
+    charged: fleet.Charged,
+    runs: Sequence[AccruingLifetime],
+    stores: Sequence[AccruingStorage],
+    gaps: Mapping[int, Sequence[fleet.Gap]],
+) -> InstanceView:
+    rate, lifetime, total = _NOTHING, Priced(charged.lifetime), Priced(charged.total)
+    started_at: datetime | None = None
+    reasons = {gap.reason: None for gap in gaps.get(known.id, ())}
+    if any(gap.in_open_lifetime for gap in gaps.get(known.id, ())):
+        lifetime = Priced(lifetime.amount, whole=False)
+    if reasons:
+        total = Priced(total.amount, whole=False)
+    for run in runs:
+        bill = accrual.of_lifetime(run.lifetime, run.charged_to)
+        cost = Priced(bill.amount, not bill.unpriced)
+        total += cost
+        if run.lifetime.is_open:
+            started_at = run.lifetime.started_at
+            lifetime += cost
+            rate += _priced(accrual.rate(run.lifetime.shape, run.lifetime.zone, run.lifetime.provisioning_model))
+        if bill.unpriced:
+            reasons[bill.unpriced] = None
+    for store in stores:
+        bill = accrual.of_storage(store.span, store.charged_to)
+        total += Priced(bill.amount, not bill.unpriced)
+        if store.span.ended_at is None:
+            rate += _priced(accrual.storage_rate(store.span))
+        if bill.unpriced:
+            reasons[bill.unpriced] = None
+    limit = limits.get(known.preset)
+    due_at = None if limit is None or started_at is None else started_at + limit
+    return InstanceView(known, started_at, due_at, rate, lifetime, total, tuple(reasons))
+
+
+def _rank(connection: Connection, accrual: Accrual, filters: Filters, sort: Sort) -> Iterator[_Ranked]:
+    storage: dict[int, Priced] = {}
+    for instance_id, span in fleet.open_storage(connection):
+        storage[instance_id] = storage.get(instance_id, _NOTHING) + _priced(accrual.storage_rate(span))
+    for each in fleet.present(connection, filters):
+        rate = storage.get(each.id, _NOTHING)
+        if each.started_at is not None:
+            rate += _priced(accrual.rate(each.shape, each.zone, each.provisioning_model))
+        yield _Ranked((_rank_of(each, rate, sort), each.name, each.id), each, rate)
+
+
+def _rank_of(instance: PresentInstance, rate: Priced, sort: Sort) -> int:
+    if sort is Sort.RATE:
+        return -rate.amount.nanos if rate.whole else -_BEYOND
+    if sort is Sort.AGE:
+        return _BEYOND if instance.started_at is None else (instance.started_at - _EPOCH) // _MICROSECOND
+    return 0
+
+
+def _end_of(here: Sequence[_Ranked], gone: Sequence[int], rows: Sequence[InstanceView]) -> Cursor:
+    last = rows[-1].instance
+    if gone and last.gone_at is not None:
+        return Cursor(True, (last.gone_at - _EPOCH) // _MICROSECOND, last.name, last.id)
+    return Cursor(False, *here[-1].place)
+
+
+def _totals(ranked: Sequence[_Ranked]) -> FleetTotals:
+    return FleetTotals(
+        instances=len(ranked),
+        running=sum(row.instance.started_at is not None for row in ranked),
+        rate=Money(sum(row.rate.amount.nanos for row in ranked)),
+        unpriced=sum(not row.rate.whole or row.instance.unpriced != "" for row in ranked),
+    )
+
+
+def _priced(amount: Money | None) -> Priced:
+    return Priced(ZERO, whole=False) if amount is None else Priced(amount)

@@ -1,0 +1,189 @@
+"""Spend over days: the stored roll-up, and on top of it what has run up since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual, seconds_by_day
+from costguard.model.budget import Scope
+from costguard.model.instance import InstanceKey
+from costguard.model.lifetime import Attribution
+from costguard.model.money import ZERO
+from costguard.policy.pricing import Bill
+from costguard.store import accruing
+from costguard.store.accruing import AccruingLifetime, AccruingStorage
+from costguard.store.spend import Amounts, Grouping, UnpricedSpan, day_start, rolled_up, unpriced
+
+_DAY = timedelta(days=1)
+_CHARGED_WITHIN = timedelta(days=2)  # what ended longer ago has its charges in the roll-up
+_NOTHING = Amounts(ZERO, ZERO, ZERO, 0)
+
+Group: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpendRow:
+    """One group: its values in the order that was asked for, and how many of its spans lack a price."""
+
+    group: Group
+    amounts: Amounts
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    rows: tuple[SpendRow, ...]
+    total: Amounts
+    unpriced: tuple[UnpricedSpan, ...]
+
+
+def spend(
+    connection: Connection,
+    accrual: Accrual,
+    first: date,
+    last: date,
+    group_by: Sequence[Grouping],
+    scope: Scope | None = None,
+) -> Spend:
+    """What was spent on the UTC days [first, last], today's share up to now included.
+
+    Rows come by day where days were asked for, then the most expensive first.
+    """
+    scope = scope or Scope()
+    found = dict(rolled_up(connection, first, last, group_by, scope))
+    gaps = {(span.kind, span.id): span for span in unpriced(connection, first, last, scope)}
+    for part in _live(connection, accrual, first, last, scope):
+        for day, amounts in part.days.items():
+            group = _group(group_by, day, part.span)
+            found[group] = _sum(found.get(group, _NOTHING), amounts)
+        if part.span.reason:
+            gaps.setdefault((part.span.kind, part.span.id), part.span)
+    counts: dict[Group, int] = {}
+    for gap in gaps.values():
+        for group in _groups_of(gap, group_by, first, last, accrual.now):
+            counts[group] = counts.get(group, 0) + 1
+    rows = [
+        SpendRow(group, found.get(group, _NOTHING), counts.get(group, 0))
+        for group in {**found, **dict.fromkeys(counts)}
+    ]
+    rows.sort(key=lambda row: _order(row, group_by))
+    total = _NOTHING
+    for amounts in found.values():
+        total = _sum(total, amounts)
+    latest_first = sorted(gaps.values(), key=lambda gap: (gap.started_at, gap.kind, gap.id), reverse=True)
+    return Spend(tuple(rows), total, tuple(latest_first))
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """What one span ran up on each day since it was charged; `span.reason` is empty when all was priced."""
+
+    span: UnpricedSpan
+    days: dict[date, Amounts]
+
+
+def _live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Iterator[_Live]:
+    start, end = day_start(first), day_start(last) + _DAY
+    recently = accrual.now - _CHARGED_WITHIN
+    for run in accruing.accruing_lifetimes(connection, recently):
+        since = max(run.charged_to or run.lifetime.started_at, start)
+        until = min(end, run.lifetime.ended_at or accrual.now)
+        if since < until and _is_in(scope, run.lifetime.key, run.attribution):
+            bill = accrual.of_lifetime(run.lifetime, since, end)
+            days = {day: Amounts(ZERO, ZERO, ZERO, seconds) for day, seconds in seconds_by_day(since, until)}
+            yield _Live(_of_lifetime(run, bill.unpriced), _by_day(bill, days))
+    for store in accruing.accruing_storage(connection, recently):
+        since = max(store.charged_to or store.span.started_at, start)
+        until = min(end, store.span.ended_at or accrual.now)
+        if since < until and _is_in(scope, store.span.key, store.attribution):
+            bill = accrual.of_storage(store.span, since, until)
+            yield _Live(_of_storage(store, bill.unpriced), _by_day(bill, {}))
+
+
+def _of_lifetime(run: AccruingLifetime, reason: str) -> UnpricedSpan:
+    return UnpricedSpan(
+        kind="lifetime",
+        id=run.lifetime.id or 0,
+        key=run.lifetime.key,
+        name=run.name,
+        attribution=run.attribution,
+        provisioning_model=run.lifetime.provisioning_model,
+        started_at=run.lifetime.started_at,
+        ended_at=run.lifetime.ended_at,
+        reason=reason,
+    )
+
+
+def _of_storage(store: AccruingStorage, reason: str) -> UnpricedSpan:
+    return UnpricedSpan(
+        kind="storage",
+        id=store.span.id or 0,
+        key=store.span.key,
+        name=store.name,
+        attribution=store.attribution,
+        provisioning_model=store.provisioning_model,
+        started_at=store.span.started_at,
+        ended_at=store.span.ended_at,
+        reason=reason,
+    )
+
+
+def _by_day(bill: Bill, days: dict[date, Amounts]) -> dict[date, Amounts]:
+    for charge in bill.charges:
+        is_gpu = charge.resource.startswith("gpu:")
+        is_storage = charge.resource.startswith("disk:") or charge.resource == "suspended-memory"
+        amounts = Amounts(
+            machine=ZERO if is_gpu or is_storage else charge.amount,
+            gpu=charge.amount if is_gpu else ZERO,
+            storage=charge.amount if is_storage else ZERO,
+            seconds=0,
+        )
+        days[charge.day] = _sum(days.get(charge.day, _NOTHING), amounts)
+    return days
+
+
+def _is_in(scope: Scope, key: InstanceKey, attribution: Attribution) -> bool:
+    wanted = ((scope.project, key.project), (scope.preset, attribution.preset), (scope.owner, attribution.owner))
+    return all(want is None or want == value for want, value in wanted)
+
+
+def _group(group_by: Sequence[Grouping], day: date, span: UnpricedSpan) -> Group:
+    values = {
+        Grouping.DAY: day.isoformat(),
+        Grouping.PROJECT: span.key.project,
+        Grouping.PRESET: span.attribution.preset,
+        Grouping.OWNER: span.attribution.owner,
+        Grouping.JOB: span.attribution.job,
+        Grouping.PROVISIONING_MODEL: span.provisioning_model,
+    }
+    return tuple(values[grouping] for grouping in group_by)
+
+
+def _groups_of(
+    span: UnpricedSpan, group_by: Sequence[Grouping], first: date, last: date, now: datetime
+) -> Iterator[Group]:
+    """Each group that the span is part of: one, or one a day where days were asked for."""
+    if Grouping.DAY not in group_by:
+        yield _group(group_by, first, span)
+        return
+    day = max(first, span.started_at.date())
+    end = min(day_start(last) + _DAY, span.ended_at or now)
+    while day_start(day) < end:
+        yield _group(group_by, day, span)
+        day += _DAY
+
+
+def _order(row: SpendRow, group_by: Sequence[Grouping]) -> tuple[str, int, Group]:
+    day = row.group[group_by.index(Grouping.DAY)] if Grouping.DAY in group_by else ""
+    return day, -row.amounts.total.nanos, row.group
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(
+        one.machine + other.machine, one.gpu + other.gpu, one.storage + other.storage, one.seconds + other.seconds
+    )
