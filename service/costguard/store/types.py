@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import BigInteger
@@ -19,12 +20,35 @@ class Timestamp(TypeDecorator[datetime]):
     impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002 the base class names it
         if value is None:
             return None
         if value.tzinfo is None:
             raise ValueError(f"{value} has no time zone; the ledger takes aware times only")
         return (value - _EPOCH) // _MICROSECOND
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002 as above
         return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+def storable(value: Any) -> Any:
+    """The value as every database takes it, in text or in JSON: nothing of it can make a transaction fail.
+
+    PostgreSQL refuses the character NUL, and no database stores half of a surrogate pair.
+    """
+    match value:
+        case str():
+            text = str(value)
+            return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+        case None | bool() | int():
+            return value
+        case datetime() | date():
+            return value.isoformat()
+        case Mapping():
+            return {storable(str(key)): storable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [storable(item) for item in value]
+        case set() | frozenset():
+            return sorted(storable(str(item)) for item in value)
+        case _:
+            return storable(str(value))

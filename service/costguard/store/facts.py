@@ -1,0 +1,105 @@
+"""Facts: appended once, read newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
+
+from costguard.model.fact import Fact
+from costguard.store.tables import facts
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+_LONGEST_KEY = 500  # PostgreSQL indexes no more than 2,704 bytes, and a character has up to four
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFact:
+    """A fact, its place in the record (a cursor for reading on) and when it was recorded."""
+
+    id: int
+    recorded_at: datetime
+    fact: Fact
+
+
+def append(connection: Connection, new: Sequence[Fact], recorded_at: datetime) -> int:
+    """How many of them were not recorded before; the others change nothing."""
+    return upsert(connection, facts, [_row(fact, recorded_at) for fact in new], ["key"], update_columns=[])
+
+
+def read(
+    connection: Connection,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    kind: str | None = None,
+    project: str | None = None,
+    gce_id: str | None = None,
+    before_id: int | None = None,
+    limit: int = 100,
+) -> list[StoredFact]:
+    """What happened from `since` on and before `until`, the newest first.
+
+    `before_id`, the id of the last fact that was read, gives the page after it.
+    """
+    conditions: list[ColumnElement[bool]] = []
+    if since is not None:
+        conditions.append(facts.c.occurred_at >= since)
+    if until is not None:
+        conditions.append(facts.c.occurred_at < until)
+    for column, wanted in ((facts.c.kind, kind), (facts.c.project, project), (facts.c.gce_id, gce_id)):
+        if wanted is not None:
+            conditions.append(column == wanted)
+    if before_id is not None:
+        last = facts.alias("last_read")
+        moment = select(last.c.occurred_at).where(last.c.id == before_id).scalar_subquery()
+        conditions.append(facts.c.occurred_at <= moment)
+        conditions.append(or_(facts.c.occurred_at < moment, facts.c.id < before_id))
+    query = select(facts).where(and_(True, *conditions))
+    rows = connection.execute(query.order_by(facts.c.occurred_at.desc(), facts.c.id.desc()).limit(limit))
+    return [_stored(row) for row in rows]
+
+
+def _row(fact: Fact, recorded_at: datetime) -> dict[str, Any]:
+    return {
+        "key": _short(storable(fact.key)),
+        "kind": storable(fact.kind),
+        "occurred_at": fact.occurred_at,
+        "recorded_at": recorded_at,
+        "project": storable(fact.project),
+        "gce_id": storable(fact.gce_id),
+        "name": storable(fact.name),
+        "actor": storable(fact.actor),
+        "text": storable(fact.text),
+        "data": storable(fact.data),
+    }
+
+
+def _short(key: str) -> str:
+    """The key, or its beginning and a digest of all of it."""
+    if len(key) <= _LONGEST_KEY:
+        return key
+    return key[: _LONGEST_KEY - 65] + "#" + sha256(key.encode()).hexdigest()
+
+
+def _stored(row: Row[Any]) -> StoredFact:
+    return StoredFact(
+        id=row.id,
+        recorded_at=row.recorded_at,
+        fact=Fact(
+            key=row.key,
+            kind=row.kind,
+            occurred_at=row.occurred_at,
+            text=row.text,
+            project=row.project,
+            gce_id=row.gce_id,
+            name=row.name,
+            actor=row.actor,
+            data=row.data,
+        ),
+    )

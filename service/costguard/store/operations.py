@@ -1,0 +1,86 @@
+"""Operations, kept for ever: Google forgets them after about two weeks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from costguard.model.observation import OperationStatus, SeenOperation
+from costguard.store.tables import operations
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+_KEY = ("project", "operation_id")
+_AT_ONCE = 1000  # values in one query, well below what either database allows
+
+
+def record(connection: Connection, ops: Sequence[SeenOperation]) -> list[SeenOperation]:
+    """Stores them and returns those that are new, or that went on since they were stored, in the given order.
+
+    What is done stays done: an older answer, such as a page that was read before, changes nothing.
+    """
+    seen: dict[tuple[str, str], SeenOperation] = {}
+    for operation in ops:
+        key = (operation.project, operation.operation_id)
+        if key not in seen or _ahead(operation, seen[key]):
+            seen[key] = operation
+    stored = _stored(connection, seen)
+    news = [operation for key, operation in seen.items() if key not in stored or _ahead(operation, stored[key])]
+    upsert(connection, operations, [_row(operation) for operation in news], _KEY)
+    return news
+
+
+def of_targets(connection: Connection, project: str, target_ids: Iterable[str]) -> dict[str, list[SeenOperation]]:
+    """All operations known of these VMs, oldest first. VMs without any are left out."""
+    found: dict[str, list[SeenOperation]] = defaultdict(list)
+    for some in _chunks(set(target_ids)):
+        rows = connection.execute(
+            select(operations)
+            .where(operations.c.project == project, operations.c.target_id.in_(some))
+            .order_by(operations.c.inserted_at, operations.c.operation_id)
+        )
+        for row in rows:
+            found[row.target_id].append(_operation(row))
+    return dict(found)
+
+
+def _stored(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], SeenOperation]:
+    ids: dict[str, list[str]] = defaultdict(list)
+    for project, operation_id in keys:
+        ids[project].append(operation_id)
+    found = {}
+    for project, all_of_project in ids.items():
+        for some in _chunks(all_of_project):
+            query = select(operations).where(operations.c.project == project, operations.c.operation_id.in_(some))
+            for row in connection.execute(query):
+                found[(row.project, row.operation_id)] = _operation(row)
+    return found
+
+
+_STAGES = list(OperationStatus)
+
+
+def _ahead(new: SeenOperation, known: SeenOperation) -> bool:
+    """Whether `new` says more than what is known of the same operation."""
+    if new.status is not known.status:
+        return _STAGES.index(new.status) > _STAGES.index(known.status)
+    return _row(new) != _row(known)
+
+
+def _row(operation: SeenOperation) -> dict[str, Any]:
+    return {name: storable(value) if isinstance(value, str) else value for name, value in asdict(operation).items()}
+
+
+def _operation(row: Row[Any]) -> SeenOperation:
+    return SeenOperation(**{**row._mapping, "status": OperationStatus(row.status)})
+
+
+def _chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some

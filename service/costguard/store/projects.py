@@ -1,0 +1,69 @@
+"""One row per watched project: what the last looks at it gave."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from costguard.model.observation import Observation, Unread
+from costguard.store.tables import projects
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectLook:
+    """How well a project is known. `instance_count` is that of the last look that read every zone."""
+
+    project: str
+    first_seen_at: datetime
+    last_tried_at: datetime
+    last_complete_at: datetime | None
+    operations_through_at: datetime | None
+    unread: tuple[Unread, ...]
+    instance_count: int
+
+
+def record_look(connection: Connection, observation: Observation, now: datetime) -> None:
+    """Writes the project's one row. What could not be read leaves what was known before."""
+    complete = observation.instances_complete and not observation.unread_zones
+    row: dict[str, Any] = {
+        "project": observation.project,
+        "first_seen_at": now,
+        "last_tried_at": now,
+        "last_complete_at": observation.read_at if complete else None,
+        "operations_through_at": observation.operations_through_at,
+        "unread": storable([asdict(unread) for unread in observation.unread]),
+        "instance_count": len(observation.instances) if complete else 0,
+    }
+    changed = ["last_tried_at", "unread"]
+    if complete:
+        changed += ["last_complete_at", "instance_count"]
+    if observation.operations_through_at is not None:
+        changed.append("operations_through_at")
+    upsert(connection, projects, [row], ["project"], changed)
+
+
+def last_look(connection: Connection, project: str) -> ProjectLook | None:
+    """What the last look at this project gave, or None before the first."""
+    row = connection.execute(select(projects).where(projects.c.project == project)).one_or_none()
+    return None if row is None else _look(row)
+
+
+def watched_since(connection: Connection, project: str) -> datetime | None:
+    """When Costguard first looked at the project, or None before that."""
+    return connection.execute(
+        select(projects.c.first_seen_at).where(projects.c.project == project)
+    ).scalar_one_or_none()
+
+
+def read_all(connection: Connection) -> list[ProjectLook]:
+    """All projects that were ever watched, by name."""
+    return [_look(row) for row in connection.execute(select(projects).order_by(projects.c.project))]
+
+
+def _look(row: Row[Any]) -> ProjectLook:
+    return ProjectLook(**{**row._mapping, "unread": tuple(Unread(**part) for part in row.unread)})
