@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.observation import Observation, SeenOperation, Unread
 from costguard.model.record import InstanceRecord, KnownInstance
 
 _ENDED = {
@@ -38,6 +39,47 @@ def tell(
             _fact(record, "InstanceGone", record.gone_at, f"{record.name} is gone.", f"{record.gone_at.isoformat()}")
         )
     return tuple(sorted(facts, key=lambda fact: fact.occurred_at))
+
+
+def tell_failed(operation: SeenOperation) -> Fact | None:
+    """The fact of an operation that Google accepted and then could not carry out."""
+    if operation.error_code is None:
+        return None
+    by = f" by {operation.user}" if operation.user else ""
+    return Fact(
+        key=f"OperationFailed:{operation.project}:{operation.operation_id}",
+        kind="OperationFailed",
+        occurred_at=operation.ended_at or operation.inserted_at,
+        text=f"{operation.kind} of {operation.target_name}{by} failed: "
+        f"{operation.error_code}: {operation.error_message or 'Google gave no words'}",
+        project=operation.project,
+        gce_id=operation.target_id,
+        name=operation.target_name,
+        actor=operation.user,
+        data={"zone": operation.zone, "code": operation.error_code},
+    )
+
+
+def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Fact, ...]:
+    """What of a project cannot be read any more, and what can be read again."""
+    was = {(part.scope, part.code): part for part in before}
+    now = {(part.scope, part.code): part for part in observation.unread}
+    lost = [("ReadingFailed", now[key], now[key].reason) for key in now.keys() - was.keys()]
+    back = [
+        ("ReadingResumed", was[key], f"{was[key].scope} of {observation.project} can be read again.")
+        for key in was.keys() - now.keys()
+    ]
+    return tuple(
+        Fact(
+            key=f"{kind}:{observation.project}:{part.scope}:{part.code}:{observation.read_at.isoformat()}",
+            kind=kind,
+            occurred_at=observation.read_at,
+            text=text,
+            project=observation.project,
+            data={"scope": part.scope, "code": part.code},
+        )
+        for kind, part, text in sorted(lost + back, key=lambda item: (item[0], item[1].scope))
+    )
 
 
 def describe(shape: Shape, model: ProvisioningModel) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, case, insert, null, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, insert, null, select, update
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
@@ -28,15 +28,22 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be written of one VM: its record, and the spans that are new or changed."""
+
+    record: InstanceRecord
+    known: KnownInstance | None
+    lifetimes: Sequence[Lifetime] = ()
+    storage: Sequence[StorageSpan] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Saved:
     """How many rows of each kind were written."""
 
     instances: int = 0
     lifetimes: int = 0
     storage: int = 0
-
-    def __add__(self, other: Saved) -> Saved:
-        return Saved(self.instances + other.instances, self.lifetimes + other.lifetimes, self.storage + other.storage)
 
 
 def standings(connection: Connection, project: str) -> dict[str, Standing]:
@@ -70,44 +77,46 @@ def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[s
     return found
 
 
-def save(
-    connection: Connection,
-    record: InstanceRecord,
-    known: KnownInstance | None,
-    changed_lifetimes: Sequence[Lifetime],
-    changed_storage: Sequence[StorageSpan],
-) -> Saved:
-    """Write one VM's record and the spans that are new or changed; what is unchanged is not touched.
+def save(connection: Connection, changes: Sequence[Change]) -> Saved:
+    """Write the records and spans that are new or changed, a few statements for all; the rest is not touched.
 
     A span that changed before the moment up to which it is charged is marked to be charged anew, and so
     are the open spans of a VM that changed hands.
     """
-    owned = {
-        "preset": record.attribution.preset,
-        "owner": record.attribution.owner,
-        "job": record.attribution.job,
-    }
-    wrote_instance = 0
-    if known is None:
-        instance_id: int = connection.execute(
-            insert(instances).values(_instance_row(record)).returning(instances.c.id)
-        ).scalar_one()
-        wrote_instance = 1
-    else:
-        instance_id = known.id
-        if record != known.record:
-            connection.execute(update(instances).where(instances.c.id == instance_id), _instance_row(record))
-            wrote_instance = 1
-    if known is not None and record.attribution != known.record.attribution:
-        for table in (lifetimes, storage_spans):
-            connection.execute(
-                update(table)
-                .where(table.c.instance_id == instance_id, table.c.ended_at.is_(None))
-                .values(**owned, charged_to=None)
-            )
-    _write(connection, lifetimes, instance_id, [_lifetime_row(life) for life in changed_lifetimes], owned)
-    _write(connection, storage_spans, instance_id, [_storage_row(span) for span in changed_storage], owned)
-    return Saved(wrote_instance, len(changed_lifetimes), len(changed_storage))
+    fresh = [change for change in changes if change.known is None]
+    altered = [change for change in changes if change.known is not None and change.record != change.known.record]
+    ids = {change.record.key: change.known.id for change in changes if change.known is not None}
+    if fresh:
+        statement = insert(instances).returning(instances.c.id, sort_by_parameter_order=True)
+        made = connection.execute(statement, [_instance_row(change.record) for change in fresh]).scalars()
+        ids.update(zip((change.record.key for change in fresh), made, strict=True))
+    if altered:
+        _update(connection, instances, [{"id": ids[c.record.key], **_instance_row(c.record)} for c in altered])
+    moved = [
+        {"new_instance_id": ids[c.record.key], **{f"new_{name}": value for name, value in _owned(c.record).items()}}
+        for c in altered
+        if c.known is not None and c.record.attribution != c.known.record.attribution
+    ]
+    spans: list[tuple[Table, list[dict[str, Any]]]] = [
+        (
+            lifetimes,
+            [row for c in changes for row in _span_rows(c, ids[c.record.key], map(_lifetime_row, c.lifetimes))],
+        ),
+        (
+            storage_spans,
+            [row for c in changes for row in _span_rows(c, ids[c.record.key], map(_storage_row, c.storage))],
+        ),
+    ]
+    for table, rows in spans:
+        if moved:
+            _move(connection, table, moved)
+        new = [{name: value for name, value in row.items() if name != "id"} for row in rows if row["id"] is None]
+        if new:
+            connection.execute(insert(table), new)
+        old = [row for row in rows if row["id"] is not None]
+        if old:
+            _update(connection, table, old, charged_to=_charged_to_after(table))
+    return Saved(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]))
 
 
 def record_of(row: Row[Any]) -> InstanceRecord:
@@ -160,7 +169,7 @@ def _batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
         yield values[start : start + _BATCH]
 
 
-def _by_instance(connection: Connection, table: Any, ids: Sequence[int]) -> defaultdict[int, list[Row[Any]]]:
+def _by_instance(connection: Connection, table: Table, ids: Sequence[int]) -> defaultdict[int, list[Row[Any]]]:
     rows: defaultdict[int, list[Row[Any]]] = defaultdict(list)
     query = select(table).where(table.c.instance_id.in_(ids)).order_by(table.c.started_at)
     for row in connection.execute(query):
@@ -168,32 +177,40 @@ def _by_instance(connection: Connection, table: Any, ids: Sequence[int]) -> defa
     return rows
 
 
-def _write(
-    connection: Connection, table: Any, instance_id: int, rows: Sequence[dict[str, Any]], owned: dict[str, str]
-) -> None:
-    """Insert the rows without an id and update the others, as one statement for each."""
-    new = [{**row, **owned, "instance_id": instance_id} for row in rows if row["id"] is None]
-    for row in new:
-        del row["id"]
-    if new:
-        connection.execute(insert(table), new)
-    old = [{f"new_{name}": value for name, value in row.items()} for row in rows if row["id"] is not None]
-    if not old:
-        return
-    columns = [name for name in rows[0] if name != "id"]
+def _owned(record: InstanceRecord) -> dict[str, str]:
+    whose = record.attribution
+    return {"preset": whose.preset, "owner": whose.owner, "job": whose.job}
+
+
+def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A span that is written is counted for whoever its VM belongs to now."""
+    for row in rows:
+        yield {**row, "instance_id": instance_id, **_owned(change.record)}
+
+
+def _move(connection: Connection, table: Table, moved: Sequence[dict[str, Any]]) -> None:
     statement = (
         update(table)
-        .where(table.c.id == bindparam("new_id"))
-        .values(
-            **{name: bindparam(f"new_{name}") for name in columns},
-            charged_to=case(
-                (table.c.ended_at.is_not(None), null()),
-                (table.c.charged_to > bindparam("new_ended_at"), null()),
-                else_=table.c.charged_to,
-            ),
-        )
+        .where(table.c.instance_id == bindparam("new_instance_id"), table.c.ended_at.is_(None))
+        .values(**{name: bindparam(f"new_{name}") for name in ("preset", "owner", "job")}, charged_to=None)
     )
-    connection.execute(statement, old)
+    connection.execute(statement, moved)
+
+
+def _update(connection: Connection, table: Table, rows: Sequence[dict[str, Any]], **also: Any) -> None:
+    """Set all columns of the rows by id, in one executemany."""
+    columns: dict[str, Any] = {name: bindparam(f"new_{name}") for name in rows[0] if name != "id"}
+    statement = update(table).where(table.c.id == bindparam("new_id")).values(**columns, **also)
+    connection.execute(statement, [{f"new_{name}": value for name, value in row.items()} for row in rows])
+
+
+def _charged_to_after(table: Table) -> ColumnElement[Any]:
+    """A span that had ended, or that ends before what is charged, is charged anew from its start."""
+    return case(
+        (table.c.ended_at.is_not(None), null()),
+        (table.c.charged_to > bindparam("new_ended_at"), null()),
+        else_=table.c.charged_to,
+    )
 
 
 def _instance_row(record: InstanceRecord) -> dict[str, Any]:
@@ -256,3 +273,25 @@ def _storage_row(span: StorageSpan) -> dict[str, Any]:
         "started_at": span.started_at,
         "ended_at": span.ended_at,
     }
+
+
+def running_since(connection: Connection) -> list[tuple[InstanceKey, str, str, Status, str, datetime | None]]:
+    """Every VM that is there: its key, name, zone, status, preset, and since when its open lifetime runs."""
+    query = (
+        select(
+            instances.c.project,
+            instances.c.gce_id,
+            instances.c.name,
+            instances.c.zone,
+            instances.c.status,
+            instances.c.preset,
+            lifetimes.c.started_at,
+        )
+        .outerjoin(lifetimes, (lifetimes.c.instance_id == instances.c.id) & lifetimes.c.ended_at.is_(None))
+        .where(instances.c.gone_at.is_(None))
+        .order_by(instances.c.project, instances.c.name)
+    )
+    return [
+        (InstanceKey(project, gce_id), name, zone, Status(status), preset, started_at)
+        for project, gce_id, name, zone, status, preset, started_at in connection.execute(query)
+    ]

@@ -1,0 +1,121 @@
+"""One pass: observe, record, charge, decide."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from costguard.engine.charging import Charged, charge_due
+from costguard.engine.ports import Clock, Cloud
+from costguard.engine.record import Recorded, failed, record
+from costguard.errors import LeaseLost, StoreError
+from costguard.model.observation import Observation
+from costguard.model.preset import Preset
+from costguard.policy.ledger import Belonging
+from costguard.policy.plan import Plan, Watched, decide
+from costguard.store import ledger, projects
+from costguard.store.lease import Lease
+from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What one pass saw, recorded and decided."""
+
+    started_at: datetime
+    finished_at: datetime
+    recorded: tuple[Recorded, ...]
+    charged: Charged | None  # None: the pass was ended before it came to that
+    plan: Plan
+    interrupted: bool = False
+
+    @property
+    def failed_projects(self) -> tuple[Recorded, ...]:
+        return tuple(one for one in self.recorded if one.error)
+
+
+class Reconciler:
+    """Runs passes over the watched projects. One pass at a time; the caller sees to that."""
+
+    def __init__(
+        self,
+        database: Database,
+        cloud: Cloud,
+        clock: Clock,
+        watched: Sequence[str],
+        presets: Mapping[str, Preset],
+        belonging: Belonging,
+        parallel: int = 8,
+    ) -> None:
+        self._database = database
+        self._cloud = cloud
+        self._clock = clock
+        self._watched = tuple(watched)
+        self._presets = presets
+        self._belonging = belonging
+        self._parallel = max(1, min(parallel, len(self._watched) or 1))
+
+    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> PassReport:
+        """One pass. A project that fails is reported, and the others go on.
+
+        When `stop` is set, what is being written is finished and the rest is left to the next pass. Raises
+        LeaseLost when another daemon took over, and StoreError when the database failed for all projects.
+        """
+        started_at = self._clock.now()
+        recorded: list[Recorded] = []
+        troubles: list[StoreError] = []
+        for observation in self._observe(stop):
+            try:
+                recorded.append(record(self._database, self._cloud, observation, self._belonging, fence))
+            except LeaseLost:
+                raise
+            except StoreError as error:
+                troubles.append(error)
+                recorded.append(failed(observation, error))
+                log.error("project_not_recorded", project=observation.project, error=str(error))
+        if troubles and len(troubles) == len(recorded):
+            raise troubles[0]
+        interrupted = stop is not None and stop.is_set()
+        charged, plan = None, Plan()
+        if not interrupted:
+            with self._database.write(fence) as connection:
+                charged = charge_due(connection, self._clock.now())
+            plan = self.decide()
+        return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
+
+    def decide(self) -> Plan:
+        """What would be done now about the fleet as the ledger knows it."""
+        with self._database.read() as connection:
+            fleet = [Watched(*row) for row in ledger.running_since(connection)]
+            looks = projects.read_all(connection)
+        unread = {look.project: frozenset(_unread_zones(look.unread)) for look in looks}
+        return decide(fleet, self._presets, unread, self._clock.now())
+
+    def _observe(self, stop: threading.Event | None) -> Iterator[Observation]:
+        """Looks at all projects at once, and yields each observation as it comes."""
+        with self._database.read() as connection:
+            since = {look.project: look.operations_through_at for look in projects.read_all(connection)}
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="observe") as pool:
+            waiting: set[Future[Observation]] = {
+                pool.submit(self._cloud.observe, project, since.get(project)) for project in self._watched
+            }
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    if stop is not None and stop.is_set():
+                        pool.shutdown(wait=False, cancel_futures=True)
+                        return
+                    yield future.result()
+
+
+def _unread_zones(unread: Sequence[object]) -> Iterator[str]:
+    for part in unread:
+        scope = getattr(part, "scope", "")
+        yield "*" if scope in {"project", "instances"} else scope

@@ -1,0 +1,167 @@
+"""Observation -> ledger: what one look at one project changes, in one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.engine.ports import Cloud, Presence
+from costguard.model.fact import Fact
+from costguard.model.instance import InstanceKey, SeenInstance
+from costguard.model.observation import Observation, OperationStatus, Unread
+from costguard.policy.ledger import Belonging, account
+from costguard.policy.narrate import tell_failed, tell_looks
+from costguard.policy.timeline import DELETES
+from costguard.store import facts, ledger, operations, projects
+from costguard.store.lease import Lease
+from costguard.store.ledger import Change, Standing
+from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What one look at one project came to."""
+
+    project: str
+    seen: int = 0
+    running: int = 0
+    new_or_changed: int = 0
+    absent: int = 0  # confirmed to be gone
+    missing: int = 0  # not listed, and not confirmed to be gone
+    lifetimes: int = 0
+    facts: tuple[Fact, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    error: str = ""  # why nothing could be recorded
+
+
+def record(
+    database: Database, cloud: Cloud, observation: Observation, belonging: Belonging, fence: Lease | None
+) -> Recorded:
+    """Bring the ledger up to date with one observation. A look that shows nothing new writes one row.
+
+    VMs that are no longer listed are asked for one by one before the transaction begins: only a delete
+    operation or a 404 makes a VM gone, never its absence from a list.
+    """
+    mark = _mark(belonging)
+    listed = {seen.key.gce_id: seen for seen in observation.instances}
+    with database.read() as connection:
+        standings = ledger.standings(connection, observation.project)
+    changed = {
+        gce_id: replace(seen, fingerprint=seen.fingerprint + mark)
+        for gce_id, seen in listed.items()
+        if (known := standings.get(gce_id)) is None or known.fingerprint != seen.fingerprint + mark
+    }
+    absent, missing = _absences(cloud, observation, standings, listed)
+    with database.write(fence) as connection:
+        changes, written, unread = _account_all(connection, observation, belonging, changed, absent, mark)
+        saved = ledger.save(connection, changes)
+        looked = replace(observation, unread=observation.unread + unread)
+        before = projects.last_look(connection, observation.project)
+        told = (*written, *tell_looks(looked, before.unread if before is not None else ()))
+        facts.append(connection, told, observation.read_at)
+        projects.record_look(connection, looked, observation.read_at)
+    return Recorded(
+        project=observation.project,
+        seen=len(listed),
+        running=sum(seen.status.bills_machine for seen in listed.values()),
+        new_or_changed=saved.instances,
+        absent=len(absent),
+        missing=missing,
+        lifetimes=saved.lifetimes,
+        facts=told,
+        unread=looked.unread,
+    )
+
+
+def _mark(belonging: Belonging) -> str:
+    """Changes with the settings that sort VMs, so that every VM is sorted anew when they change."""
+    return "." + hashlib.blake2b(repr(belonging).encode(), digest_size=6).hexdigest()
+
+
+def _absences(
+    cloud: Cloud, observation: Observation, standings: Mapping[str, Standing], listed: Mapping[str, SeenInstance]
+) -> tuple[set[str], int]:
+    """Ids that are confirmed to be gone, and how many are merely missing from what was read."""
+    unlisted = [(gce_id, known) for gce_id, known in standings.items() if gce_id not in listed]
+    deleted = {
+        op.target_id
+        for op in observation.operations
+        if op.kind in DELETES and op.status is OperationStatus.DONE and op.error_code is None
+    }
+    gone, missing = set(), 0
+    for gce_id, known in unlisted:
+        if gce_id in deleted:
+            gone.add(gce_id)
+        elif not observation.instances_complete or known.zone in observation.unread_zones:
+            missing += 1
+        elif cloud.presence(InstanceKey(observation.project, gce_id), known.zone, known.name) is Presence.GONE:
+            gone.add(gce_id)
+        else:
+            missing += 1
+    return gone, missing
+
+
+def _account_all(
+    connection: Connection,
+    observation: Observation,
+    belonging: Belonging,
+    changed: Mapping[str, SeenInstance],
+    absent: Iterable[str],
+    mark: str,
+) -> tuple[list[Change], tuple[Fact, ...], tuple[Unread, ...]]:
+    project, read_at = observation.project, observation.read_at
+    news = operations.record(connection, observation.operations)
+    gone = set(absent)
+    gce_ids = sorted({*changed, *gone, *(op.target_id for op in news)})
+    known = ledger.load(connection, project, gce_ids)
+    all_operations = operations.of_targets(connection, project, gce_ids)
+    # An unchanged VM whose operations changed is accounted for with its listing as well.
+    listed = {seen.key.gce_id: seen for seen in observation.instances} if gce_ids else {}
+    watched_since = projects.watched_since(connection, project) or read_at
+    changes, told, unread = [], [fact for op in news if (fact := tell_failed(op)) is not None], []
+    for gce_id in gce_ids:
+        seen = changed.get(gce_id) or _marked(listed.get(gce_id), mark)
+        try:
+            entry = account(
+                InstanceKey(project, gce_id),
+                known.get(gce_id),
+                seen,
+                all_operations.get(gce_id, []),
+                belonging,
+                read_at,
+                watched_since,
+                absent=gce_id in gone,
+            )
+        except Exception as error:  # one VM's oddity must not keep the others out of the ledger
+            log.exception("instance_not_recorded", project=project, gce_id=gce_id)
+            name = seen.name if seen is not None else gce_id
+            unread.append(_not_recorded(name, error))
+            continue
+        if entry is not None:
+            changes.append(Change(entry.record, known.get(gce_id), entry.lifetimes, entry.storage))
+            told.extend(entry.facts)
+    return changes, tuple(told), tuple(unread)
+
+
+def _marked(seen: SeenInstance | None, mark: str) -> SeenInstance | None:
+    return replace(seen, fingerprint=seen.fingerprint + mark) if seen is not None else None
+
+
+def _not_recorded(name: str, error: Exception) -> Unread:
+    return Unread(
+        scope=f"instance {name}",
+        code="not_recorded",
+        reason=f"{name} could not be recorded ({type(error).__name__}: {error}). "
+        "It is tried again at every pass; the log holds the trace to report.",
+    )
+
+
+def failed(observation: Observation, error: Exception) -> Recorded:
+    """The report of a project whose look could not be written down."""
+    return Recorded(project=observation.project, unread=observation.unread, error=str(error))
