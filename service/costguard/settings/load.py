@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ DEFAULT_FILE = "costguard.toml"
 CONFIG_VARIABLE = "COSTGUARD_CONFIG"
 TOKEN_VARIABLE = "COSTGUARD_TOKEN"  # noqa: S105 -- the variable's name, not its value
 DATABASE_VARIABLE = "COSTGUARD_DATABASE_URL"
-ENVIRONMENT = {("token",): TOKEN_VARIABLE, ("database", "url"): DATABASE_VARIABLE}
 
 Raw = dict[str, Any]
 
@@ -42,9 +42,9 @@ def validate(raw: Raw, environ: Mapping[str, str], where: Path, text: str = "") 
     try:
         settings = Settings.model_validate(_with_environment(_with_defaults(raw), environ))
     except ValidationError as error:
-        problems = [*from_pydantic(error), *problems]
+        problems = [*(_sourced(problem, environ) for problem in from_pydantic(error)), *problems]
     if settings is None or problems:
-        raise _error(problems, where, text, environ)
+        raise _error(problems, where, text)
     return settings
 
 
@@ -112,15 +112,21 @@ def _with_environment(raw: Raw, environ: Mapping[str, str]) -> Raw:
     return raw
 
 
-def _error(problems: list[Problem], where: Path, text: str, environ: Mapping[str, str]) -> SettingsError:
+def _sourced(problem: Problem, environ: Mapping[str, str]) -> Problem:
+    """The same problem, told of the environment variable that the value came from, if it did."""
+    if problem.path == ("database", "url") and environ.get(DATABASE_VARIABLE):
+        return replace(problem, path=(), variable=DATABASE_VARIABLE)
+    return problem
+
+
+def _error(problems: list[Problem], where: Path, text: str) -> SettingsError:
     lines = key_lines(text)
     told = []
     for problem in problems:
-        variable = ENVIRONMENT.get(tuple(str(part) for part in problem.path), "")
         line = line_of(problem.path, lines)
-        place = variable if environ.get(variable) else f"{where}:{line}" if line else str(where)
+        place = problem.variable or (f"{where}:{line}" if line else str(where))
         key = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", ".".join(str(part) for part in problem.path))
-        told.append((line or 0, f"  {place}: {key}: {problem.text}"))
+        told.append((line or 0, f"  {place}: {key}: {problem.text}" if key else f"  {place}: {problem.text}"))
     head = "There is 1 problem" if len(told) == 1 else f"There are {len(told)} problems"
     listed = "\n".join(sentence for _, sentence in sorted(told))
     return SettingsError(

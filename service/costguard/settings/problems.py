@@ -37,10 +37,11 @@ _SECRETS = {"token", "password", "secret", "key"}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`path` is the key's dotted path in pieces; empty when the whole file is meant."""
+    """`path` is the key's dotted path in pieces. `variable` is the environment variable that is meant, not the file."""
 
     path: tuple[str | int, ...]
     text: str
+    variable: str = ""
 
 
 def from_pydantic(error: ValidationError) -> list[Problem]:
@@ -81,6 +82,8 @@ def _unknown(path: Sequence[str | int]) -> str:
     key = str(path[-1])
     if key.lower() in _SECRETS or key.lower().endswith(("_token", "_password", "_secret")):
         return "no such key; secrets come from the environment: COSTGUARD_TOKEN, COSTGUARD_DATABASE_URL"
+    if len(path) > 1 and key in keys_in(()):
+        return f"no such key here; expected it in a section of its own, [{key}]"
     return f"no such key{meant(key, known)}; expected one of {', '.join(known)}"
 
 
