@@ -21,9 +21,9 @@ def paginate(rows: Sequence[Row], max_results: int, page_token: str | None) -> t
     More than 500 gives 500, and so does 0.
     """
     size = min(max_results, MAX_RESULTS) if max_results > 0 else MAX_RESULTS
-    start = _position(page_token) if page_token else 0
+    start = position_of(page_token) if page_token else 0
     end = start + size
-    return list(rows[start:end]), _token(end) if end < len(rows) else None
+    return list(rows[start:end]), page_token_at(end) if end < len(rows) else None
 
 
 def aggregated(
@@ -64,11 +64,13 @@ def _warning(code: str, message: str, scope: str) -> dict[str, Any]:
     return {"code": code, "message": message, "data": [{"key": "scope", "value": scope}]}
 
 
-def _token(position: int) -> str:
+def page_token_at(position: int) -> str:
+    """An opaque token for the page that starts there."""
     return base64.urlsafe_b64encode(b"after:%d" % position).decode().rstrip("=")
 
 
-def _position(token: str) -> int:
+def position_of(token: str) -> int:
+    """Where the page of that token starts; BadPageToken when it is none of ours."""
     try:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
     except (binascii.Error, ValueError):
