@@ -49,9 +49,12 @@ def record(
     operation or a 404 makes a VM gone, never its absence from a list.
     """
     mark = _mark(belonging)
-    listed = {seen.key.gce_id: seen for seen in observation.instances}
     with database.read() as connection:
         standings = ledger.standings(connection, observation.project)
+    if belonging.gpu_only:
+        kept = (seen for seen in observation.instances if _has_gpu(seen) or seen.key.gce_id in standings)
+        observation = replace(observation, instances=tuple(kept))
+    listed = {seen.key.gce_id: seen for seen in observation.instances}
     changed = {
         gce_id: replace(seen, fingerprint=seen.fingerprint + mark)
         for gce_id, seen in listed.items()
@@ -77,6 +80,11 @@ def record(
         facts=told,
         unread=looked.unread,
     )
+
+
+def _has_gpu(seen: SeenInstance) -> bool:
+    """Also when the machine type could not be looked up: it may have GPUs built in."""
+    return seen.shape.gpu_count > 0 or not seen.shape.is_known
 
 
 def _mark(belonging: Belonging) -> str:
@@ -127,6 +135,8 @@ def _account_all(
     changes, told, unread = [], [fact for op in news if (fact := tell_failed(op)) is not None], []
     for gce_id in gce_ids:
         seen = changed.get(gce_id) or _marked(listed.get(gce_id), mark)
+        if belonging.gpu_only and seen is None and gce_id not in known:
+            continue
         try:
             entry = account(
                 InstanceKey(project, gce_id),

@@ -24,10 +24,15 @@ _RESHAPES = frozenset({"setMachineType", "setMachineResources", "setScheduling"}
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """How a VM is sorted under a preset and an owner."""
+    """Which VMs are recorded, and how one is sorted under a preset and an owner.
+
+    With `gpu_only`, a VM without a GPU is passed over, unless it is in the ledger already. So is one that
+    came and went between two looks, because nothing tells whether it had a GPU.
+    """
 
     presets: tuple[Preset, ...]
     owners: OwnerRules
+    gpu_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

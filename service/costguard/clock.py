@@ -1,0 +1,24 @@
+"""The two clocks that a running Costguard can have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)  # noqa: TID251 - this is the one place that reads it
+
+
+class ScaledClock:
+    """Time that runs `speed` times as fast as the machine's since `origin`: for demonstrations."""
+
+    def __init__(self, origin: datetime, speed: float) -> None:
+        self._origin = origin
+        self._speed = speed
+        self._real = SystemClock()
+
+    def now(self) -> datetime:
+        return self._origin + (self._real.now() - self._origin) * self._speed

@@ -1,0 +1,150 @@
+"""The daemon: what runs when, and who may act."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from costguard.engine.ports import Clock
+from costguard.engine.reconcile import PassReport, Reconciler
+from costguard.errors import CostguardError, LeaseLost
+from costguard.store import lease as leases
+from costguard.store.lease import Lease
+from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
+
+LEASE = "daemon"
+LEASE_TTL = timedelta(seconds=30)
+
+# A stalled machine must not lose a run, however late it wakes, nor run it many times over.
+_JOB_DEFAULTS = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonState:
+    """What the daemon is at, for /readyz. `acting` is false while another daemon holds the lease."""
+
+    acting: bool = False
+    last_pass_at: datetime | None = None
+    last_pass_seconds: float | None = None
+    last_error: str = ""
+    prices_error: str = ""
+
+
+class Daemon:
+    """Runs a pass at every interval and when woken, and refreshes prices, while it holds the lease."""
+
+    def __init__(
+        self,
+        database: Database,
+        reconciler: Reconciler,
+        refresh_prices: Callable[[Lease], None],
+        clock: Clock,
+        holder: str,
+        every: timedelta,
+        refresh_every: timedelta | None,
+    ) -> None:
+        self._database = database
+        self._reconciler = reconciler
+        self._refresh_prices = refresh_prices
+        self._clock = clock
+        self._holder = holder
+        self._every = every
+        self._refresh_every = refresh_every
+        self._lease: Lease | None = None
+        self._stop = threading.Event()
+        # Two jobs never write at once: what a pass reads is what it then decides by.
+        self._busy = threading.Lock()
+        self.state = DaemonState()
+        self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_JOB_DEFAULTS)
+
+    def start(self) -> None:
+        self._scheduler.add_job(self._keep_lease, "interval", seconds=LEASE_TTL.total_seconds() / 3, id="lease")
+        self._scheduler.add_job(self._pass, "interval", seconds=self._every.total_seconds(), id="pass")
+        if self._refresh_every is not None:
+            seconds = self._refresh_every.total_seconds()
+            self._scheduler.add_job(self._refresh, "interval", seconds=seconds, id="prices")
+        self._scheduler.start()
+        self.wake()
+
+    def wake(self) -> None:
+        """Run a pass now rather than at the next interval; prices first when there are none from today."""
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=self._scheduler_now())
+
+    def stop(self) -> None:
+        """Finish what is being written, leave the rest, and hand the lease on."""
+        self._stop.set()
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+        if self._lease is not None:
+            leases.release(self._database, self._lease)
+            self._lease = None
+
+    @staticmethod
+    def _scheduler_now() -> datetime:
+        return datetime.now(UTC)  # noqa: TID251 - APScheduler keeps the machine's time, whatever the guard's clock says
+
+    def _keep_lease(self) -> Lease | None:
+        """The lease, renewed or acquired; None while another daemon acts."""
+        try:
+            if self._lease is not None:
+                self._lease = leases.renew(self._database, self._lease, LEASE_TTL)
+            else:
+                self._lease = leases.acquire(self._database, LEASE, self._holder, LEASE_TTL)
+        except LeaseLost:
+            log.warning("lease_lost", holder=self._holder)
+            self._lease = None
+        except CostguardError as error:
+            log.error("lease_not_kept", error=str(error))
+        self.state = replace(self.state, acting=self._lease is not None)
+        return self._lease
+
+    def _pass(self) -> None:
+        with self._busy:
+            fence = self._lease or self._keep_lease()
+            if fence is None or self._stop.is_set():
+                return
+            try:
+                report = self._reconciler.run(fence, self._stop)
+            except LeaseLost:
+                self._lease = None
+                self.state = replace(self.state, acting=False)
+                log.warning("pass_ended", why="another daemon took over")
+            except Exception as error:  # the daemon must live on: the next pass sees the same world
+                self.state = replace(self.state, last_error=str(error))
+                log.exception("pass_failed", error=str(error))
+            else:
+                self._tell(report)
+
+    def _refresh(self) -> None:
+        with self._busy:
+            fence = self._lease or self._keep_lease()
+            if fence is None or self._stop.is_set():
+                return
+            try:
+                self._refresh_prices(fence)
+                self.state = replace(self.state, prices_error="")
+            except Exception as error:  # the last good prices stay in force
+                self.state = replace(self.state, prices_error=str(error))
+                log.error("prices_not_refreshed", error=str(error))
+
+    def _tell(self, report: PassReport) -> None:
+        seconds = (report.finished_at - report.started_at).total_seconds()
+        trouble = "; ".join(one.error for one in report.failed_projects)
+        self.state = replace(self.state, last_pass_at=report.finished_at, last_pass_seconds=seconds, last_error=trouble)
+        log.info(
+            "pass",
+            seconds=round(seconds, 3),
+            seen=sum(one.seen for one in report.recorded),
+            changed=sum(one.new_or_changed for one in report.recorded),
+            unread=sum(len(one.unread) for one in report.recorded),
+            overdue=len(report.plan.overdue),
+            interrupted=report.interrupted,
+        )
