@@ -1,0 +1,72 @@
+"""Rules of the house that no tool checks: what stands at the top, how long files are, that tests say their rule."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+MOST_LINES = 400
+TOP = {
+    ".ci",
+    ".git",
+    ".gitignore",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "alembic",
+    "deploy",
+    "pyproject.toml",
+    "requirements-dev.txt",
+    "requirements.txt",
+    "service",
+    "tests",
+}
+LOCKS = {"requirements.txt", "requirements-dev.txt"}
+DATA = {".json", ".csv", ".gz"}  # written and read by programs
+
+
+def broken_rules(root: Path) -> list[str]:
+    """One sentence for each rule broken, with the file that breaks it."""
+    ignored = [line.strip("/") for line in (root / ".gitignore").read_text().splitlines() if line.strip()]
+    return [*_top(root, ignored), *_lengths(root, ignored), *_silent_tests(root)]
+
+
+def _top(root: Path, ignored: list[str]) -> Iterator[str]:
+    for entry in sorted(root.iterdir()):
+        if entry.name not in TOP and not _matches(entry, ignored):
+            yield f"{entry.name}: nothing else stands at the top of the house; move it into service, tests or deploy"
+
+
+def _lengths(root: Path, ignored: list[str]) -> Iterator[str]:
+    for file in _files(root, ignored):
+        if file.name in LOCKS or file.suffix in DATA:
+            continue
+        try:
+            lines = file.read_text("utf-8").count("\n")
+        except UnicodeDecodeError:
+            continue
+        if lines > MOST_LINES:
+            yield f"{file.relative_to(root)}: {lines} lines; past {MOST_LINES}, split it"
+
+
+def _silent_tests(root: Path) -> Iterator[str]:
+    for file in sorted((root / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
+                yield f"{file.relative_to(root)}:{node.lineno}: {node.name} has no docstring that states its rule"
+
+
+def _files(folder: Path, ignored: list[str]) -> Iterator[Path]:
+    for entry in sorted(folder.iterdir()):
+        if entry.name == ".git" or entry.is_symlink() or _matches(entry, ignored):
+            continue
+        if entry.is_dir():
+            yield from _files(entry, ignored)
+        else:
+            yield entry
+
+
+def _matches(entry: Path, ignored: list[str]) -> bool:
+    return any(fnmatch(entry.name, pattern) for pattern in ignored)
