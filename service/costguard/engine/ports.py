@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol
 
 from costguard.model.instance import InstanceKey
-from costguard.model.observation import Observation
+from costguard.model.observation import Observation, Presence
 from costguard.model.price import Price
 
-
-class Presence(StrEnum):
-    """The answer to "is this very VM still there?"."""
-
-    THERE = "there"
-    GONE = "gone"  # 404, or the name now belongs to another id
-    NOT_KNOWN = "not_known"
+__all__ = ["Clock", "Cloud", "Presence", "PriceSource"]
 
 
 class Cloud(Protocol):

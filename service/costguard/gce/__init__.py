@@ -1,0 +1,1 @@
+"""Google Compute Engine and its price catalogue, as the engine's ports want them. No Google type leaves here."""

@@ -63,3 +63,11 @@ class Observation:
     operations: tuple[SeenOperation, ...] = ()
     operations_through_at: datetime | None = None  # all operations inserted up to here were read
     unread: tuple[Unread, ...] = ()
+
+
+class Presence(StrEnum):
+    """The answer to "is this very VM still there?"."""
+
+    THERE = "there"
+    GONE = "gone"  # 404, or the name now belongs to another id
+    NOT_KNOWN = "not_known"

@@ -1,0 +1,135 @@
+"""Compute Engine as the engine's `Cloud`: one look at a project, and whether one VM is still there."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
+from costguard.gce.convert import DiskFacts
+from costguard.gce.errors import NoAnswer, code_of
+from costguard.gce.listing import Remembered, join, list_disks, list_instances, unread_of
+from costguard.gce.machine_types import MachineTypes
+from costguard.gce.official import Official
+from costguard.gce.operations import list_operations
+from costguard.gce.session import Deadline, Http
+from costguard.model.instance import InstanceKey
+from costguard.model.observation import Observation, Presence, Unread
+
+log = logging.getLogger(__name__)
+
+
+class _Clock(Protocol):
+    def now(self) -> datetime: ...
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the last look at a project showed; one look at a project at a time uses it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    instances: dict[str, Remembered] = field(default_factory=dict)
+    disks: dict[str, tuple[tuple[Any, ...], DiskFacts]] = field(default_factory=dict)
+    order_holds: bool = False
+
+
+class ComputeCloud:
+    """Thread-safe: projects may be looked at in parallel; connections are pooled.
+
+    Without an endpoint it is Google, with the machine's default credentials; with one it is another
+    server, reached without credentials unless some are given. `budget_s` bounds one look as a whole.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None,
+        clock: _Clock,
+        *,
+        credentials: Any = None,
+        timeout_s: float = 30.0,
+        budget_s: float = 180.0,
+        wait: Callable[[float], bool] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._closing = threading.Event()
+        self._http = Http(endpoint, credentials=credentials, timeout_s=timeout_s, wait=wait or self._closing.wait)
+        self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
+        self._types = MachineTypes(self._official.machine_type, monotonic)
+        self._budget_s = budget_s
+        self._monotonic = monotonic
+        self._memories: dict[str, _Memory] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Cut short every wait before a repeated request, and let the connections go."""
+        self._closing.set()
+        self._http.close()
+
+    def observe(self, project: str, operations_since: datetime | None) -> Observation:
+        """Look at one project. Never raises a CloudError: what could not be read is in `unread`.
+
+        Instances are listed first and operations only after that, so whatever the listing shows to have
+        changed has its operation here.
+        """
+        with self._lock:
+            memory = self._memories.setdefault(project, _Memory())
+        with memory.lock:
+            return self._look(project, operations_since, memory)
+
+    def _look(self, project: str, since: datetime | None, memory: _Memory) -> Observation:
+        deadline = Deadline(self._budget_s, self._monotonic)
+        read_at = self._clock.now()
+        listing = list_instances(self._http, project, deadline, memory.instances)
+        if listing.error and not listing.pages and _is_about_all(listing.error):
+            unread = Unread("project", str(listing.error), code_of(listing.error))
+            return Observation(project, read_at, instances_complete=False, unread=(unread,))
+        operations_asked_at = self._clock.now()
+        with ThreadPoolExecutor(1, thread_name_prefix="disks") as beside:
+            disks_later = beside.submit(list_disks, self._http, project, deadline, memory.disks)
+            done = list_operations(self._http, project, deadline, since, order_holds=memory.order_holds)
+            disks = disks_later.result()
+        memory.order_holds = done.order_holds
+        fleet = join(
+            project,
+            listing,
+            disks.facts,
+            memory.instances,
+            lambda zone, name: self._types.shape(project, zone, name),
+        )
+        missed_some = bool(listing.incomplete or listing.unread_zones or fleet.garbled)
+        memory.instances = {**memory.instances, **fleet.instances} if missed_some else fleet.instances
+        unread_parts = unread_of(project, listing, fleet, disks)
+        if done.unread:
+            unread_parts.append(done.unread)
+        garbled_zones = {zone for zone, _ in fleet.garbled}
+        return Observation(
+            project=project,
+            read_at=read_at,
+            instances=tuple([remembered.seen for remembered in fleet.instances.values()]),
+            instances_complete=not listing.incomplete and "" not in garbled_zones,
+            unread_zones=frozenset(listing.unread_zones) | garbled_zones - {""},
+            operations=tuple(done.operations.values()),
+            operations_through_at=None if done.unread else operations_asked_at,
+            unread=tuple(unread_parts),
+        )
+
+    def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
+        """Ask for this one VM by its address and compare ids."""
+        try:
+            found = self._official.instance_id(key.project, zone, name)
+        except CloudError as error:
+            log.warning("whether %s in %s of %s is still there is not known: %s", name, zone, key.project, error)
+            return Presence.NOT_KNOWN
+        return Presence.THERE if found == key.gce_id else Presence.GONE
+
+
+def _is_about_all(error: CloudError) -> bool:
+    """Whether other lists of the project would meet the same: asking would only cost time."""
+    return isinstance(error, PermissionDenied | CredentialsRefused | NotFound | NoAnswer)

@@ -1,0 +1,111 @@
+"""Google's refusals and silences, as Costguard's errors: which project, what happened, what to do next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from costguard.errors import (
+    BadAnswer,
+    CloudError,
+    CloudUnavailable,
+    CredentialsRefused,
+    NotFound,
+    PermissionDenied,
+    RateLimited,
+)
+
+_RATE_LIMIT_REASONS = frozenset(
+    {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED", "concurrentLimitExceeded"}
+)
+_API_OFF_REASONS = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
+_SIGN_IN = (
+    "Run `gcloud auth application-default login`, or point GOOGLE_APPLICATION_CREDENTIALS at a valid credentials file."
+)
+
+
+class NoAnswer(CloudUnavailable):
+    """The server was not reached, or stopped answering half-way."""
+
+
+_CODES: tuple[tuple[type[CloudError], str], ...] = (
+    (PermissionDenied, "permission"),
+    (CredentialsRefused, "credentials"),
+    (NotFound, "not_found"),
+    (RateLimited, "rate_limit"),
+    (NoAnswer, "unreachable"),
+    (CloudUnavailable, "unavailable"),
+)
+
+
+def code_of(error: CloudError) -> str:
+    """The short, stable word under which an error is counted."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), "bad_answer")
+
+
+def is_worth_retrying(error: CloudError) -> bool:
+    return isinstance(error, CloudUnavailable | RateLimited)
+
+
+def from_status(status: int, body: bytes, project: str, what: str, account: str = "") -> CloudError:
+    """The error that an HTTP answer other than 200 stands for."""
+    message, reasons = _google_error(body)
+    return _error(status, message or f"HTTP {status} without an explanation", reasons, project, what, account)
+
+
+def from_exception(error: Exception, project: str, what: str, account: str = "") -> CloudError:
+    """The error that an exception of requests, urllib3, google-auth or google-api-core stands for."""
+    from google.api_core import exceptions as api
+    from google.auth import exceptions as auth
+
+    if isinstance(error, auth.TransportError) or (isinstance(error, auth.RefreshError) and error.retryable):
+        return NoAnswer(f"{what} of project {project}: no access token could be fetched ({_brief(error)}).")
+    if isinstance(error, auth.GoogleAuthError):
+        return CredentialsRefused(
+            f"{what} of project {project}: Google refused our credentials ({_brief(error)}).", _SIGN_IN
+        )
+    if isinstance(error, api.GoogleAPICallError) and error.code is not None:
+        reasons = {str(part.get("reason", "")) for part in error.errors if isinstance(part, dict)}
+        return _error(int(error.code), error.message or _brief(error), reasons, project, what, account)
+    return NoAnswer(
+        f"{what} of project {project}: no answer from Compute Engine ({_brief(error)}).",
+        "Check the network, and the endpoint if one is set; it is tried again at the next pass.",
+    )
+
+
+def _error(status: int, message: str, reasons: set[str], project: str, what: str, account: str) -> CloudError:
+    said = f"{what} of project {project}: Google answered {status}: {_cut(message)}"
+    if status == 429 or (status == 403 and reasons & _RATE_LIMIT_REASONS):
+        return RateLimited(said, "Read less often (a longer interval between passes), or ask Google for more quota.")
+    if status == 401:
+        return CredentialsRefused(said, _SIGN_IN)
+    if status == 403 and reasons & _API_OFF_REASONS:
+        return PermissionDenied(said, f"Run `gcloud services enable compute.googleapis.com --project {project}`.")
+    if status == 403:
+        grantee = account or "the account that Costguard runs as"
+        return PermissionDenied(said, f"Grant roles/compute.viewer on project {project} to {grantee}.")
+    if status == 404:
+        return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")
+    if status >= 500 or status == 408:
+        return CloudUnavailable(said, "It is tried again at the next pass.")
+    return BadAnswer(said, f"Check the spelling of project {project} and the endpoint, if one is set.")
+
+
+def _google_error(body: bytes) -> tuple[str, set[str]]:
+    try:
+        error: Any = orjson.loads(body)["error"]
+        message = str(error.get("message", ""))
+        parts = [*error.get("errors", ()), *error.get("details", ())]
+        return message, {str(part["reason"]) for part in parts if isinstance(part, dict) and "reason" in part}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return body[:200].decode(errors="replace"), set()
+
+
+def _brief(error: Exception) -> str:
+    return _cut(str(error) or type(error).__name__)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 600 else text[:599] + "…"

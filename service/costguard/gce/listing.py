@@ -1,0 +1,211 @@
+"""The hot calls: all instances and all disks of a project, with what was seen before reused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from costguard.errors import CloudError
+from costguard.gce.convert import (
+    DiskFacts,
+    Garbled,
+    disk_facts,
+    disk_keys,
+    instance_from,
+    with_disks,
+)
+from costguard.gce.errors import code_of
+from costguard.gce.machine_types import MachineShape
+from costguard.gce.pages import AggregatedList, Page, zone_of
+from costguard.gce.session import Deadline, Http
+from costguard.model.instance import SeenInstance
+from costguard.model.observation import Unread
+
+INSTANCES = AggregatedList(
+    "instances",
+    "compute#instanceAggregatedList",
+    "id,name,status,creationTimestamp,lastStartTimestamp,lastStopTimestamp,lastSuspendedTimestamp,"
+    "machineType,labels,disks(source,type,diskSizeGb,boot,autoDelete,deviceName),"
+    "guestAccelerators(acceleratorType,acceleratorCount),"
+    "scheduling(preemptible,provisioningModel,maxRunDuration,terminationTime,gracefulShutdown/enabled),"
+    "resourceStatus/scheduling/terminationTimestamp",
+)
+DISKS = AggregatedList("disks", "compute#diskAggregatedList", "name,type,sizeGb,creationTimestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A VM as it was seen, and the digest of the JSON that it was made from."""
+
+    digest: bytes
+    disk_keys: tuple[str, ...]
+    disk_facts: tuple[DiskFacts | None, ...]
+    seen: SeenInstance
+
+
+@dataclass(slots=True)
+class InstanceListing:
+    """What the instance pages gave. New or changed VMs wait as JSON text until the disks are known."""
+
+    same: list[Remembered] = field(default_factory=list)
+    waiting: list[tuple[str, bytes, bytes]] = field(default_factory=list)  # zone, digest, JSON
+    unread_zones: dict[str, str] = field(default_factory=dict)
+    incomplete: str = ""  # why VMs of any zone may be missing
+    error: CloudError | None = None
+    pages: int = 0
+
+
+def list_instances(http: Http, project: str, deadline: Deadline, before: dict[str, Remembered]) -> InstanceListing:
+    """Never raises a CloudError: what came before a failure is kept, the failure is in `error`."""
+    listing = InstanceListing()
+    try:
+        for page in INSTANCES.pages(http, project, deadline):
+            listing.pages += 1
+            _take(page, listing, before)
+    except CloudError as error:
+        listing.error = error
+        listing.incomplete = str(error)
+    return listing
+
+
+def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -> None:
+    for scope, why in page.unread.items():
+        if (zone := zone_of(scope)) is not None:
+            listing.unread_zones.setdefault(zone, why)
+        else:
+            listing.incomplete = listing.incomplete or f"{scope or 'the list'} could not be read whole: {why}."
+    for scope, members in page.holdings:
+        zone = zone_of(scope) or ""
+        for raw in members:
+            text = orjson.dumps(raw)
+            digest = blake2b(text, digest_size=16).digest()
+            known = before.get(raw.get("id", "")) if isinstance(raw, dict) else None
+            # A VM whose machine type is not known is converted anew: by now it may be.
+            if known and known.digest == digest and known.seen.zone == zone and known.seen.shape.is_known:
+                listing.same.append(known)
+            else:
+                listing.waiting.append((zone, digest, text))
+
+
+@dataclass(slots=True)
+class DiskListing:
+    facts: dict[str, DiskFacts] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    error: CloudError | None = None
+
+
+def list_disks(
+    http: Http, project: str, deadline: Deadline, before: dict[str, tuple[tuple[Any, ...], DiskFacts]]
+) -> DiskListing:
+    """Never raises a CloudError. `before` holds the last listing's facts by key, and is brought up to date."""
+    listing = DiskListing()
+    present: dict[str, tuple[tuple[Any, ...], DiskFacts]] = {}
+    try:
+        for page in DISKS.pages(http, project, deadline):
+            listing.problems += [f"{scope or 'the list'}: {why}" for scope, why in page.unread.items()]
+            for scope, members in page.holdings:
+                for raw in members:
+                    try:
+                        told = (raw["type"], raw["sizeGb"], raw["creationTimestamp"])
+                        key = f"{scope}/disks/{raw['name']}"
+                        known = before.get(key)
+                        if known is None or known[0] != told:
+                            known = (told, disk_facts(raw))
+                    except (Garbled, KeyError, TypeError) as error:
+                        listing.problems.append(f"{scope}: {error}")
+                        continue
+                    present[key] = known
+                    listing.facts[key] = known[1]
+        before.clear()
+    except CloudError as error:
+        listing.error = error
+    before.update(present)
+    return listing
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The VMs of one look, what will be remembered of them, and what could not be understood."""
+
+    instances: dict[str, Remembered] = field(default_factory=dict)
+    garbled: list[tuple[str, str]] = field(default_factory=list)  # zone, what was wrong
+
+
+def join(
+    project: str,
+    listing: InstanceListing,
+    disks: dict[str, DiskFacts],
+    before: dict[str, Remembered],
+    shape_of: Callable[[str, str], MachineShape | None],
+) -> Fleet:
+    """Instances with their disks. What has not changed since `before` is the same object again."""
+    fleet = Fleet()
+    for known in listing.same:
+        fleet.instances[known.seen.key.gce_id] = _refreshed(known, disks)
+    for zone, digest, text in listing.waiting:
+        raw = orjson.loads(text)
+        try:
+            seen = instance_from(project, zone, raw, disks, shape_of)
+            keys = disk_keys(raw)
+        except Garbled as error:
+            fleet.garbled.append((zone, str(error)))
+            continue
+        facts = tuple(disks.get(key) for key in keys)
+        old = before.get(seen.key.gce_id)
+        if old is not None and None in facts:
+            # What this listing of disks does not tell, an earlier one may have told.
+            told = dict(zip(old.disk_keys, old.disk_facts, strict=True))
+            facts = tuple(fact or told.get(key) for key, fact in zip(keys, facts, strict=True))
+            seen = with_disks(seen, keys, {k: f for k, f in zip(keys, facts, strict=True) if f})
+        if old is not None and old.seen == seen:
+            seen = old.seen
+        fleet.instances[seen.key.gce_id] = Remembered(digest, keys, facts, seen)
+    return fleet
+
+
+def _refreshed(known: Remembered, disks: dict[str, DiskFacts]) -> Remembered:
+    facts = tuple([disks.get(key) or old for key, old in zip(known.disk_keys, known.disk_facts, strict=True)])
+    if facts == known.disk_facts:
+        return known
+    return Remembered(known.digest, known.disk_keys, facts, with_disks(known.seen, known.disk_keys, disks))
+
+
+def unread_of(project: str, listing: InstanceListing, fleet: Fleet, disks: DiskListing) -> list[Unread]:
+    """One entry for each zone and each list that was not read whole."""
+    unread = [
+        Unread(
+            zone, f"Zone {zone} of project {project} could not be read: {why}. Its VMs are not known.", "unreachable"
+        )
+        for zone, why in sorted(listing.unread_zones.items())
+    ]
+    if listing.incomplete:
+        code = code_of(listing.error) if listing.error else "unreachable"
+        unread.append(Unread("instances", listing.incomplete, code))
+    by_zone: dict[str, list[str]] = {}
+    for zone, what in fleet.garbled:
+        by_zone.setdefault(zone, []).append(what)
+    for zone, whats in sorted(by_zone.items()):
+        unread.append(
+            Unread(
+                zone or "instances",
+                f"{len(whats)} of the VMs in {zone or 'an unnamed zone'} of project {project} could not be understood;"
+                f" the first: {whats[0]}. Until they can, VMs missing there are not taken for gone.",
+                "bad_answer",
+            )
+        )
+    if disks.error:
+        unread.append(Unread("disks", f"{disks.error} The types of new disks are not known.", code_of(disks.error)))
+    elif disks.problems:
+        unread.append(
+            Unread(
+                "disks",
+                f"The disks of project {project} could not all be read ({len(disks.problems)} problems; the first: "
+                f"{disks.problems[0]}). The types of new disks there are not known.",
+                "unreachable",
+            )
+        )
+    return unread

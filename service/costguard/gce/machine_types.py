@@ -1,0 +1,145 @@
+"""What a machine type is made of: by rule where we know it, else asked of Compute Engine once."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from costguard.errors import CloudError, NotFound
+
+log = logging.getLogger(__name__)
+
+
+class MachineShape(NamedTuple):
+    vcpus: int
+    memory_mib: int
+    gpu_type: str | None = None
+    gpu_count: int = 0
+    local_ssd_gib: int = 0
+
+
+_SIZES = {
+    "n1-standard": (1, 2, 4, 8, 16, 32, 64, 96),
+    "n1-highmem": (2, 4, 8, 16, 32, 64, 96),
+    "n1-highcpu": (2, 4, 8, 16, 32, 64, 96),
+    "e2-standard": (2, 4, 8, 16, 32),
+    "e2-highmem": (2, 4, 8, 16),
+    "e2-highcpu": (2, 4, 8, 16, 32),
+    "n2-standard": (2, 4, 8, 16, 32, 48, 64, 80, 96, 128),
+    "n2-highmem": (2, 4, 8, 16, 32, 48, 64, 80, 96),
+    "n2-highcpu": (2, 4, 8, 16, 32, 48, 64, 80, 96),
+    "n2d-standard": (2, 4, 8, 16, 32, 48, 64, 80, 96, 128, 224),
+    "n2d-highmem": (2, 4, 8, 16, 32, 48, 64, 80, 96),
+    "n2d-highcpu": (2, 4, 8, 16, 32, 48, 64, 80, 96, 128, 224),
+    "c2-standard": (4, 8, 16, 30, 60),
+    "c3-standard": (4, 8, 22, 44, 88, 176),
+    "c3-highmem": (4, 8, 22, 44, 88, 176),
+    "c3-highcpu": (4, 8, 22, 44, 88, 176),
+}
+_GIB = 1024
+_MIB_PER_VCPU = {
+    "n1-standard": 3.75 * _GIB,
+    "n1-highmem": 6.5 * _GIB,
+    "n1-highcpu": 0.9 * _GIB,
+    "c3-highcpu": 2 * _GIB,
+    "standard": 4 * _GIB,
+    "highmem": 8 * _GIB,
+    "highcpu": 1 * _GIB,
+}
+_C3_LOCAL_SSDS = {4: 1, 8: 2, 22: 4, 44: 8, 88: 16, 176: 32}
+_L4, _A100, _A100_80, _H100 = "nvidia-l4", "nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-h100-80gb"
+_ODD = {
+    # Shared-core types: what machineTypes.get says of them, not what a share of a core costs.
+    "f1-micro": MachineShape(1, 614),
+    "g1-small": MachineShape(1, 1740),
+    "e2-micro": MachineShape(2, 1 * _GIB),
+    "e2-small": MachineShape(2, 2 * _GIB),
+    "e2-medium": MachineShape(2, 4 * _GIB),
+    "n2-highmem-128": MachineShape(128, 864 * _GIB),
+    "g2-standard-4": MachineShape(4, 16 * _GIB, _L4, 1),
+    "g2-standard-8": MachineShape(8, 32 * _GIB, _L4, 1),
+    "g2-standard-12": MachineShape(12, 48 * _GIB, _L4, 1),
+    "g2-standard-16": MachineShape(16, 64 * _GIB, _L4, 1),
+    "g2-standard-24": MachineShape(24, 96 * _GIB, _L4, 2),
+    "g2-standard-32": MachineShape(32, 128 * _GIB, _L4, 1),
+    "g2-standard-48": MachineShape(48, 192 * _GIB, _L4, 4),
+    "g2-standard-96": MachineShape(96, 384 * _GIB, _L4, 8),
+    "a2-highgpu-1g": MachineShape(12, 85 * _GIB, _A100, 1),
+    "a2-highgpu-2g": MachineShape(24, 170 * _GIB, _A100, 2),
+    "a2-highgpu-4g": MachineShape(48, 340 * _GIB, _A100, 4),
+    "a2-highgpu-8g": MachineShape(96, 680 * _GIB, _A100, 8),
+    "a2-megagpu-16g": MachineShape(96, 1360 * _GIB, _A100, 16),
+    "a2-ultragpu-1g": MachineShape(12, 170 * _GIB, _A100_80, 1, 375),
+    "a2-ultragpu-2g": MachineShape(24, 340 * _GIB, _A100_80, 2, 750),
+    "a2-ultragpu-4g": MachineShape(48, 680 * _GIB, _A100_80, 4, 1500),
+    "a2-ultragpu-8g": MachineShape(96, 1360 * _GIB, _A100_80, 8, 3000),
+    "a3-highgpu-1g": MachineShape(26, 234 * _GIB, _H100, 1, 750),
+    "a3-highgpu-2g": MachineShape(52, 468 * _GIB, _H100, 2, 1500),
+    "a3-highgpu-4g": MachineShape(104, 936 * _GIB, _H100, 4, 3000),
+    "a3-highgpu-8g": MachineShape(208, 1872 * _GIB, _H100, 8, 6000),
+    "a3-megagpu-8g": MachineShape(208, 1872 * _GIB, "nvidia-h100-mega-80gb", 8, 6000),
+}
+_SIZED = re.compile(r"([a-z0-9]+)-(standard|highmem|highcpu)-(\d+)(-lssd)?")
+_CUSTOM = re.compile(r"(?:[a-z0-9]+-)?custom-(\d+)-(\d+)(?:-ext)?")
+_SHARED_CUSTOM = re.compile(r"e2-custom-(?:micro|small|medium)-(\d+)")
+
+
+@cache
+def by_rule(name: str) -> MachineShape | None:
+    """The shape that a type's name tells, or None: then Compute Engine has to be asked."""
+    if name in _ODD:
+        return _ODD[name]
+    if match := _CUSTOM.fullmatch(name):
+        return MachineShape(int(match[1]), int(match[2]))
+    if match := _SHARED_CUSTOM.fullmatch(name):
+        return MachineShape(2, int(match[1]))
+    match = _SIZED.fullmatch(name)
+    if match is None:
+        return None
+    series, vcpus = f"{match[1]}-{match[2]}", int(match[3])
+    if vcpus not in _SIZES.get(series, ()) or (match[4] and match[1] != "c3"):
+        return None
+    per_vcpu = _MIB_PER_VCPU.get(series, _MIB_PER_VCPU[match[2]])
+    ssd_gib = 375 * _C3_LOCAL_SSDS[vcpus] if match[4] else 0
+    return MachineShape(vcpus, round(vcpus * per_vcpu), local_ssd_gib=ssd_gib)
+
+
+class MachineTypes:
+    """Shapes by name, learnt ones kept. Thread-safe.
+
+    `ask(project, zone, name)` raises CloudError. After "no such type" that type, and after any other
+    failure every type, is left unknown for a while in that project: an outage must not cost a time-out per VM.
+    """
+
+    _AGAIN_AFTER_S = 60.0
+
+    def __init__(self, ask: Callable[[str, str, str], MachineShape], monotonic: Callable[[], float]) -> None:
+        self._ask = ask
+        self._monotonic = monotonic
+        self._learnt: dict[str, MachineShape] = {}
+        self._not_before: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
+
+    def shape(self, project: str, zone: str, name: str) -> MachineShape | None:
+        known = by_rule(name) or self._learnt.get(name)
+        return known or self._asked(project, zone, name)
+
+    def _asked(self, project: str, zone: str, name: str) -> MachineShape | None:
+        with self._lock:
+            if name in self._learnt:
+                return self._learnt[name]
+            now = self._monotonic()
+            if any(now < self._not_before.get((project, key), now) for key in (name, "")):
+                return None
+            try:
+                self._learnt[name] = self._ask(project, zone, name)
+            except CloudError as error:
+                key = name if isinstance(error, NotFound) else ""
+                self._not_before[project, key] = now + self._AGAIN_AFTER_S
+                log.warning("machine type %s is not known, so its VMs cannot be priced: %s", name, error)
+                return None
+            return self._learnt[name]

@@ -1,0 +1,76 @@
+"""The calls that go through google-cloud-compute. It is imported at the first of them: 1.2 s and 75 MB."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+from costguard.errors import BadAnswer, CloudError, NotFound
+from costguard.gce.errors import from_exception
+from costguard.gce.machine_types import MachineShape
+from costguard.gce.session import Http
+
+_PARTITION_GIB = 375
+_MISSING = re.compile(r"resource '([^']+)' was not found", re.IGNORECASE)
+
+
+class Official:
+    """Thread-safe. Every method raises CloudError, and nothing else, when Google does not answer as hoped."""
+
+    def __init__(self, http: Http, *, timeout_s: float) -> None:
+        self._http = http
+        self._timeout_s = timeout_s
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def machine_type(self, project: str, zone: str, name: str) -> MachineShape:
+        answer = self._get(
+            "MachineTypesClient", f"Reading machine type {name} in {zone}", project, zone, machine_type=name
+        )
+        if answer.guest_cpus <= 0 or answer.memory_mb <= 0:
+            raise BadAnswer(f"Machine type {name} in {zone} of project {project} has no vCPUs or no memory.")
+        gpu = answer.accelerators[0] if answer.accelerators else None
+        return MachineShape(
+            vcpus=answer.guest_cpus,
+            memory_mib=answer.memory_mb,
+            gpu_type=gpu.guest_accelerator_type.rsplit("/", 1)[-1] if gpu else None,
+            gpu_count=gpu.guest_accelerator_count if gpu else 0,
+            local_ssd_gib=answer.bundled_local_ssds.partition_count * _PARTITION_GIB,
+        )
+
+    def instance_id(self, project: str, zone: str, name: str) -> str | None:
+        """The id of the VM that has this address now; None when there is none."""
+        try:
+            answer = self._get("InstancesClient", f"Reading instance {name} in {zone}", project, zone, instance=name)
+        except NotFound as error:
+            missing = _MISSING.search(error.message)
+            # "No such project", "no such zone" or a stranger's 404 says nothing about the VM.
+            if missing is None or not missing[1].endswith(f"/instances/{name}"):
+                raise
+            return None
+        return str(answer.id)
+
+    def _get(self, client: str, what: str, project: str, zone: str, **names: str) -> Any:
+        try:
+            return self._client(client).get(project=project, zone=zone, **names, timeout=self._timeout_s, retry=None)
+        except CloudError:
+            raise
+        except Exception as error:
+            # The client lets through what requests, google-auth and protobuf raise; all of it means "not known".
+            raise from_exception(error, project, what, self._http.account) from error
+
+    def _client(self, name: str) -> Any:
+        from google.auth.credentials import AnonymousCredentials
+        from google.cloud import compute_v1
+
+        with self._lock:
+            if name not in self._clients:
+                credentials = (
+                    self._http.google_credentials() if self._http.is_authorised else AnonymousCredentials()  # type: ignore[no-untyped-call]
+                )
+                # With its scheme, or the client takes https for granted; without a slash, or paths begin with two.
+                self._clients[name] = getattr(compute_v1, name)(
+                    credentials=credentials, client_options={"api_endpoint": self._http.base}
+                )
+            return self._clients[name]

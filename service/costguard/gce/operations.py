@@ -1,0 +1,131 @@
+"""Operations on instances: all of those that may tell something new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from costguard.errors import CloudError
+from costguard.gce.convert import Garbled, moment, operation_from
+from costguard.gce.errors import code_of
+from costguard.gce.pages import AggregatedList, Page, zone_of
+from costguard.gce.session import Deadline, Http
+from costguard.model.observation import OperationStatus, SeenOperation, Unread
+
+# No filter is sent. Google documents none on times, and one that it read otherwise than we mean it would
+# hide operations for ever; the order is documented, and is believed only once it has been seen to hold.
+OPERATIONS = AggregatedList(
+    "operations",
+    "compute#operationAggregatedList",
+    "id,name,operationType,targetId,targetLink,user,status,insertTime,startTime,endTime,"
+    "error/errors(code,message),httpErrorStatusCode,httpErrorMessage,statusMessage",
+    order_by="creationTimestamp desc",
+)
+_OVERLAP = timedelta(minutes=10)
+# A graceful stop may take an hour, and is done long after it was asked for.
+_LONGEST = timedelta(hours=2)
+
+
+@dataclass(slots=True)
+class OperationListing:
+    operations: dict[str, SeenOperation] = field(default_factory=dict)
+    unread: Unread | None = None
+    order_holds: bool = False  # newest first over all zones was seen, so the next look may stop early
+
+
+class _Order:
+    """Whether pages come newest first over all zones, not zone after zone.
+
+    Two zones that share two pages are mingled: a list that goes zone by zone cannot do that.
+    """
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.oldest: datetime | None = None
+        self._pairs: set[tuple[str, str]] = set()
+        self.mingled = False
+
+    def take(self, scopes: list[str], times: list[datetime]) -> None:
+        if not times:
+            return
+        if self.oldest is not None and max(times) > self.oldest:
+            self.broken = True
+        self.oldest = min(times)
+        names = sorted(set(scopes))
+        pairs = {(one, other) for i, one in enumerate(names) for other in names[i + 1 :]}
+        self.mingled = self.mingled or bool(pairs & self._pairs)
+        self._pairs |= pairs
+
+
+def list_operations(
+    http: Http, project: str, deadline: Deadline, since: datetime | None, *, order_holds: bool
+) -> OperationListing:
+    """Operations that began, ended or still run after `since` (with an overlap); None wants all that are kept.
+
+    With `order_holds` pages older than any that could matter are not asked for. Never raises a CloudError.
+    """
+    listing, order, problems = OperationListing(), _Order(), []
+    try:
+        for page in OPERATIONS.pages(http, project, deadline):
+            problems += _take(page, project, since, listing, order)
+            if (
+                order_holds
+                and not order.broken
+                and since is not None
+                and order.oldest is not None
+                and order.oldest < since - _LONGEST
+            ):
+                listing.order_holds = True
+                break
+        else:
+            listing.order_holds = order.mingled and not order.broken
+    except CloudError as error:
+        listing.unread = Unread("operations", str(error), code_of(error))
+        return listing
+    if problems:
+        code, first = problems[0]
+        listing.unread = Unread(
+            "operations",
+            f"The operations of project {project} could not all be read ({len(problems)} problems; the first: {first})."
+            " Who did what there is not known until they can.",
+            code,
+        )
+    return listing
+
+
+def _take(
+    page: Page, project: str, since: datetime | None, listing: OperationListing, order: _Order
+) -> list[tuple[str, str]]:
+    # Operations of regions and of the whole project are never about an instance.
+    problems = [
+        ("unreachable", f"{scope or 'the list'}: {why}")
+        for scope, why in page.unread.items()
+        if scope == "" or zone_of(scope) is not None
+    ]
+    scopes, times = [], []
+    for scope, members in page.holdings:
+        for raw in members:
+            try:
+                times.append(moment(raw["insertTime"]))
+                scopes.append(scope)
+                operation = operation_from(project, raw) if _is_about_instance(raw) else None
+            except (Garbled, KeyError, TypeError) as error:
+                problems.append(("bad_answer", f"{scope}: {error}"))
+                continue
+            if operation is not None and (since is None or _may_be_news(operation, since - _OVERLAP)):
+                listing.operations[operation.operation_id] = operation
+    order.take(scopes, times)
+    return problems
+
+
+def _is_about_instance(raw: Any) -> bool:
+    return "/instances/" in (raw.get("targetLink") or "")
+
+
+def _may_be_news(operation: SeenOperation, since: datetime) -> bool:
+    return (
+        operation.status is not OperationStatus.DONE
+        or operation.inserted_at > since
+        or (operation.ended_at is not None and operation.ended_at > since)
+    )

@@ -1,0 +1,160 @@
+"""GET requests for JSON, with few and bounded retries, under one deadline."""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from costguard.errors import BadAnswer, CloudError
+from costguard.gce.errors import NoAnswer, from_exception, from_status, is_worth_retrying
+
+if TYPE_CHECKING:
+    import requests
+
+GOOGLE = "https://compute.googleapis.com"
+_SCOPES = ("https://www.googleapis.com/auth/compute.readonly",)
+_TRIES = 4
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 15.0
+_CHUNK = 1 << 16
+# Google compresses only for clients that also say "gzip" in their name.
+_HEADERS = {"User-Agent": "costguard (gzip)", "Accept": "application/json"}
+
+
+class Deadline:
+    """The moment by which all requests of one look must be over."""
+
+    def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._end = monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        return self._end - self._monotonic()
+
+
+class Http:
+    """Thread-safe: sessions are pooled, and one is used by one thread at a time.
+
+    Without an endpoint it talks to Google with the machine's default credentials; with one it sends
+    credentials only if they are given. `wait(seconds)` returns True when the wait was cut short for good.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None,
+        *,
+        credentials: Any,
+        timeout_s: float,
+        wait: Callable[[float], bool],
+    ) -> None:
+        self.base = (endpoint or GOOGLE).rstrip("/")
+        self.is_authorised = endpoint is None or credentials is not None
+        self._credentials = credentials
+        self._timeout_s = timeout_s
+        self._wait = wait
+        self._idle: queue.LifoQueue[requests.Session] = queue.LifoQueue()
+        self._lock = threading.Lock()
+
+    @property
+    def account(self) -> str:
+        """The service account we are, if the credentials tell."""
+        name = getattr(self._credentials, "service_account_email", "") or ""
+        return name if "@" in name else ""
+
+    def close(self) -> None:
+        """Close the idle connections; one still in use closes when it is let go."""
+        while not self._idle.empty():
+            self._idle.get_nowait().close()
+
+    def get_json(
+        self, path: str, params: Mapping[str, str], *, project: str, what: str, deadline: Deadline
+    ) -> dict[str, Any]:
+        """One JSON object. Raises CloudError when it did not come after a few tries, or in time."""
+        tries = 0
+        while True:
+            try:
+                return self._get(path, params, project, what, deadline)
+            except CloudError as error:
+                tries += 1
+                pause = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 4 ** (tries - 1)) * random.uniform(0.5, 1.0)
+                if tries >= _TRIES or not is_worth_retrying(error) or pause >= deadline.left_s or self._wait(pause):
+                    raise
+
+    def _get(self, path: str, params: Mapping[str, str], project: str, what: str, deadline: Deadline) -> dict[str, Any]:
+        import requests
+        import urllib3
+        from google.auth.exceptions import GoogleAuthError
+
+        try:
+            status, body = self._fetch(f"{self.base}{path}", params, what, deadline)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, GoogleAuthError, OSError) as error:
+            raise from_exception(error, project, what, self.account) from error
+        if status != 200:
+            raise from_status(status, body, project, what, self.account)
+        try:
+            answer = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise BadAnswer(f"{what} of project {project}: the answer is not JSON ({error}).") from error
+        if not isinstance(answer, dict):
+            raise BadAnswer(f"{what} of project {project}: the answer is not a JSON object.")
+        return answer
+
+    def _fetch(self, url: str, params: Mapping[str, str], what: str, deadline: Deadline) -> tuple[int, bytes]:
+        if deadline.left_s <= 0:
+            raise NoAnswer(f"{what}: the time for this look was used up before the request.", _SLOW)
+        timeout = min(self._timeout_s, deadline.left_s)
+        with (
+            self._session() as session,
+            session.get(url, params=params, timeout=timeout, stream=True, allow_redirects=False) as response,
+        ):
+            body = bytearray()
+            # requests' timeout starts anew with every packet: a trickle would hold us for ever.
+            while chunk := response.raw.read1(_CHUNK, decode_content=True):
+                body += chunk
+                if deadline.left_s <= 0:
+                    raise NoAnswer(f"{what}: the answer came too slowly and was given up.", _SLOW)
+            return response.status_code, bytes(body)
+
+    @contextmanager
+    def _session(self) -> Iterator[requests.Session]:
+        try:
+            session = self._idle.get_nowait()
+        except queue.Empty:
+            session = self._new_session()
+        try:
+            yield session
+        finally:
+            self._idle.put(session)
+
+    def _new_session(self) -> requests.Session:
+        import requests
+
+        if self.is_authorised:
+            from google.auth.transport import requests as authorised
+
+            session: requests.Session = authorised.AuthorizedSession(self.google_credentials())  # type: ignore[no-untyped-call]
+        else:
+            session = requests.Session()
+            # Neither .netrc nor a proxy may add what we promise not to send.
+            session.trust_env = False
+        session.headers.update(_HEADERS)
+        return session
+
+    def google_credentials(self) -> Any:
+        """The given credentials, or the machine's default ones. Raises what google.auth raises."""
+        with self._lock:
+            if self._credentials is None:
+                import google.auth
+
+                self._credentials, _ = google.auth.default(scopes=_SCOPES)
+            return self._credentials
+
+
+_SLOW = "Raise the time allowed for one look, or check the network."
