@@ -77,14 +77,20 @@ def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
         return ()
     cores = _SHARED_CORE.get(shape.machine_type, Fraction(shape.vcpus))
     parts = [
-        BilledPart(f"{shape.family}:core", cores),
-        BilledPart(f"{shape.family}:ram", Fraction(shape.memory_mib, 1024)),
+        BilledPart(f"{_price_family(shape)}:core", cores),
+        BilledPart(f"{_price_family(shape)}:ram", Fraction(shape.memory_mib, 1024)),
     ]
     if shape.gpu_type is not None and shape.gpu_count > 0:
         parts.append(BilledPart(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count)))
     if shape.local_ssd_gib > 0:
         parts.append(BilledPart("local-ssd", Fraction(shape.local_ssd_gib)))
     return tuple(parts)
+
+
+def _price_family(shape: Shape) -> str:
+    # Custom machine types have SKUs of their own, a little dearer; those of E2 cost what E2 costs.
+    is_custom = "custom-" in shape.machine_type and shape.family != "e2"
+    return f"{shape.family}-custom" if is_custom else shape.family
 
 
 def billed_seconds(start: datetime, end: datetime) -> int:

@@ -1,0 +1,137 @@
+"""What a SKU of Compute Engine prices.
+
+The machine type appears in no structured field: only the description tells, so the whole of it must match.
+Regions come from `serviceRegions`, never from the place that the description names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from costguard.model.instance import ProvisioningModel
+from costguard.model.price import Price, PriceKey, Unit
+
+# Sold at other terms, or on top of something else: Google says OnDemand of most of these too.
+_OTHER_TERMS: Final = re.compile(
+    r"\b(commitment|committed|dws|reserved|calendar|flex|sole tenancy|premium|extended|regional|licensing|"
+    r"virtual workstation|vgpu|capacity optimized)\b"
+)
+_SPOT: Final = r"(?P<spot>spot preemptible |preemptible )?"
+_PLACE: Final = r" running in .+"
+_MAYBE_PLACE: Final = r"(?: (?:running )?in .+)?"
+
+_HOST: Final = re.compile(
+    _SPOT + r"(?P<family>[a-z]\d+[a-z]?)(?: predefined| amd| arm| memory-optimized)?"
+    r"(?P<custom> custom)? instance (?P<part>core|ram)" + _PLACE
+)
+_NAMELESS_HOST: Final = re.compile(
+    _SPOT + r"(?P<name>custom instance|compute optimized|memory-optimized instance) (?P<part>core|ram)" + _PLACE
+)
+_NAMELESS: Final = {"custom instance": "n1-custom", "compute optimized": "c2", "memory-optimized instance": "m1"}
+
+_GPU: Final = re.compile(
+    r"(?:nvidia )?(?:tesla )?(?P<name>[a-z]\d+(?: \d+gb)?(?: mega)?) gpu"
+    r"(?P<spot> attached to (?:spot )?preemptible vms)?" + _PLACE
+)
+_GPUS: Final = {
+    "t4": "nvidia-tesla-t4",
+    "l4": "nvidia-l4",
+    "v100": "nvidia-tesla-v100",
+    "p100": "nvidia-tesla-p100",
+    "p4": "nvidia-tesla-p4",
+    "k80": "nvidia-tesla-k80",
+    "a100": "nvidia-tesla-a100",
+    "a100 80gb": "nvidia-a100-80gb",
+    "h100 80gb": "nvidia-h100-80gb",
+    "h100 80gb mega": "nvidia-h100-mega-80gb",
+    "h200 141gb": "nvidia-h200-141gb",
+}
+
+# Of disks that also bill for IOPS and throughput (pd-extreme, hyperdisk) this is the capacity alone.
+_DISK: Final = re.compile(
+    r"(?P<name>storage pd|balanced pd|ssd backed pd|extreme pd|hyperdisk [a-z]+) capacity" + _MAYBE_PLACE
+)
+_DISKS: Final = {
+    "storage pd": "pd-standard",
+    "balanced pd": "pd-balanced",
+    "ssd backed pd": "pd-ssd",
+    "extreme pd": "pd-extreme",
+}
+_LOCAL_SSD: Final = re.compile(
+    r"ssd backed local storage(?P<spot> attached to (?:spot )?preemptible vms?)?" + _MAYBE_PLACE
+)
+_SAVED_MEMORY: Final = re.compile(r"vm state: .*\b(memory|ram)\b.*")
+
+
+def prices_of_sku(sku: Any) -> Iterator[Price]:
+    """A price for each region that the SKU covers; none when Costguard does not bill by it, or cannot read it."""
+    try:
+        yield from _prices(sku)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        # One odd SKU in tens of thousands must not cost all the others; what it priced is unpriced, and loud.
+        return
+
+
+def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] | None:
+    """The resource that a SKU's words are about, and for which kind of VM."""
+    words = " ".join(description.lower().split())
+    if _OTHER_TERMS.search(words) or usage_type not in ("OnDemand", "Preemptible"):
+        return None
+    found = _resource(words)
+    if found is None:
+        return None
+    resource, is_spot = found
+    # Spot local SSD is said to be OnDemand by some SKUs; of everything else both must agree.
+    if resource != "local-ssd" and is_spot != (usage_type == "Preemptible"):
+        return None
+    return resource, ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
+
+
+def _resource(words: str) -> tuple[str, bool] | None:
+    if host := _HOST.fullmatch(words):
+        if host["custom"] and host["family"] == "e2":
+            return None  # these cost what E2 costs, and pay by its SKUs
+        return f"{host['family']}{'-custom' if host['custom'] else ''}:{host['part']}", host["spot"] is not None
+    if host := _NAMELESS_HOST.fullmatch(words):
+        return f"{_NAMELESS[host['name']]}:{host['part']}", host["spot"] is not None
+    if gpu := _GPU.fullmatch(words):
+        name = _GPUS.get(gpu["name"])
+        return None if name is None else (f"gpu:{name}", gpu["spot"] is not None)
+    if disk := _DISK.fullmatch(words):
+        return f"disk:{_DISKS.get(disk['name'], disk['name'].replace(' ', '-'))}", False
+    if local := _LOCAL_SSD.fullmatch(words):
+        return "local-ssd", local["spot"] is not None
+    return ("suspended-memory", False) if _SAVED_MEMORY.fullmatch(words) else None
+
+
+def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
+    about = subject(sku["description"], sku["category"]["usageType"])
+    if about is None:
+        return
+    pricing = sku["pricingInfo"][-1]  # the newest, where there are several
+    expression = pricing["pricingExpression"]
+    rate_nanos = _rate_nanos(expression["tieredRates"])
+    unit = Unit(expression["usageUnit"])
+    in_force_from = datetime.fromisoformat(pricing["effectiveTime"])
+    if in_force_from.tzinfo is None:
+        raise ValueError(f"{pricing['effectiveTime']} has no time zone")
+    for region in sku["serviceRegions"]:
+        if region != "global":
+            key = PriceKey(about[0], region, about[1])
+            yield Price(key, unit, rate_nanos, in_force_from, "catalog", sku["skuId"])
+
+
+def _rate_nanos(tiers: list[Mapping[str, Any]]) -> int:
+    """The first tier that costs anything: a free allowance comes before it, discounts for volume after it."""
+    first = min(tiers, key=lambda tier: tier.get("startUsageAmount", 0))
+    paid = [tier for tier in tiers if _nanos(tier["unitPrice"])]
+    return _nanos(min(paid, key=lambda tier: tier.get("startUsageAmount", 0), default=first)["unitPrice"])
+
+
+def _nanos(money: Mapping[str, Any]) -> int:
+    if money.get("currencyCode", "USD") != "USD":
+        raise ValueError(f"a price in {money['currencyCode']}")
+    return int(money.get("units") or 0) * 1_000_000_000 + int(money.get("nanos") or 0)

@@ -1,0 +1,276 @@
+"""The Cloud Billing Catalog, read over HTTP from a served one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+import pytest
+
+from costguard.errors import PriceSourceError
+from costguard.gce.prices import CatalogPrices
+from costguard.gce.sku import prices_of_sku, subject
+from costguard.model.instance import ProvisioningModel
+from costguard.model.price import Price, PriceKey, Unit
+from costguard_sandbox.prices import PriceList
+from costguard_sandbox.skus import skus_page
+
+STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+Answer = Callable[[dict[str, str]], tuple[int, bytes]]
+
+
+@contextmanager
+def served(answer: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A catalogue on a free port, and the parameters and headers that it was asked with."""
+    asked: list[dict[str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            address = urlsplit(self.path)
+            wanted = {name: values[0] for name, values in parse_qs(address.query).items()}
+            asked.append({**wanted, "path": address.path, "key": self.headers.get("x-goog-api-key", "")})
+            status, body = answer(wanted)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def pages(*contents: object) -> Answer:
+    """Each page leads to the next."""
+
+    def answer(wanted: dict[str, str]) -> tuple[int, bytes]:
+        at = int(wanted.get("pageToken", "0"))
+        more = str(at + 1) if at + 1 < len(contents) else ""
+        return 200, orjson.dumps({"skus": contents[at], "nextPageToken": more})
+
+    return answer
+
+
+def sku(
+    description: str,
+    nanos: int = 5,
+    *,
+    units: str = "0",
+    usage: str = "OnDemand",
+    unit: str = "h",
+    regions: tuple[str, ...] = ("us-central1",),
+    since: str = "2026-02-01T00:00:00Z",
+    tiers: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    price = {"currencyCode": "USD", "units": units, "nanos": nanos}
+    return {
+        "skuId": "AAAA-BBBB-CCCC",
+        "description": description,
+        "category": {"resourceFamily": "Compute", "resourceGroup": "GPU", "usageType": usage},
+        "serviceRegions": list(regions),
+        "pricingInfo": [
+            {
+                "effectiveTime": since,
+                "pricingExpression": {
+                    "usageUnit": unit,
+                    "tieredRates": tiers or [{"startUsageAmount": 0, "unitPrice": price}],
+                },
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("description", "usage", "resource", "model"),
+    [
+        ("N1 Predefined Instance Core running in Americas", "OnDemand", "n1:core", STANDARD),
+        ("Spot Preemptible N1 Predefined Instance Ram running in EMEA", "Preemptible", "n1:ram", SPOT),
+        ("Preemptible N1 Predefined Instance Core running in Americas", "Preemptible", "n1:core", SPOT),
+        ("A2 Instance Core running in Netherlands", "OnDemand", "a2:core", STANDARD),
+        ("Spot Preemptible A3 Instance Ram running in Virginia", "Preemptible", "a3:ram", SPOT),
+        ("N2D AMD Instance Core running in Americas", "OnDemand", "n2d:core", STANDARD),
+        ("N2D AMD Custom Instance Ram running in Americas", "OnDemand", "n2d-custom:ram", STANDARD),
+        ("Custom Instance Core running in Americas", "OnDemand", "n1-custom:core", STANDARD),
+        ("Compute optimized Core running in Americas", "OnDemand", "c2:core", STANDARD),
+        ("Nvidia Tesla T4 GPU running in Americas", "OnDemand", "gpu:nvidia-tesla-t4", STANDARD),
+        ("NVIDIA L4 Gpu running in Iowa", "OnDemand", "gpu:nvidia-l4", STANDARD),
+        ("Nvidia Tesla A100 GPU running in Americas", "OnDemand", "gpu:nvidia-tesla-a100", STANDARD),
+        ("Nvidia Tesla A100 80GB GPU running in Americas", "OnDemand", "gpu:nvidia-a100-80gb", STANDARD),
+        (
+            "Nvidia H100 80GB GPU attached to Spot Preemptible VMs running in Columbus",
+            "Preemptible",
+            "gpu:nvidia-h100-80gb",
+            SPOT,
+        ),
+        ("Nvidia H100 80GB Mega GPU running in Americas", "OnDemand", "gpu:nvidia-h100-mega-80gb", STANDARD),
+        ("Storage PD Capacity", "OnDemand", "disk:pd-standard", STANDARD),
+        ("Balanced PD Capacity in Netherlands", "OnDemand", "disk:pd-balanced", STANDARD),
+        ("SSD backed PD Capacity in APAC", "OnDemand", "disk:pd-ssd", STANDARD),
+        ("Hyperdisk Balanced Capacity in Iowa", "OnDemand", "disk:hyperdisk-balanced", STANDARD),
+        ("SSD backed Local Storage", "OnDemand", "local-ssd", STANDARD),
+        ("SSD backed Local Storage attached to Spot Preemptible VMs in Paris", "OnDemand", "local-ssd", SPOT),
+        ("SSD backed Local Storage attached to Spot Preemptible VMs", "Preemptible", "local-ssd", SPOT),
+        ("VM state: preserved memory in Netherlands", "OnDemand", "suspended-memory", STANDARD),
+    ],
+)
+def test_real_wordings_are_understood(description: str, usage: str, resource: str, model: ProvisioningModel) -> None:
+    """Google's words say which resource a SKU prices, for on-demand or for Spot VMs."""
+    assert subject(description, usage) == (resource, model)
+
+
+@pytest.mark.parametrize(
+    ("description", "usage"),
+    [
+        ("Commitment v1: Nvidia Tesla T4 GPU running in Americas for 1 Year", "Commit1Yr"),
+        ("Commitment v1: A2 Cpu in Americas for 3 Year", "OnDemand"),
+        ("A2 Instance Core running in Americas", "Commit1Yr"),
+        ("DWS Defined Duration A2 Core running in Americas", "OnDemand"),
+        ("Nvidia Tesla A100 GPU attached to DWS Defined Duration VMs running in Americas", "OnDemand"),
+        ("A3 Instance Core running in Americas in Calendar Mode", "OnDemand"),
+        ("Reserved Nvidia Tesla A100 80GB GPU in Virginia", "OnDemand"),
+        ("Sole Tenancy Instance Ram running in Virginia", "OnDemand"),
+        ("Sole Tenancy Premium for N1 Predefined Instance Core running in Virginia", "OnDemand"),
+        ("Memory Optimized Upgrade Premium for Memory-optimized Instance Core running in Americas", "OnDemand"),
+        ("N2 Custom Extended Instance Ram running in Americas", "OnDemand"),
+        ("E2 Custom Instance Core running in Americas", "OnDemand"),
+        ("Regional Balanced PD Capacity", "OnDemand"),
+        ("Storage PD Snapshot in Netherlands", "OnDemand"),
+        ("Nvidia Tesla T4 Virtual Workstation GPU running in Americas", "OnDemand"),
+        ("Nvidia H100 80GB Plus GPU running in Americas", "OnDemand"),
+        ("Licensing Fee for Windows Server 2022 (CPU cost)", "OnDemand"),
+        ("VM state: preserved local SSD in Bangkok", "OnDemand"),
+        ("External IP Charge on a Spot Preemptible VM", "OnDemand"),
+        ("Spot Preemptible A2 Instance Core running in Americas", "OnDemand"),
+    ],
+)
+def test_look_alikes_are_passed_over(description: str, usage: str) -> None:
+    """Commitments, reservations, premiums, regional disks and the like never become the price of a VM's part."""
+    assert subject(description, usage) is None
+
+
+def test_one_sku_prices_every_region_that_it_covers() -> None:
+    """Regions come from serviceRegions; dollars and nano-dollars add up; the time is aware."""
+    seen = list(
+        prices_of_sku(
+            sku("Nvidia Tesla A100 GPU running in Americas", 933908000, units="2", regions=("us-east1", "us-west1"))
+        )
+    )
+    assert seen == [
+        Price(
+            PriceKey("gpu:nvidia-tesla-a100", region, STANDARD),
+            Unit.HOUR,
+            2_933_908_000,
+            datetime(2026, 2, 1, tzinfo=UTC),
+            "catalog",
+            "AAAA-BBBB-CCCC",
+        )
+        for region in ("us-east1", "us-west1")
+    ]
+
+
+def test_the_price_is_the_first_paid_tier() -> None:
+    """A free allowance before it and discounts for volume after it are not the price."""
+    tiers = [
+        {"startUsageAmount": start, "unitPrice": {"currencyCode": "USD", "units": "0", "nanos": nanos}}
+        for start, nanos in ((0, 0), (30, 40_000_000), (1000, 20_000_000))
+    ]
+    (price,) = prices_of_sku(sku("Storage PD Capacity", unit="GiBy.mo", tiers=tiers))
+    assert (price.rate_nanos, price.unit) == (40_000_000, Unit.GIB_MONTH)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        "sku",
+        {},
+        {"description": "A2 Instance Core running in Iowa"},
+        sku("A2 Instance Core running in Iowa", unit="count"),
+        sku("A2 Instance Core running in Iowa", since="yesterday"),
+        sku("A2 Instance Core running in Iowa", since="2026-02-01T00:00:00"),
+        {**sku("A2 Instance Core running in Iowa"), "pricingInfo": []},
+    ],
+)
+def test_one_odd_sku_does_not_cost_the_others(odd: object) -> None:
+    """A SKU that cannot be read is passed over; the rest of the page counts."""
+    with served(pages([odd, sku("Nvidia L4 GPU running in Iowa")])) as (url, _):
+        assert [price.key.resource for price in CatalogPrices(url).fetch()] == ["gpu:nvidia-l4"]
+
+
+def test_all_pages_are_read_and_a_key_gets_one_price() -> None:
+    """Of two SKUs for one key the newer is believed, and of equally new ones the dearer."""
+    first = [sku("Nvidia L4 GPU running in Iowa", 7, since="2026-01-01T00:00:00Z"), sku("Storage PD Capacity", 4)]
+    second = [sku("Nvidia L4 GPU running in Americas", 5), sku("Nvidia L4 GPU running in Iowa", 6)]
+    with served(pages(first, second)) as (url, asked):
+        found = {price.key.resource: price.rate_nanos for price in CatalogPrices(url).fetch()}
+    assert found == {"gpu:nvidia-l4": 6, "disk:pd-standard": 4}
+    assert [ask["path"] for ask in asked] == ["/v1/services/6F81-5844-456A/skus"] * 2
+    assert {ask["currencyCode"] for ask in asked} == {"USD"}
+
+
+def test_an_api_key_travels_in_a_header() -> None:
+    """A key in the address would end up in logs."""
+    with served(pages([sku("Nvidia L4 GPU running in Iowa")])) as (url, asked):
+        CatalogPrices(url, api_key="secret").fetch()
+    assert asked[0]["key"] == "secret"
+    assert "secret" not in str([value for name, value in asked[0].items() if name != "key"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda _: (403, orjson.dumps({"error": {"message": "API has not been used"}})), "API has not been used"),
+        (lambda _: (500, b"<html>oops</html>"), "500"),
+        (lambda _: (200, b"garbage"), "not JSON"),
+        (lambda _: (200, b"[]"), "not a page"),
+        (lambda _: (200, b"{}"), "holds no price"),
+        (lambda _: (200, orjson.dumps({"nextPageToken": "again"})), "pages"),
+    ],
+)
+def test_a_catalogue_that_cannot_be_read_says_so(answer: Answer, said: str) -> None:
+    """The error names the address, Google's reason and what to do."""
+    with served(answer) as (url, _), pytest.raises(PriceSourceError, match=said) as raised:
+        CatalogPrices(url).fetch()
+    assert url in str(raised.value)
+    assert raised.value.what_next
+
+
+def test_a_catalogue_that_does_not_answer_says_so() -> None:
+    """A refused connection is a PriceSourceError like any other."""
+    with served(pages([])) as (url, _):
+        pass
+    with pytest.raises(PriceSourceError, match="could not be read"):
+        CatalogPrices(url).fetch()
+
+
+def test_the_whole_catalogue_of_the_simulated_cloud_is_understood() -> None:
+    """Every price that the simulated cloud sells is found, at its rate, and nothing else, over several pages."""
+    price_list = PriceList()
+
+    def answer(wanted: dict[str, str]) -> tuple[int, bytes]:
+        return 200, orjson.dumps(skus_page(price_list, NOW, 400, wanted.get("pageToken")))
+
+    with served(answer) as (url, asked):
+        found = {
+            (price.key.resource, price.key.region, price.key.provisioning_model is SPOT): price.rate_nanos
+            for price in CatalogPrices(url).fetch()
+        }
+    sold = {key: price_list.rate(*key, NOW)[0] for key in price_list.sold()}
+    assert found == sold
+    assert len(asked) > 1
