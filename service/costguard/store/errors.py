@@ -92,12 +92,15 @@ def _postgresql(name: str, error: DBAPIError, writing: bool) -> StoreError | Non
         return DatabaseUnreachable(
             f"{name} does not let us in: {words}.", "Check user, password and database name in the database URL."
         )
-    if state[:2] in {"08", "53", "57", "58"} or error.connection_invalidated or _never_answered(error, state):
+    if state[:2] in {"08", "53", "57", "58"} or _no_answer(error, state):
         return DatabaseUnreachable(
             f"{name} cannot be reached: {words}.", "Check that the server runs, and its address in the database URL."
         )
     return None
 
 
-def _never_answered(error: DBAPIError, state: str) -> bool:
-    return isinstance(error, OperationalError) and not state
+def _no_answer(error: DBAPIError, state: str) -> bool:
+    """Whether the server said nothing: it did not come to a statement, or the connection broke."""
+    return error.connection_invalidated or (
+        not state and (error.statement is None or isinstance(error, OperationalError))
+    )

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -25,10 +25,10 @@ class Timestamp(TypeDecorator[datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError(f"{value} has no time zone; the ledger takes aware times only")
-        return (value - _EPOCH) // _MICROSECOND
+        return (value - EPOCH) // _MICROSECOND
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002 as above
-        return None if value is None else _EPOCH + timedelta(microseconds=value)
+        return None if value is None else EPOCH + timedelta(microseconds=value)
 
 
 def storable(value: Any) -> Any:

@@ -37,4 +37,5 @@ def upsert(
     else:
         statement = statement.on_conflict_do_nothing(index_elements=list(key_columns))
     # One statement run many times: one long VALUES list is ten times slower, and may name a key only once.
-    return connection.execute(statement, [dict(row) for row in rows]).rowcount
+    result = connection.execute(statement, [dict(row) for row in rows], execution_options={"preserve_rowcount": True})
+    return result.rowcount
