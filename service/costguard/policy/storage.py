@@ -69,10 +69,10 @@ def saved_memory_of(
 ) -> list[StorageSpan]:
     """A suspended VM pays for its saved memory from the end of a run until it is resumed, stopped or deleted."""
     spans = []
-    for run, following in zip(runs, [*runs[1:], None], strict=True):
+    for place, run in enumerate(runs):
         if run.reason is not EndReason.SUSPENDED or run.ended_at is None:
             continue
-        ends = [following.started_at] if following else []
+        ends = [following.started_at for following in runs[place + 1 : place + 2]]
         ends += [
             op.started_at
             for op in operations

@@ -14,6 +14,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Stat
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance
 from costguard.store.tables import instances, lifetimes, storage_spans
+from costguard.store.types import storable
 
 _BATCH = 500  # SQLite allows 32,766 bound values in one statement, PostgreSQL 65,535
 
@@ -214,6 +215,11 @@ def _charged_to_after(table: Table) -> ColumnElement[Any]:
 
 
 def _instance_row(record: InstanceRecord) -> dict[str, Any]:
+    row = _unchecked_row(record)
+    return {name: storable(value) if isinstance(value, str | dict) else value for name, value in row.items()}
+
+
+def _unchecked_row(record: InstanceRecord) -> dict[str, Any]:
     return {
         "project": record.key.project,
         "gce_id": record.key.gce_id,
@@ -255,7 +261,7 @@ def _lifetime_row(life: Lifetime) -> dict[str, Any]:
         "started_at": life.started_at,
         "ended_at": life.ended_at,
         "end_reason": life.end_reason.value if life.end_reason is not None else None,
-        "ended_by": life.ended_by,
+        "ended_by": storable(life.ended_by),
         "end_is_estimate": life.end_is_estimate,
         "zone": life.zone,
         **_shape_row(life.shape),
@@ -266,7 +272,7 @@ def _lifetime_row(life: Lifetime) -> dict[str, Any]:
 def _storage_row(span: StorageSpan) -> dict[str, Any]:
     return {
         "id": span.id,
-        "name": span.name,
+        "name": storable(span.name),
         "resource": span.resource,
         "size_mib": span.size_mib,
         "zone": span.zone,
