@@ -1,0 +1,114 @@
+"""The files that install Costguard elsewhere: whole, without secrets, and in step with the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard.settings import example, load
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
+
+
+def parsed(name: str) -> Any:
+    yaml = pytest.importorskip("yaml", reason="no YAML reader is installed")
+    return yaml.safe_load((DEPLOY / name).read_text())
+
+
+def final_stage() -> str:
+    return CONTAINERFILE[CONTAINERFILE.rindex("\nFROM ") :]
+
+
+def test_everything_copied_exists() -> None:
+    """Each thing that the container file copies from the repository is there, and is let into the build."""
+    let_in = {line[1:] for line in (DEPLOY / "Containerfile.dockerignore").read_text().splitlines() if line[:1] == "!"}
+    copied = [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+)$", CONTAINERFILE, re.MULTILINE)
+        for source in line.split()[:-1]
+    ]
+    assert set(copied) == let_in
+    assert [source for source in copied if not (ROOT / source).exists()] == []
+
+
+def test_image_runs_as_a_number_that_is_not_root() -> None:
+    """The image's user is a number other than 0, and its data folder belongs to that user."""
+    user = re.search(r"^USER (\d+):(\d+)$", final_stage(), re.MULTILINE)
+    assert user
+    assert user[1] != "0"
+    assert f"chown {user[1]}:{user[2]} /data" in final_stage()
+
+
+def test_image_installs_by_hash() -> None:
+    """Nothing enters the image but what the lock names by its hash, and Costguard itself."""
+    installs = re.findall(r"^RUN pip .*$", CONTAINERFILE, re.MULTILINE)
+    assert all("--require-hashes" in line or "--no-deps ." in line for line in installs)
+    assert "pip" not in final_stage().replace("--pip", "")
+
+
+def test_image_checks_its_health() -> None:
+    """The image asks its own /healthz on the port that it exposes."""
+    port = re.search(r"^EXPOSE (\d+)$", final_stage(), re.MULTILINE)
+    assert port
+    assert f"http://127.0.0.1:{port[1]}/healthz" in final_stage()
+
+
+@pytest.mark.parametrize("file", sorted(DEPLOY.glob("[!.]*")), ids=lambda file: file.name)
+def test_no_secrets(file: Path) -> None:
+    """No file sets a password or token, save the demo's, which opens nothing but a simulated fleet."""
+    given = re.findall(r"^\s*([A-Z_]*(?:TOKEN|PASSWORD|SECRET|KEY))[ \t]*[:=][ \t]*(\S+)", file.read_text(), re.MULTILINE)
+    assert [pair for pair in given if not pair[1].startswith("${") and pair[1] != "demo-on-this-machine"] == []
+
+
+def test_secrets_file_is_ignored_by_git() -> None:
+    """The file that people fill with secrets cannot be committed by accident."""
+    assert "/deploy/.env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_settings_that_the_compose_file_asks_for(tmp_path: Path) -> None:
+    """The example with the listening address that the Compose file tells of is accepted with a token."""
+    listen = re.search(r'listen = "[^"]+"', (DEPLOY / "compose.yaml").read_text())
+    assert listen
+    file = tmp_path / "costguard.toml"
+    file.write_text(re.sub(r'# (listen) = "[^"]+"', listen[0], example()))
+    settings = load(file, {"COSTGUARD_TOKEN": "a-token-that-nobody-guesses"})
+    assert settings.server.port == 8765
+    assert not settings.server.is_loopback
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.demo.yaml"])
+def test_compose_files(name: str) -> None:
+    """Ports are published to this machine alone, containers are read-only, and waiting has something to wait for."""
+    services = parsed(name)["services"]
+    for each, service in services.items():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), each
+        assert set(service.get("depends_on", {})) <= set(services), each
+        if service["image"] == "costguard":
+            assert service["read_only"] is True, each
+            assert service["cap_drop"] == ["ALL"], each
+            assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file(), each
+    for each, service in services.items():
+        for other, wait in service.get("depends_on", {}).items():
+            if wait["condition"] == "service_healthy":
+                assert "test" in services[other]["healthcheck"], each
+
+
+def test_role_only_reads() -> None:
+    """The role for Google Cloud holds permissions to get and list, and no other."""
+    role = parsed("iam-role.yaml")
+    assert role["stage"] == "GA"
+    assert all(re.fullmatch(r"compute\.[a-zA-Z]+\.(get|list)", each) for each in role["includedPermissions"])
+    assert role["includedPermissions"] == sorted(set(role["includedPermissions"]))
+
+
+def test_unit_is_hardened() -> None:
+    """The service unit runs without root, capabilities or a writable system, and checks the settings first."""
+    lines = set((DEPLOY / "costguard.service").read_text().splitlines())
+    wanted = {"DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="}
+    assert wanted <= lines
+    assert "ExecStartPre=/opt/costguard/bin/costguard config check" in lines
