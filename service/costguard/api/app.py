@@ -1,0 +1,39 @@
+"""The read-only REST API."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from costguard.api import configuration, facts, health, instances, prices, problems, spend
+from costguard.api.auth import TokenRequired
+from costguard.api.deps import Deps
+
+_DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
+
+Money is exact decimal dollars, written as strings. Times are RFC 3339 in UTC. Errors are RFC 9457 problems
+whose `next` says what to do. What could not be read or priced is listed as such, never as zero and never as gone.
+"""
+
+
+def create_app(deps: Deps) -> FastAPI:
+    """The API over one database. With a token, every path but /healthz and /readyz asks for it."""
+    app = FastAPI(
+        title="Costguard",
+        version=deps.version,
+        description=_DESCRIPTION,
+        docs_url=None,  # these pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.deps = deps
+    problems.install(app)
+    if deps.token is not None:
+        app.add_middleware(TokenRequired, token=deps.token)
+    for module in (instances, facts, prices, spend, configuration, health):
+        app.include_router(module.router)
+
+    @app.get("/", include_in_schema=False)
+    def index() -> dict[str, object]:
+        paths = sorted(app.openapi()["paths"])
+        return {"name": "Costguard", "version": deps.version, "openapi": "/openapi.json", "paths": paths}
+
+    return app

@@ -1,0 +1,129 @@
+"""What is set, and which projects are watched how well."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from costguard.api import mapping, schemas
+from costguard.api.deps import Given
+from costguard.api.fields import CURRENCY, Moment, Out, Usd, usd
+from costguard.api.problems import RESPONSES
+from costguard.store import projects as stored_projects
+
+router = APIRouter(prefix="/api/v1", tags=["configuration"], responses=RESPONSES)
+
+
+class Match(Out):
+    labels: dict[str, str]
+    gpu_types: list[str]
+    gpu_count_min: int
+    gpu_count_max: int | None
+
+
+class Preset(Out):
+    name: str
+    description: str
+    limit_seconds: int | None = Field(
+        description="How long a lifetime may last before its owner is asked; null: never."
+    )
+    match: Match = Field(description="How a VM is recognised: all that is given must hold.")
+
+
+class Presets(Out):
+    presets: list[Preset]
+
+
+class Budget(Out):
+    name: str
+    project: str | None
+    preset: str | None
+    owner: str | None
+    limit: Usd
+    currency: str = CURRENCY
+    period: str = Field(description="day, week or month, in UTC.")
+
+
+class Budgets(Out):
+    budgets: list[Budget]
+
+
+class Project(Out):
+    project: str
+    instances: int = Field(description="In the last look that read every zone.")
+    first_seen_at: Moment
+    last_tried_at: Moment
+    last_complete_at: Moment | None = Field(description="The last look that read every zone; null: none did.")
+    operations_through_at: Moment | None = Field(description="Up to here it is known who did what.")
+    is_stale: bool = Field(description="The last complete look is older than it should be, or there is none.")
+    unread: list[schemas.Unread]
+
+
+class Projects(Out):
+    as_of: Moment
+    projects: list[Project]
+
+
+@router.get("/presets", summary="The presets, in the order they are tried")
+def presets(deps: Given) -> Presets:
+    """The kinds of VM, how they are recognised and how long they may run."""
+    return Presets(
+        presets=[
+            Preset(
+                name=preset.name,
+                description=preset.description,
+                limit_seconds=None if preset.limit is None else preset.limit // timedelta(seconds=1),
+                match=Match(
+                    labels=dict(preset.match.labels),
+                    gpu_types=sorted(preset.match.gpu_types),
+                    gpu_count_min=preset.match.gpu_count_min,
+                    gpu_count_max=preset.match.gpu_count_max,
+                ),
+            )
+            for preset in deps.presets
+        ]
+    )
+
+
+@router.get("/budgets", summary="The budgets")
+def budgets(deps: Given) -> Budgets:
+    """How much may be spent on what, in how long."""
+    return Budgets(
+        budgets=[
+            Budget(
+                name=budget.name,
+                project=budget.scope.project,
+                preset=budget.scope.preset,
+                owner=budget.scope.owner,
+                limit=usd(budget.limit),
+                period=budget.period.value,
+            )
+            for budget in deps.budgets
+        ]
+    )
+
+
+@router.get("/projects", summary="The projects that are watched")
+def projects(deps: Given) -> Projects:
+    """What the last looks at each project gave, and what they could not read."""
+    now = deps.clock.now()
+    with deps.database.read() as connection:
+        looks = stored_projects.read_all(connection)
+    return Projects(
+        as_of=now,
+        projects=[
+            Project(
+                project=look.project,
+                instances=look.instance_count,
+                first_seen_at=look.first_seen_at,
+                last_tried_at=look.last_tried_at,
+                last_complete_at=look.last_complete_at,
+                operations_through_at=look.operations_through_at,
+                is_stale=look.last_complete_at is None or now - look.last_complete_at > deps.stale_after,
+                unread=mapping.unread([look]),
+            )
+            for look in looks
+        ],
+    )

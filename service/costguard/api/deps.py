@@ -1,0 +1,67 @@
+"""What the API needs, passed in by whoever builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy import Connection
+
+from costguard.engine.ports import Clock
+from costguard.model.budget import Budget
+from costguard.model.preset import Preset
+from costguard.model.price import Price
+from costguard.policy.price_book import PriceBook
+from costguard.store import price_list
+from costguard.store.transaction import Database
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonStatus:
+    """What the daemon in this process says of itself."""
+
+    is_acting: bool  # False: it waits for its turn, or this process only serves
+    last_pass_at: datetime | None = None  # when the last pass ended
+    last_error: str = ""  # why the last pass failed; "" when it did not
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """`stale_after` is how old a look at a project may be before it is worth telling."""
+
+    database: Database
+    clock: Clock
+    presets: Sequence[Preset]
+    budgets: Sequence[Budget]
+    token: str | None
+    version: str
+    stale_after: timedelta
+    status: Callable[[], DaemonStatus]
+
+    @property
+    def limits(self) -> Mapping[str, timedelta | None]:
+        return {preset.name: preset.limit for preset in self.presets}
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """All prices that are known, as a book and by id."""
+
+    book: PriceBook
+    by_id: Mapping[int, Price]
+
+
+def load_prices(connection: Connection) -> Prices:
+    known = [listed.price for listed in price_list.listed(connection)]
+    return Prices(PriceBook(known), {price.id: price for price in known if price.id is not None})
+
+
+def _deps(request: Request) -> Deps:
+    deps: Deps = request.app.state.deps
+    return deps
+
+
+Given = Annotated[Deps, Depends(_deps)]

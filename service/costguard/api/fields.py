@@ -1,0 +1,86 @@
+"""Types of fields and parameters: exact dollars, UTC times, texts that a database can hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+
+from costguard.engine.fleet import Priced
+from costguard.model.money import Money
+
+CURRENCY = "USD"
+
+
+def usd(amount: Money) -> str:
+    """Exact decimal dollars, with cents at least: 0.35, 12.345678901."""
+    sign = "-" if amount.nanos < 0 else ""
+    whole, part = divmod(abs(amount.nanos), 1_000_000_000)
+    digits = f"{part:09d}"
+    return f"{sign}{whole}.{digits[:2]}{digits[2:].rstrip('0')}"
+
+
+def hours(seconds: int) -> str:
+    """Hours to four places, for people; the seconds are exact."""
+    tenthousandths = (seconds * 10_000 + 1_800) // 3_600
+    return f"{tenthousandths // 10_000}.{tenthousandths % 10_000:04d}"
+
+
+def _z(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+Usd = Annotated[
+    str,
+    Field(
+        pattern=r"^-?\d+\.\d{2,9}$",
+        description="Exact decimal dollars, to the nano-dollar.",
+        examples=["0.35", "12.345678901"],
+    ),
+]
+Moment = Annotated[datetime, PlainSerializer(_z, return_type=str, when_used="json")]
+
+
+class Out(BaseModel):
+    """An answer: nothing in it is converted by guess."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Amount(Out):
+    """An amount that may be less than all of it, when something in it has no price. Never zero for want of a price."""
+
+    amount: Usd | None = Field(description="What could be priced; null when nothing could.")
+    currency: str = Field(default=CURRENCY, description="ISO 4217.")
+    complete: bool = Field(description="False: something in it has no price, so the amount is too low.")
+
+    @classmethod
+    def of(cls, priced: Priced) -> Amount:
+        is_known = priced.whole or bool(priced.amount)
+        return cls(amount=usd(priced.amount) if is_known else None, complete=priced.whole)
+
+
+class Query(BaseModel):
+    """Parameters of a request. A misspelt one is an error, not a filter that does nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _sensible_day(day: date) -> date:
+    if not 2000 <= day.year <= 2999:
+        raise ValueError("a day between 2000 and 2999")
+    return day
+
+
+def _sensible_moment(moment: datetime) -> datetime:
+    if not 2000 <= moment.year <= 2999:
+        raise ValueError("a time between 2000 and 2999")
+    return moment.astimezone(UTC)
+
+
+# PostgreSQL holds no NUL in a text.
+Text = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")]
+Texts = Annotated[list[Text], Field(max_length=100)]
+Day = Annotated[date, AfterValidator(_sensible_day)]
+When = Annotated[AwareDatetime, AfterValidator(_sensible_moment)]

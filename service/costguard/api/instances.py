@@ -1,0 +1,148 @@
+"""The fleet, one VM, and the lifetimes of all."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path
+from fastapi import Query as Parameter
+from pydantic import Field
+
+from costguard.api import cursors, mapping, schemas
+from costguard.api.deps import Given, load_prices
+from costguard.api.fields import Query, Text, Texts, When
+from costguard.api.problems import NOT_FOUND, RESPONSES, ProblemError
+from costguard.engine import fleet, history
+from costguard.engine.accrual import Accrual
+from costguard.model.instance import InstanceKey, Status
+from costguard.model.lifetime import EndReason
+from costguard.store import fleet as stored_fleet
+from costguard.store import projects
+from costguard.store.spans import LifetimeFilters
+
+router = APIRouter(prefix="/api/v1", tags=["instances"], responses=RESPONSES)
+
+_CURSOR = (int, int, str, int)
+_LATEST = 2**53  # microseconds since 1970: the year 2255
+
+
+class InstanceQuery(Query):
+    project: Texts = Field(default_factory=list)
+    preset: Texts = Field(default_factory=list)
+    owner: Texts = Field(default_factory=list, description="An empty value finds the unclaimed.")
+    status: list[Status] = Field(default_factory=list)
+    name: Text | None = None
+    gpu: Text | None = Field(None, description="An accelerator type, any, or none.", examples=["nvidia-tesla-t4"])
+    spot: bool | None = None
+    gone: bool = Field(False, description="Also instances that are gone; they come last, the latest first.")
+    sort: fleet.Sort = Field(fleet.Sort.RATE, description="rate: the most expensive per hour first.")
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: Text | None = None
+
+
+class LifetimeQuery(Query):
+    project: Texts = Field(default_factory=list)
+    gce_id: Text | None = None
+    preset: Texts = Field(default_factory=list)
+    owner: Texts = Field(default_factory=list)
+    end_reason: list[EndReason] = Field(default_factory=list)
+    state: Literal["open", "ended"] | None = None
+    started_from: When | None = None
+    started_before: When | None = None
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: Text | None = None
+
+
+@router.get("/instances", summary="The fleet with its money")
+def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> schemas.Fleet:
+    """Every VM that is there, with what it costs an hour and has cost so far, and what could not be read."""
+    filters = stored_fleet.Filters(
+        projects=query.project,
+        presets=query.preset,
+        owners=query.owner,
+        statuses=query.status,
+        name=query.name,
+        gpu=query.gpu,
+        spot=query.spot,
+    )
+    after = None if query.cursor is None else _cursor(query.cursor, query.sort)
+    with deps.database.read() as connection:
+        accrual = Accrual(load_prices(connection).book, deps.clock.now())
+        page = fleet.fleet_page(
+            connection,
+            accrual,
+            deps.limits,
+            filters,
+            sort=query.sort,
+            with_gone=query.gone,
+            after=after,
+            size=query.limit,
+        )
+        looks = projects.read_all(connection)
+    end = page.next
+    return schemas.Fleet(
+        as_of=accrual.now,
+        totals=mapping.totals(page.totals),
+        unread=mapping.unread(looks),
+        instances=[mapping.instance(row) for row in page.rows],
+        next_cursor=None if end is None else cursors.encode(query.sort, int(end.gone), end.rank, end.name, end.id),
+    )
+
+
+@router.get("/instances/{project}/{gce_id}", summary="One VM with its whole history", responses=NOT_FOUND)
+def instance(
+    deps: Given, project: Annotated[Text, Path()], gce_id: Annotated[Text, Path(description="Google's numeric id.")]
+) -> schemas.InstanceDetail:
+    """One VM, its lifetimes and storage, and every charge by billed resource with the price it was billed at."""
+    with deps.database.read() as connection:
+        found = stored_fleet.instance_id(connection, InstanceKey(project, gce_id))
+        if found is None:
+            raise ProblemError(
+                HTTPStatus.NOT_FOUND,
+                f"No instance {gce_id} was ever seen in project {project}.",
+                "GET /api/v1/instances?gone=true lists those that were; ids are Google's numbers, not names.",
+            )
+        prices = load_prices(connection)
+        accrual = Accrual(prices.book, deps.clock.now())
+        (view,) = fleet.views(connection, accrual, deps.limits, [found])
+        runs = history.lifetimes_of(connection, accrual, found)
+        stores = history.storage_of(connection, accrual, found)
+    return schemas.InstanceDetail(
+        as_of=accrual.now,
+        instance=mapping.instance(view),
+        lifetimes=[mapping.lifetime_detail(run, accrual.now, prices.by_id) for run in runs],
+        storage=[mapping.storage(store, prices.by_id) for store in stores],
+    )
+
+
+@router.get("/lifetimes", summary="Lifetimes, those recorded last first")
+def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> schemas.Lifetimes:
+    """Continuous billed runs of instances, each with why and by whom it ended."""
+    filters = LifetimeFilters(
+        projects=query.project,
+        gce_id=query.gce_id,
+        presets=query.preset,
+        owners=query.owner,
+        end_reasons=query.end_reason,
+        is_open=None if query.state is None else query.state == "open",
+        started_from=query.started_from,
+        started_before=query.started_before,
+    )
+    before = None if query.cursor is None else cursors.decode(query.cursor, "lifetimes", (int,))[0]
+    with deps.database.read() as connection:
+        accrual = Accrual(load_prices(connection).book, deps.clock.now())
+        found = history.lifetimes(connection, accrual, filters, None if before is None else int(before), query.limit)
+    page = found[: query.limit]
+    return schemas.Lifetimes(
+        as_of=accrual.now,
+        lifetimes=[mapping.lifetime(view, accrual.now) for view in page],
+        next_cursor=cursors.encode("lifetimes", page[-1].stored.id) if len(found) > query.limit else None,
+    )
+
+
+def _cursor(text: str, sort: fleet.Sort) -> fleet.Cursor:
+    gone, rank, name, instance_id = cursors.decode(text, sort, _CURSOR)
+    if gone == 1 and not 0 <= int(rank) <= _LATEST:
+        raise cursors.bad()
+    return fleet.Cursor(gone == 1, int(rank), str(name), int(instance_id))

@@ -1,0 +1,142 @@
+"""Prices in force, prices refused, and what in use has none."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter
+from fastapi import Query as Parameter
+from pydantic import Field
+
+from costguard.api.deps import Given
+from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
+from costguard.api.problems import RESPONSES
+from costguard.model.budget import Scope
+from costguard.model.money import Money
+from costguard.model.price import Price as KnownPrice
+from costguard.model.price import PriceKey
+from costguard.policy.price_book import PriceBook
+from costguard.store import price_list, spend
+from costguard.store.price_list import ListedPrice
+
+router = APIRouter(prefix="/api/v1", tags=["prices"], responses=RESPONSES)
+
+_LISTED_UNPRICED = 100
+
+
+class Price(Out):
+    resource: str = Field(examples=["a2:core"])
+    region: str
+    provisioning_model: str
+    rate: Usd = Field(description="Dollars per unit.")
+    unit: str = Field(description="h, GiBy.h or GiBy.mo (730 hours).")
+    in_force_from: Moment
+    is_in_force: bool = Field(
+        description="False: a later price of the same resource replaced it, or it is yet to come."
+    )
+    source: str
+    sku_id: str
+    recorded_at: Moment
+
+
+class RefusedPrice(Out):
+    resource: str
+    region: str
+    provisioning_model: str
+    rate: Usd
+    unit: str
+    source: str
+    reason: str = Field(description="Why it failed the sanity gate; the last good price stays in force.")
+    refused_at: Moment
+
+
+class UnpricedUse(Out):
+    project: str
+    gce_id: str
+    name: str
+    reason: str
+
+
+class Prices(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    recorded_at: Moment | None = Field(description="When a price was last added.")
+    age_seconds: int | None
+    sources: list[str]
+    unpriced_total: int = Field(description="Lifetimes and disks in use now that have no price.")
+    unpriced: list[UnpricedUse] = Field(description=f"The first {_LISTED_UNPRICED} of them.")
+    refused: list[RefusedPrice]
+    prices: list[Price]
+
+
+class PriceQuery(Query):
+    resource: Text | None = Field(None, description="The beginning of a resource's name.", examples=["gpu:"])
+    region: Text | None = None
+    history: bool = Field(False, description="Also prices that are no longer, or not yet, in force.")
+
+
+@router.get("/prices", summary="Prices, refusals, and what has no price")
+def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> Prices:
+    """What a unit of each billed resource costs where, since when, and who says so."""
+    now = deps.clock.now()
+    with deps.database.read() as connection:
+        known = price_list.listed(connection)
+        refused = price_list.refusals(connection)
+        today = now.date()
+        unpriced = [each for each in spend.unpriced(connection, today, today, Scope()) if each.ended_at is None]
+    book = PriceBook(listed.price for listed in known)
+    recorded_at = max((listed.recorded_at for listed in known), default=None)
+    return Prices(
+        as_of=now,
+        recorded_at=recorded_at,
+        age_seconds=None if recorded_at is None else max(0, (now - recorded_at) // timedelta(seconds=1)),
+        sources=sorted({listed.price.source for listed in known}),
+        unpriced_total=len(unpriced),
+        unpriced=[
+            UnpricedUse(project=each.key.project, gce_id=each.key.gce_id, name=each.name, reason=each.reason)
+            for each in unpriced[:_LISTED_UNPRICED]
+        ],
+        refused=[
+            RefusedPrice(
+                **_key(listed.refused.price),
+                source=listed.refused.price.source,
+                reason=listed.refused.reason,
+                refused_at=listed.refused_at,
+            )
+            for listed in refused
+            if _is_asked_for(listed.refused.price.key, query)
+        ],
+        prices=[
+            _price(listed, book, now)
+            for listed in known
+            if _is_asked_for(listed.price.key, query)
+            and (query.history or book.at(listed.price.key, now) is listed.price)
+        ],
+    )
+
+
+def _price(listed: ListedPrice, book: PriceBook, now: datetime) -> Price:
+    price = listed.price
+    return Price(
+        **_key(price),
+        in_force_from=price.in_force_from,
+        is_in_force=book.at(price.key, now) is price,
+        source=price.source,
+        sku_id=price.sku_id,
+        recorded_at=listed.recorded_at,
+    )
+
+
+def _key(price: KnownPrice) -> dict[str, str]:
+    return {
+        "resource": price.key.resource,
+        "region": price.key.region,
+        "provisioning_model": price.key.provisioning_model.value,
+        "rate": usd(Money(price.rate_nanos)),
+        "unit": price.unit.value,
+    }
+
+
+def _is_asked_for(key: PriceKey, query: PriceQuery) -> bool:
+    return key.resource.startswith(query.resource or "") and query.region in (None, key.region)

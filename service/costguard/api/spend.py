@@ -1,0 +1,168 @@
+"""Spend by day, project, preset, owner, job and provisioning model, as JSON or CSV."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from fastapi import Query as Parameter
+from pydantic import Field
+
+from costguard.api import spend_csv
+from costguard.api.deps import Given, load_prices
+from costguard.api.fields import CURRENCY, Day, Moment, Out, Query, Text, Texts, Usd, hours, usd
+from costguard.api.problems import RESPONSES, FieldError, ProblemError
+from costguard.engine import spend as engine
+from costguard.engine.accrual import Accrual
+from costguard.model.budget import Scope
+from costguard.store.spend import Amounts, Grouping, UnpricedSpan
+
+router = APIRouter(prefix="/api/v1", tags=["spend"], responses=RESPONSES)
+
+_LONGEST = timedelta(days=3660)
+_LISTED_UNPRICED = 100
+_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+
+
+class Sums(Out):
+    machine: Usd = Field(description="vCPUs, memory and local SSDs.")
+    gpu: Usd
+    storage: Usd = Field(description="Disks, and the saved memory of suspended VMs.")
+    total: Usd
+    seconds: int = Field(description="Of running VMs.")
+    hours: str = Field(description="The same in hours, to four places.")
+
+
+class SpendRow(Sums):
+    group: dict[str, str] = Field(description="The group's value of each thing that was grouped by.")
+    unpriced: int = Field(description="Lifetimes and disks in it that have no price: the amounts are too low by them.")
+
+
+class Unpriced(Out):
+    kind: str = Field(description="lifetime or storage")
+    project: str
+    gce_id: str
+    name: str
+    preset: str
+    owner: str
+    started_at: Moment
+    ended_at: Moment | None
+    reason: str
+
+
+class Spend(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    from_: date = Field(alias="from", description="The first UTC day.")
+    to: date = Field(description="The last UTC day; today's is what has run up by now.")
+    group_by: list[str]
+    rows: list[SpendRow]
+    total: Sums
+    unpriced: int = Field(description="Lifetimes and disks that have no price. They are not in the amounts.")
+    unpriced_spans: list[Unpriced] = Field(description=f"The latest {_LISTED_UNPRICED} of them.")
+
+
+class SpendQuery(Query):
+    from_: Day | None = Field(None, alias="from", description="The first UTC day; default: the month's first.")
+    to: Day | None = Field(None, description="The last UTC day; default: today.")
+    group_by: Texts = Field(
+        [], description="Repeated, or with commas: day, project, preset, owner, job, provisioning_model; default: day."
+    )
+    project: Text | None = None
+    preset: Text | None = None
+    owner: Text | None = None
+    format: Literal["json", "csv"] | None = Field(None, description="Default: what Accept asks for, else json.")
+
+
+@router.get("/spend", summary="What was spent", response_model=Spend, responses=_CSV)
+def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Request) -> Any:
+    """Spend over UTC days, both ends included, with today's share up to this moment."""
+    now = deps.clock.now()
+    last = query.to or now.date()
+    first = query.from_ or min(now.date(), last).replace(day=1)
+    _check(first, last)
+    group_by = _groupings(query.group_by)
+    with deps.database.read() as connection:
+        accrual = Accrual(load_prices(connection).book, now)
+        scope = Scope(query.project, query.preset, query.owner)
+        found = engine.spend(connection, accrual, first, last, group_by, scope)
+    if (query.format or _preferred(request)) == "csv":
+        name = f"costguard-spend-{first}-{last}.csv"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(spend_csv.write(found, group_by), media_type="text/csv; charset=utf-8", headers=headers)
+    return Spend(
+        as_of=now,
+        **_first(first),
+        to=last,
+        group_by=[grouping.value for grouping in group_by],
+        rows=[
+            SpendRow(
+                group={grouping.value: value for grouping, value in zip(group_by, row.group, strict=True)},
+                unpriced=row.unpriced,
+                **_sums(row.amounts),
+            )
+            for row in found.rows
+        ],
+        total=Sums(**_sums(found.total)),
+        unpriced=len(found.unpriced),
+        unpriced_spans=[_unpriced(span) for span in found.unpriced[:_LISTED_UNPRICED]],
+    )
+
+
+def _first(day: date) -> dict[str, Any]:
+    return {"from": day}  # a keyword of Python's, so it cannot be written as an argument
+
+
+def _check(first: date, last: date) -> None:
+    if first > last:
+        raise _wrong("from", f"from ({first}) is after to ({last}).", "Exchange them: `from` is the first day.")
+    if last - first > _LONGEST:
+        years = _LONGEST.days // 365
+        raise _wrong("from", f"{first} to {last} is longer than {years} years.", "Ask for a shorter range.")
+
+
+def _groupings(asked: list[str]) -> list[Grouping]:
+    names = [name.strip() for part in asked for name in part.split(",") if name.strip()] or ["day"]
+    known = [grouping.value for grouping in Grouping]
+    for name in names:
+        if name not in known:
+            raise _wrong("group_by", f"Spend cannot be grouped by {name!r}.", f"Choose any of {', '.join(known)}.")
+    return [Grouping(name) for name in dict.fromkeys(names)]
+
+
+def _wrong(parameter: str, detail: str, what_next: str) -> ProblemError:
+    error = FieldError(where=f"query.{parameter}", message=detail)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, what_next, [error])
+
+
+def _preferred(request: Request) -> str:
+    """CSV when Accept names it before JSON and everything else."""
+    accepted = [part.split(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
+    return "csv" if accepted[:1] == ["text/csv"] else "json"
+
+
+def _sums(amounts: Amounts) -> dict[str, Any]:
+    return {
+        "machine": usd(amounts.machine),
+        "gpu": usd(amounts.gpu),
+        "storage": usd(amounts.storage),
+        "total": usd(amounts.total),
+        "seconds": amounts.seconds,
+        "hours": hours(amounts.seconds),
+    }
+
+
+def _unpriced(span: UnpricedSpan) -> Unpriced:
+    return Unpriced(
+        kind=span.kind,
+        project=span.key.project,
+        gce_id=span.key.gce_id,
+        name=span.name,
+        preset=span.attribution.preset,
+        owner=span.attribution.owner,
+        started_at=span.started_at,
+        ended_at=span.ended_at,
+        reason=span.reason,
+    )

@@ -1,0 +1,32 @@
+"""Reading who acts, and how old the prices are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, func, select
+
+from costguard.store.lease import Lease, database_time
+from costguard.store.tables import leases, prices
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    lease: Lease
+    is_held: bool  # by the database's clock: False once it has expired
+
+
+def holders(connection: Connection) -> list[Holder]:
+    """Who holds, or last held, each lease."""
+    now = database_time(connection)
+    return [
+        Holder(Lease(row.name, row.holder, row.epoch, row.expires_at), row.expires_at > now)
+        for row in connection.execute(select(leases).order_by(leases.c.name))
+    ]
+
+
+def prices_recorded_at(connection: Connection) -> datetime | None:
+    """When a price was last added; None when there is none."""
+    moment: datetime | None = connection.scalar(select(func.max(prices.c.recorded_at)))
+    return moment
