@@ -221,6 +221,20 @@ def upgrade() -> None:
         postgresql_where=sa.text("ended_at IS NULL"),
     )
     op.create_index(
+        "ix_lifetimes_open_charged_to",
+        "lifetimes",
+        ["charged_to"],
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
+    )
+    op.create_index(
+        "ix_lifetimes_uncharged",
+        "lifetimes",
+        ["charged_to"],
+        sqlite_where=sa.text("ended_at IS NOT NULL AND (charged_to IS NULL OR charged_to <> ended_at)"),
+        postgresql_where=sa.text("ended_at IS NOT NULL AND (charged_to IS NULL OR charged_to <> ended_at)"),
+    )
+    op.create_index(
         "ix_lifetimes_unpriced",
         "lifetimes",
         ["started_at"],
@@ -258,6 +272,20 @@ def upgrade() -> None:
         postgresql_where=sa.text("ended_at IS NULL"),
     )
     op.create_index(
+        "ix_storage_spans_open_charged_to",
+        "storage_spans",
+        ["charged_to"],
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
+    )
+    op.create_index(
+        "ix_storage_spans_uncharged",
+        "storage_spans",
+        ["charged_to"],
+        sqlite_where=sa.text("ended_at IS NOT NULL AND (charged_to IS NULL OR charged_to <> ended_at)"),
+        postgresql_where=sa.text("ended_at IS NOT NULL AND (charged_to IS NULL OR charged_to <> ended_at)"),
+    )
+    op.create_index(
         "ix_storage_spans_unpriced",
         "storage_spans",
         ["started_at"],
@@ -268,11 +296,15 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_index("ix_storage_spans_unpriced", "storage_spans")
+    op.drop_index("ix_storage_spans_uncharged", "storage_spans")
+    op.drop_index("ix_storage_spans_open_charged_to", "storage_spans")
     op.drop_index("ix_storage_spans_open", "storage_spans")
     op.drop_index("ix_storage_spans_ended_at", "storage_spans")
 
     op.drop_table("storage_spans")
     op.drop_index("ix_lifetimes_unpriced", "lifetimes")
+    op.drop_index("ix_lifetimes_uncharged", "lifetimes")
+    op.drop_index("ix_lifetimes_open_charged_to", "lifetimes")
     op.drop_index("ix_lifetimes_open", "lifetimes")
     op.drop_index("ix_lifetimes_ended_at", "lifetimes")
 

@@ -1,0 +1,99 @@
+"""Charges are stored as spans end, and up to midnight for those that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.lifetime import Lifetime, StorageSpan
+from costguard.policy.price_book import PriceBook
+from costguard.policy.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
+from costguard.store import charges, facts, prices
+from costguard.store.charges import Due, Entry
+
+_Open: TypeAlias = tuple[Shape, ProvisioningModel, str, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """How many spans got charges, how many charges, on which days, and how many spans lack a price."""
+
+    lifetimes: int = 0
+    storage: int = 0
+    charges: int = 0
+    days: frozenset[date] = field(default=frozenset())
+    unpriced: int = 0
+
+
+def charge_due(connection: Connection, now: datetime) -> Charged:
+    """Store the charges of all that ended, and of all that runs up to the last UTC midnight; roll up the days.
+
+    What has run up since midnight is left to readers, so that a pass in which nothing ended writes nothing.
+    """
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    due = charges.due(connection, midnight)
+    if not due:
+        return Charged()
+    entries = list(_entries(due, PriceBook(prices.load(connection)), midnight))
+    days = charges.store(connection, entries)
+    charges.roll_up_days(connection, days)
+    facts.append(connection, list(_gaps(entries)), now)
+    return Charged(
+        lifetimes=sum(entry.due.kind == charges.LIFETIME for entry in entries),
+        storage=sum(entry.due.kind == charges.STORAGE for entry in entries),
+        charges=sum(len(entry.charges) for entry in entries),
+        days=frozenset(days),
+        unpriced=sum(bool(entry.unpriced) for entry in entries),
+    )
+
+
+def _entries(due: Sequence[Due], book: PriceBook, midnight: datetime) -> Iterator[Entry]:
+    # Ten thousand VMs that run through midnight are of a few kinds: each kind is billed once.
+    known: dict[_Open, Bill] = {}
+    for one in due:
+        span = one.span
+        since = _since(one)
+        until = midnight if span.ended_at is None else span.ended_at
+        if isinstance(span, StorageSpan):
+            bill = bill_storage(span, book, until, since)
+        elif span.ended_at is not None:
+            bill = bill_lifetime(span, book, until + MINIMUM, since)
+        else:
+            kind = (span.shape, span.provisioning_model, span.zone, since or span.started_at)
+            if kind not in known:
+                known[kind] = bill_lifetime(span, book, until, since)
+            bill = known[kind]
+        # What lacked a price before `since` lacks it still: new prices have spans charged from their start.
+        yield Entry(one, since, until, bill.charges, bill.unpriced or (one.unpriced if since else ""))
+
+
+def _since(due: Due) -> datetime | None:
+    """From where on charges are to be made; None: from the start, in place of all that are stored."""
+    ended_at = due.span.ended_at
+    if due.charged_to is None or (ended_at is not None and ended_at < due.charged_to):
+        return None
+    if isinstance(due.span, Lifetime) and ended_at is not None and ended_at - due.span.started_at < MINIMUM:
+        return None  # a Spot VM preempted in its first minute takes back what midnight had charged
+    return due.charged_to
+
+
+def _gaps(entries: Sequence[Entry]) -> Iterator[Fact]:
+    for entry in entries:
+        span = entry.due.span
+        if entry.unpriced and entry.unpriced != entry.due.unpriced:
+            what = span.name if isinstance(span, StorageSpan) else "run"
+            yield Fact(
+                key=f"unpriced/{span.key.project}/{span.key.gce_id}/{what}/{span.started_at.isoformat()}/{entry.unpriced}",
+                kind="SpanUnpriced",
+                occurred_at=span.started_at,
+                text=f"Not all of {entry.due.name} could be priced. {entry.unpriced}",
+                project=span.key.project,
+                gce_id=span.key.gce_id,
+                name=entry.due.name,
+            )

@@ -1,0 +1,85 @@
+"""Prices in force, and those that were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, exists, insert, select, update
+
+from costguard.model.instance import ProvisioningModel
+from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
+from costguard.store.tables import price_refusals, prices
+from costguard.store.upsert import upsert
+
+
+def load(connection: Connection) -> tuple[Price, ...]:
+    """Every price that ever was in force, with its id."""
+    return tuple(_price(row) for row in connection.execute(select(prices)))
+
+
+def any_stored(connection: Connection) -> bool:
+    return bool(connection.execute(select(exists(select(prices.c.id)))).scalar())
+
+
+def add(connection: Connection, new: Sequence[Price], recorded_at: datetime) -> int:
+    """How many of them were new; a price that is stored for the same key and time stays as it is."""
+    rows = [{**_row(price), "recorded_at": recorded_at} for price in new]
+    return upsert(connection, prices, rows, ("resource", "region", "provisioning_model", "in_force_from"), ())
+
+
+def replace(connection: Connection, price_id: int, new: Price, recorded_at: datetime) -> None:
+    """Correct a stored price that never was the real one. Its charges must be made anew."""
+    statement = update(prices).where(prices.c.id == price_id)
+    connection.execute(statement.values(**_row(new), recorded_at=recorded_at))
+
+
+def refuse(connection: Connection, refused: Iterable[RefusedPrice], refused_at: datetime) -> int:
+    """How many refusals are new. The same rate for the same key is refused, and shown, once."""
+    known = {
+        (row.resource, row.region, row.provisioning_model, row.rate_nanos)
+        for row in connection.execute(
+            select(
+                price_refusals.c.resource,
+                price_refusals.c.region,
+                price_refusals.c.provisioning_model,
+                price_refusals.c.rate_nanos,
+            )
+        )
+    }
+    rows = []
+    for one in refused:
+        row = {**_row(one.price), "reason": one.reason, "refused_at": refused_at}
+        identity = (row["resource"], row["region"], row["provisioning_model"], row["rate_nanos"])
+        if identity not in known:
+            known.add(identity)
+            rows.append(row)
+    if rows:
+        connection.execute(insert(price_refusals), rows)
+    return len(rows)
+
+
+def _row(price: Price) -> dict[str, Any]:
+    return {
+        "resource": price.key.resource,
+        "region": price.key.region,
+        "provisioning_model": price.key.provisioning_model.value,
+        "unit": price.unit.value,
+        "rate_nanos": price.rate_nanos,
+        "in_force_from": price.in_force_from,
+        "source": price.source,
+        "sku_id": price.sku_id,
+    }
+
+
+def _price(row: Row[Any]) -> Price:
+    return Price(
+        key=PriceKey(row.resource, row.region, ProvisioningModel(row.provisioning_model)),
+        unit=Unit(row.unit),
+        rate_nanos=row.rate_nanos,
+        in_force_from=row.in_force_from,
+        source=row.source,
+        sku_id=row.sku_id,
+        id=row.id,
+    )
