@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.errors import CostguardError, LeaseLost
 from costguard.store import lease as leases
@@ -45,7 +44,6 @@ class Daemon:
         database: Database,
         reconciler: Reconciler,
         refresh_prices: Callable[[Lease], None],
-        clock: Clock,
         holder: str,
         every: timedelta,
         refresh_every: timedelta | None,
@@ -53,7 +51,6 @@ class Daemon:
         self._database = database
         self._reconciler = reconciler
         self._refresh_prices = refresh_prices
-        self._clock = clock
         self._holder = holder
         self._every = every
         self._refresh_every = refresh_every
@@ -74,9 +71,10 @@ class Daemon:
         self.wake()
 
     def wake(self) -> None:
-        """Run a pass now rather than at the next interval; prices first when there are none from today."""
+        """Run everything now rather than at the next interval."""
+        now = datetime.now(UTC)  # noqa: TID251 - APScheduler keeps the machine's time, whatever the guard's clock says
         for job in self._scheduler.get_jobs():
-            job.modify(next_run_time=self._scheduler_now())
+            job.modify(next_run_time=now)
 
     def stop(self) -> None:
         """Finish what is being written, leave the rest, and hand the lease on."""
@@ -86,10 +84,6 @@ class Daemon:
         if self._lease is not None:
             leases.release(self._database, self._lease)
             self._lease = None
-
-    @staticmethod
-    def _scheduler_now() -> datetime:
-        return datetime.now(UTC)  # noqa: TID251 - APScheduler keeps the machine's time, whatever the guard's clock says
 
     def _keep_lease(self) -> Lease | None:
         """The lease, renewed or acquired; None while another daemon acts."""

@@ -1,0 +1,167 @@
+"""The composition root: builds everything from settings, and passes it in."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import uvicorn
+
+from costguard import __version__
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.clock import SystemClock
+from costguard.engine import price_refresh
+from costguard.engine.ports import Clock
+from costguard.engine.reconcile import PassReport, Reconciler
+from costguard.engine.schedule import LEASE, LEASE_TTL, Daemon
+from costguard.errors import CostguardError, LeaseLost
+from costguard.gce.client import ComputeCloud
+from costguard.gce.price_snapshot import snapshot_prices
+from costguard.gce.prices import CatalogPrices
+from costguard.policy.ledger import Belonging
+from costguard.settings import Settings
+from costguard.store import lease as leases
+from costguard.store.lease import Lease
+from costguard.store.migrate import upgrade
+from costguard.store.transaction import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Everything that one process needs to watch, built and ready."""
+
+    settings: Settings
+    clock: Clock
+    database: Database
+    cloud: ComputeCloud
+    reconciler: Reconciler
+    holder: str
+
+    def refresh_prices(self, fence: Lease | None) -> None:
+        """Read the catalogue, where the settings allow it. Raises PriceSourceError."""
+        if self.settings.prices.enabled:
+            source = CatalogPrices(self.settings.prices.endpoint)
+            price_refresh.refresh(self.database, source, self.clock.now(), fence)
+
+    def run_pass(self) -> PassReport:
+        """Prices if they can be had, and one pass. Raises LeaseLost while a daemon acts."""
+        lease = leases.acquire(self.database, LEASE, self.holder, LEASE_TTL)
+        if lease is None:
+            raise LeaseLost(
+                "A Costguard daemon holds the lease and runs the passes.",
+                "Look at what it does with `costguard ps` and `costguard facts`, or stop it first.",
+            )
+        try:
+            return self.reconciler.run(lease)
+        finally:
+            leases.release(self.database, lease)
+
+
+@contextmanager
+def opened(settings: Settings, clock: Clock | None = None) -> Iterator[Guard]:
+    """A guard on a database that is brought to this version and holds at least the shipped prices."""
+    clock = clock or SystemClock()
+    url = settings.database.url.get_secret_value()
+    upgrade(url)
+    database = Database.open(url)
+    cloud = ComputeCloud(settings.compute.endpoint, clock)
+    presets = settings.preset_list()
+    reconciler = Reconciler(
+        database,
+        cloud,
+        clock,
+        settings.watch.projects,
+        {preset.name: preset for preset in presets},
+        Belonging(presets, settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
+        settings.watch.parallel,
+    )
+    # Distinguishes two daemons on one machine, and a restarted one from the one that it replaces.
+    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+    try:
+        price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
+        yield Guard(settings, clock, database, cloud, reconciler, holder)
+    finally:
+        cloud.close()
+        database.close()
+
+
+def daemon_of(guard: Guard) -> Daemon:
+    refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
+    return Daemon(
+        guard.database,
+        guard.reconciler,
+        guard.refresh_prices,
+        guard.holder,
+        guard.settings.watch.every,
+        refresh_every,
+    )
+
+
+def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
+    """Watch and answer until SIGTERM or Ctrl-C; then finish what is being written and hand the lease on.
+
+    `ready` is told the address once it is listened at, before the first request is answered.
+    """
+    daemon = daemon_of(guard)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(_deps(guard, daemon)),
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+        )
+    )
+    listen = guard.settings.server
+    with _listening(listen.host, listen.port) as listener:
+        daemon.start()
+        try:
+            ready(f"http://{_shown(listen.host)}:{listener.getsockname()[1]}", server)
+            server.run(sockets=[listener])
+        finally:
+            daemon.stop()
+
+
+def _deps(guard: Guard, daemon: Daemon) -> Deps:
+    settings = guard.settings
+
+    def status() -> DaemonStatus:
+        state = daemon.state
+        trouble = "; ".join(part for part in (state.last_error, state.prices_error) if part)
+        return DaemonStatus(state.acting, state.last_pass_at, trouble)
+
+    return Deps(
+        database=guard.database,
+        clock=guard.clock,
+        presets=settings.preset_list(),
+        budgets=settings.budget_list(),
+        token=settings.token.get_secret_value() if settings.token is not None else None,
+        version=__version__,
+        stale_after=max(3 * settings.watch.every, timedelta(minutes=5)),
+        status=status,
+    )
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with listener:
+        try:
+            listener.bind((host, port))
+            listener.listen(128)
+        except OSError as error:
+            raise CostguardError(
+                f"Costguard cannot listen at {host}:{port}: {error.strerror}.",
+                "Choose another port under [server] listen, or with --port.",
+            ) from error
+        yield listener
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
