@@ -1,7 +1,7 @@
 """Everything that a user can set, read once and checked whole."""
 
 from costguard.settings.keys import setting_keys
-from costguard.settings.load import example, load, validate
+from costguard.settings.load import VARIABLES, example, load, validate
 from costguard.settings.sections import Settings
 
-__all__ = ["Settings", "example", "load", "setting_keys", "validate"]
+__all__ = ["VARIABLES", "Settings", "example", "load", "setting_keys", "validate"]
