@@ -169,6 +169,24 @@ def test_a_broken_connection_is_unreachable_and_then_mended(postgres_url: str) -
         assert count(database) == 1
 
 
+def test_a_process_that_froze_while_writing_loses_its_turn(postgres_url: str) -> None:
+    """PostgreSQL ends a transaction in which nothing happens for long; another writes, and the first cannot go on."""
+
+    def freeze(database: Database, other: Database) -> None:
+        with database.write() as connection:
+            connection.execute(text("INSERT INTO leases VALUES ('frozen', 'a', 0, 0)"))
+            assert connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one() == "1min"
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '1ms'"))
+            put(other, "other")
+            connection.execute(text("DELETE FROM leases"))
+
+    with closing(Database.open(postgres_url)) as database, closing(Database.open(postgres_url)) as other:
+        with pytest.raises(DatabaseUnreachable):
+            freeze(database, other)
+        with other.read() as connection:
+            assert connection.execute(text("SELECT name FROM leases")).scalars().all() == ["other"]
+
+
 @pytest.mark.parametrize(
     "url",
     [

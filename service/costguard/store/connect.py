@@ -77,9 +77,9 @@ def _sqlite(url: URL, lock_timeout: timedelta, migrating: bool) -> Engine:
 
 
 def _postgresql(url: URL, lock_timeout: timedelta) -> Engine:
+    defaults = {"connect_timeout": "10", "application_name": "costguard"}
     made = create_engine(
-        url,
-        connect_args={"connect_timeout": 10, "application_name": "costguard"} | dict(url.query),
+        url.set(query=defaults | dict(url.query)),
         hide_parameters=True,
         pool_pre_ping=True,  # a restarted server costs no request
         **_POOL,

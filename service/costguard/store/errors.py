@@ -14,6 +14,7 @@ UPGRADE = "Run `costguard db upgrade`."
 _SHOW_SCHEMA = {"42P01", "42703"}  # no such table, no such column
 _WAITED = {"55P03", "40P01", "40001"}  # lock timeout, deadlock, serialization
 _READ_ONLY = "25006"
+_FROZE = "25P03"  # the server ended a transaction in which nothing had happened for too long
 
 
 @contextmanager
@@ -92,7 +93,7 @@ def _postgresql(name: str, error: DBAPIError, writing: bool) -> StoreError | Non
         return DatabaseUnreachable(
             f"{name} does not let us in: {words}.", "Check user, password and database name in the database URL."
         )
-    if state[:2] in {"08", "53", "57", "58"} or _no_answer(error, state):
+    if state == _FROZE or state[:2] in {"08", "53", "57", "58"} or _no_answer(error, state):
         return DatabaseUnreachable(
             f"{name} cannot be reached: {words}.", "Check that the server runs, and its address in the database URL."
         )

@@ -15,7 +15,8 @@ from costguard.store.lease import Lease, check_still_held
 LOCK_TIMEOUT = timedelta(seconds=10)
 
 # Writers take turns on both databases, so that what is read in a transaction holds until its end.
-# PostgreSQL frees the turn of a process that froze in mid-transaction; SQLite cannot.
+# PostgreSQL frees the turn of a process that froze in mid-transaction; SQLite cannot. The lock's number
+# means nothing, but all versions of Costguard must agree on it.
 _WRITE = {
     "sqlite": ("PRAGMA query_only = OFF", "BEGIN IMMEDIATE"),
     "postgresql": (
