@@ -124,7 +124,8 @@ def test_open_address_needs_a_token(tmp_path: Path, listen: str) -> None:
 
 
 def test_not_toml(tmp_path: Path) -> None:
-    """A syntax error names its line, at the end of the file too."""
+    """A syntax error names its line, at the end of the file too; nesting without end is one."""
+    assert "not TOML" in refused(tmp_path, "a = " + "[" * 100_000).message
     assert "costguard.toml:3: not TOML" in refused(tmp_path, GOOD + "every 1m\n").message
     assert "costguard.toml:2: not TOML" in refused(tmp_path, '[watch]\nprojects = ["ml-training"\n').message
 

@@ -80,7 +80,7 @@ def _read(where: Path) -> str:
 def _parse(text: str, where: Path) -> Raw:
     try:
         return tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         at = re.search(r"at line (\d+)", str(error))
         line = at[1] if at else str(len(text.splitlines()))
         raise SettingsError(
