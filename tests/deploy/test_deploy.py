@@ -61,7 +61,9 @@ def test_image_checks_its_health() -> None:
 @pytest.mark.parametrize("file", sorted(DEPLOY.glob("[!.]*")), ids=lambda file: file.name)
 def test_no_secrets(file: Path) -> None:
     """No file sets a password or token, save the demo's, which opens nothing but a simulated fleet."""
-    given = re.findall(r"^\s*([A-Z_]*(?:TOKEN|PASSWORD|SECRET|KEY))[ \t]*[:=][ \t]*(\S+)", file.read_text(), re.MULTILINE)
+    given = re.findall(
+        r"^\s*([A-Z_]*(?:TOKEN|PASSWORD|SECRET|KEY))[ \t]*[:=][ \t]*(\S+)", file.read_text(), re.MULTILINE
+    )
     assert [pair for pair in given if not pair[1].startswith("${") and pair[1] != "demo-on-this-machine"] == []
 
 
