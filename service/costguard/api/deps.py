@@ -15,7 +15,7 @@ from costguard.model.budget import Budget
 from costguard.model.preset import Preset
 from costguard.model.price import Price
 from costguard.policy.price_book import PriceBook
-from costguard.store import price_list
+from costguard.store import prices
 from costguard.store.transaction import Database
 
 
@@ -55,7 +55,7 @@ class Prices:
 
 
 def load_prices(connection: Connection) -> Prices:
-    known = [listed.price for listed in price_list.listed(connection)]
+    known = prices.load(connection)
     return Prices(PriceBook(known), {price.id: price for price in known if price.id is not None})
 
 

@@ -33,6 +33,7 @@ class InstanceQuery(Query):
     owner: Texts = Field(default_factory=list, description="An empty value finds the unclaimed.")
     status: list[Status] = Field(default_factory=list)
     name: Text | None = None
+    gce_id: Text | None = None
     gpu: Text | None = Field(None, description="An accelerator type, any, or none.", examples=["nvidia-tesla-t4"])
     spot: bool | None = None
     gone: bool = Field(False, description="Also instances that are gone; they come last, the latest first.")
@@ -63,6 +64,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> sche
         owners=query.owner,
         statuses=query.status,
         name=query.name,
+        gce_id=query.gce_id,
         gpu=query.gpu,
         spot=query.spot,
     )

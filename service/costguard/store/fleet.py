@@ -25,6 +25,7 @@ class Filters:
     owners: Sequence[str] = ()
     statuses: Sequence[str] = ()
     name: str | None = None
+    gce_id: str | None = None
     gpu: str | None = None  # an accelerator type, "any" or "none"
     spot: bool | None = None
 
@@ -45,7 +46,7 @@ class PresentInstance:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownInstance:
+class FleetInstance:
     """All that the ledger knows of one VM, money apart."""
 
     id: int
@@ -150,7 +151,7 @@ def instance_id(connection: Connection, key: InstanceKey) -> int | None:
     return connection.scalar(query)
 
 
-def known(connection: Connection, ids: Sequence[int]) -> list[KnownInstance]:
+def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
     """These instances, in the order of the ids."""
     looks = {row.project: row for row in connection.execute(select(projects))}
     found = {
@@ -217,6 +218,8 @@ def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [column.in_(wanted) for column, wanted in several if wanted]
     if filters.name is not None:
         conditions.append(instances.c.name == filters.name)
+    if filters.gce_id is not None:
+        conditions.append(instances.c.gce_id == filters.gce_id)
     if filters.gpu == "any":
         conditions.append(instances.c.gpu_count > 0)
     elif filters.gpu == "none":
@@ -229,11 +232,11 @@ def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _known(row: Row[Any], look: Row[Any] | None) -> KnownInstance:
+def _known(row: Row[Any], look: Row[Any] | None) -> FleetInstance:
     unread = "" if look is None or row.gone_at is not None else _unread(look.unread, row.zone)
     # Present in a look that read its zone means seen then; otherwise only the last whole look is sure.
     last_look = None if look is None else look.last_complete_at if unread else look.last_tried_at
-    return KnownInstance(
+    return FleetInstance(
         id=row.id,
         key=InstanceKey(row.project, row.gce_id),
         name=row.name,

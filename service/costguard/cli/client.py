@@ -1,0 +1,106 @@
+"""Asking a Costguard server. Standard library only, so that a command starts quickly."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from costguard.errors import CostguardError, ServerUnreachable
+
+DEFAULT_URL = "http://127.0.0.1:8765"
+_TIMEOUT_S = 30
+
+Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
+
+
+class Server:
+    """A server by its address. The token comes from the environment: arguments can be read by others.
+
+    Redirects are not followed: the token is for the server that was named, and for no other.
+    """
+
+    def __init__(self, url: str, environ: Mapping[str, str] = os.environ) -> None:
+        self.url = url.rstrip("/")
+        self._token = environ.get("COSTGUARD_TOKEN", "").strip()
+        try:
+            parts = urlsplit(self.url)
+            self._host, self._port = parts.hostname or "", parts.port
+        except ValueError:
+            self._host = ""
+        if not self._host or parts.scheme not in {"http", "https"}:
+            raise CostguardError(f"{url!r} is not an address of a server.", f"Give one like {DEFAULT_URL}.")
+        self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._base = parts.path
+
+    def get(self, *path: str, **parameters: str | int | bool | Sequence[str] | None) -> dict[str, Any]:
+        """The answer to GET /api/v1/PATH."""
+        answer: dict[str, Any] = json.loads(self._read(path, parameters, "application/json"))
+        return answer
+
+    def get_csv(self, *path: str, **parameters: str | int | bool | Sequence[str] | None) -> str:
+        return self._read(path, parameters, "text/csv").decode()
+
+    def pages(
+        self, path: str, items: str, limit: int, **parameters: str | int | bool | Sequence[str] | None
+    ) -> dict[str, Any]:
+        """The first page, with up to `limit` items gathered from as many pages as that takes; 0 takes all."""
+        whole: dict[str, Any] = {}
+        for page in self._pages(path, limit, items, parameters):
+            whole = {**page, items: [*whole.get(items, ()), *page[items]]}
+        return whole
+
+    def _pages(self, path: str, limit: int, items: str, parameters: Parameters) -> Iterator[dict[str, Any]]:
+        cursor, got = None, 0
+        while True:
+            size = 1000 if limit == 0 else min(1000, limit - got)
+            page = self.get(path, **parameters, limit=size, cursor=cursor)
+            yield page
+            cursor, got = page["next_cursor"], got + len(page[items])
+            if cursor is None or (limit and got >= limit):
+                return
+
+    def _read(self, path: Sequence[str], parameters: Parameters, accept: str) -> bytes:
+        query = urlencode([pair for name, value in parameters.items() for pair in _pairs(name, value)])
+        target = f"{self._base}/api/v1/{'/'.join(quote(part, safe='') for part in path)}?{query}"
+        headers = {"Accept": accept} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
+        connection = self._connect(self._host, self._port, timeout=_TIMEOUT_S)
+        try:
+            connection.request("GET", target, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+        except (HTTPException, OSError) as error:
+            raise ServerUnreachable(
+                f"No Costguard server answers at {self.url}: {error}.",
+                "Start one with `costguard serve`, or name another with --url or COSTGUARD_URL.",
+            ) from None
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise _refusal(self.url, f"{answer.status} {answer.reason}", body)
+        return body
+
+
+def _pairs(name: str, value: str | int | bool | Sequence[str] | None) -> list[tuple[str, str]]:
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return [(name, "true" if value else "false")]
+    if isinstance(value, str | int):
+        return [(name, str(value))]
+    return [(name, each) for each in value]
+
+
+def _refusal(url: str, status: str, body: bytes) -> CostguardError:
+    """What a problem document says; anything else is not a Costguard server."""
+    try:
+        problem = json.loads(body)
+        return CostguardError(str(problem["detail"]), str(problem["next"]))
+    except (ValueError, KeyError, TypeError):
+        return ServerUnreachable(
+            f"{url} answered {status}, not as a Costguard server does.",
+            "Check the address given with --url or COSTGUARD_URL.",
+        )

@@ -1,0 +1,71 @@
+"""`costguard lifetimes`, `costguard facts` and `costguard prices`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from costguard.cli import history_table
+from costguard.cli.client import Server
+from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, print_json
+from costguard.cli.tables import console
+
+Moment = Annotated[str | None, typer.Option(metavar="TIME", help="A time such as 2026-11-20T08:00:00Z.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("lifetimes", epilog="Example:  costguard lifetimes --owner ada@example.com --open")(lifetimes)
+    app.command("facts", epilog="Example:  costguard facts --kind LifetimeEnded --since 2026-11-20T00:00:00Z")(facts)
+    app.command("prices", epilog="Example:  costguard prices --resource gpu: --region us-central1")(prices)
+
+
+def lifetimes(
+    project: Project = None,
+    preset: Preset = None,
+    owner: Owner = None,
+    reason: Annotated[list[str] | None, typer.Option("--reason", help="Only ended so, such as preempted.")] = None,
+    is_open: Annotated[bool | None, typer.Option("--open/--ended", help="Only those that run, or that ended.")] = None,
+    limit: Limit = 50,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Continuous runs of VMs: when, why they ended, and what each cost."""
+    answer = Server(url).pages(
+        "lifetimes",
+        "lifetimes",
+        limit,
+        project=project,
+        preset=preset,
+        owner=owner,
+        end_reason=reason,
+        state=None if is_open is None else "open" if is_open else "ended",
+    )
+    print_json(answer) if as_json else history_table.show_lifetimes(console(), answer)
+
+
+def facts(
+    since: Moment = None,
+    until: Moment = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only this kind, such as LifetimeStarted.")] = None,
+    project: Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")] = None,
+    vm: Annotated[str | None, typer.Option("--id", help="Only the VM with this numeric id.")] = None,
+    limit: Limit = 50,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """What happened, the latest first: who, what and why."""
+    answer = Server(url).pages("facts", "facts", limit, since=since, until=until, kind=kind, project=project, gce_id=vm)
+    print_json(answer) if as_json else history_table.show_facts(console(), answer)
+
+
+def prices(
+    resource: Annotated[str | None, typer.Option("--resource", "-r", help="Resources that begin so.")] = None,
+    region: Annotated[str | None, typer.Option("--region", help="Only this region.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Also prices no longer in force.")] = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Prices in force, prices refused, and loudly what has none."""
+    answer = Server(url).get("prices", resource=resource, region=region, history=history)
+    print_json(answer) if as_json else history_table.show_prices(console(), answer)

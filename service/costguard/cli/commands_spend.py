@@ -1,0 +1,98 @@
+"""`costguard spend`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from costguard.cli.client import Server
+from costguard.cli.format import dollars
+from costguard.cli.options import DEFAULT_URL, AsJson, Url, print_json
+from costguard.cli.tables import cell, console, say, table
+
+_EXAMPLES = """Examples:
+
+  costguard spend                                   this month, day by day
+
+  costguard spend --by owner,preset                 who spends what, the most first
+
+  costguard spend --from 2026-01-01 --by project --csv > spend.csv
+"""
+_FIGURES = ("Machine", "GPU", "Storage", "Total", "Hours")
+_NOBODY = {"owner": "unclaimed", "job": "-"}
+
+Day = Annotated[str | None, typer.Option(metavar="DAY", help="A UTC day such as 2026-11-20.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("spend", epilog=_EXAMPLES)(spend)
+
+
+def spend(
+    first: Annotated[
+        str | None, typer.Option("--from", metavar="DAY", help="First UTC day; the month's first.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last UTC day; today.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", help="day, project, preset, owner, job, provisioning_model; several with commas."),
+    ] = None,
+    project: Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="Only this preset.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help='Only this owner; "" for the unclaimed.')] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """What was spent in a range of UTC days, today's share up to now included."""
+    if as_csv and as_json:
+        raise typer.BadParameter("--csv and --json exclude each other.")
+    asked: dict[str, Any] = {
+        "from": first,
+        "to": to,
+        "group_by": by,
+        "project": project,
+        "preset": preset,
+        "owner": owner,
+    }
+    server = Server(url)
+    if as_csv:
+        print(server.get_csv("spend", **asked, format="csv"), end="")
+        return
+    answer = server.get("spend", **asked)
+    print_json(answer) if as_json else _show(console(), answer)
+
+
+def _show(out: Console, answer: dict[str, Any]) -> None:
+    groups = answer["group_by"]
+    made = table(out, (*(name.replace("_", " ").capitalize() for name in groups), *_FIGURES, ""), right=_FIGURES)
+    for row in answer["rows"]:
+        keys = [row["group"][name] or _NOBODY.get(name, "-") for name in groups]
+        gap = f"+ {row['unpriced']} unpriced" if row["unpriced"] else ""
+        made.add_row(*map(cell, keys), *map(cell, _figures(row)), cell(gap, "bold red"))
+    total = answer["total"]
+    if answer["rows"]:
+        made.add_section()
+        blank = [""] * (len(groups) - 1)
+        made.add_row(*(cell(each, "bold") for each in ("All", *blank, *_figures(total))), cell(""))
+        out.print(made)
+    out.print()
+    say(out, f"{dollars(total['total'])} from {answer['from']} to {answer['to']} (UTC)", "bold")
+    if answer["unpriced"]:
+        text = f"NOT PRICED and not in these amounts: {answer['unpriced']} lifetimes and disks, such as"
+        say(out, text, "bold red")
+        for span in answer["unpriced_spans"][:5]:
+            say(out, f"  {span['project']} / {span['name']}: {span['reason']}", "bold red")
+
+
+def _figures(row: dict[str, Any]) -> list[str]:
+    """A group that has nothing but unpriced VMs has no zeros: it shows that nothing is known."""
+    if row.get("unpriced") and not row["total"].strip("0."):
+        return ["?", "?", "?", "unpriced", _hours(row["hours"])]
+    return [*(dollars(row[name]) for name in ("machine", "gpu", "storage", "total")), _hours(row["hours"])]
+
+
+def _hours(text: str) -> str:
+    return f"{text[:-3]}"

@@ -1,0 +1,98 @@
+"""The fleet as `costguard ps` shows it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from costguard.cli.format import age, amount_text, dollars, moment, rate
+from costguard.cli.tables import NARROW, cell, say, table
+
+_WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "$/h", "So far")
+_NARROW = ("VM", "GPU", "Owner", "Status", "Age", "$/h", "So far")
+_RIGHT = ("Age", "$/h", "So far")
+_HOW_KNOWN = {"job": "job", "label": "label", "creator": "made it"}
+_GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
+
+
+def show(console: Console, fleet: dict[str, Any]) -> None:
+    """The table, then its totals; what is not known stands last, where the eye ends."""
+    names = _NARROW if console.width < NARROW else _WIDE
+    made = table(console, names, right=_RIGHT)
+    for instance in fleet["instances"]:
+        cells = _cells(instance, fleet["as_of"])
+        made.add_row(*(cells[name] for name in names))
+    if fleet["instances"]:
+        console.print(made)
+    else:
+        say(console, "No VM is known that fits.")
+    totals, shown = fleet["totals"], len(fleet["instances"])
+    console.print()
+    say(
+        console,
+        f"{totals['instances']} VMs, {totals['running']} running, {rate(totals['rate_per_hour'])} an hour"
+        + (" and what the unpriced cost" if totals["unpriced"] else ""),
+        "bold",
+    )
+    if fleet["next_cursor"] is not None:
+        say(console, f"Shown: the first {shown}. --limit 0 shows all.")
+    if totals["unpriced"]:
+        say(console, f"NOT PRICED: {totals['unpriced']} VMs. `costguard prices` says what has no price.", "bold red")
+    for part in fleet["unread"]:
+        since = part["last_complete_at"]
+        known = "never read whole" if since is None else f"as of {age(moment(fleet['as_of']) - moment(since))} ago"
+        text = f"NOT READ: {part['project']}, {part['scope']} ({known}): {part['reason']}"
+        say(console, text, "bold red")
+
+
+def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
+    started, due = instance["started_at"], instance["due_at"]
+    running = None if started is None else moment(as_of) - moment(started)
+    late = None if due is None else moment(as_of) - moment(due)
+    is_late = late is not None and late > timedelta()
+    complete = instance["rate_per_hour"]["complete"]
+    return {
+        "VM": cell(instance["name"]),
+        "Project / zone": cell(f"{instance['project']} / {instance['zone']}"),
+        "Preset": cell(instance["preset"]),
+        "GPU": cell(gpu(instance)),
+        "Owner": owner(instance),
+        "Status": _status(instance),
+        "Age": cell("-" if running is None else age(running), "bold red" if is_late else ""),
+        "Limit": _limit(late, started is not None),
+        "$/h": cell(amount_text(instance["rate_per_hour"], rate), "" if complete else "bold red"),
+        "So far": cell(amount_text(instance["total_cost"], dollars)),
+    }
+
+
+def gpu(of: dict[str, Any]) -> str:
+    """`t4 x 1 spot`; the machine type where there is no GPU."""
+    name = of["gpu_type"]
+    for prefix in _GPU_PREFIXES:
+        name = name.removeprefix(prefix) if name else name
+    what = f"{name} x {of['gpu_count']}" if name else of["machine_type"]
+    return f"{what} spot" if of["provisioning_model"] == "spot" else str(what)
+
+
+def owner(instance: dict[str, Any]) -> Text:
+    if not instance["owner"]:
+        return cell("unclaimed", "yellow")
+    how = _HOW_KNOWN.get(instance["owner_source"], instance["owner_source"])
+    return cell(f"{instance['owner']} ({how})" if how else instance["owner"])
+
+
+def _status(instance: dict[str, Any]) -> Text:
+    if instance["gone_at"] is not None:
+        return cell("gone", "dim")
+    if instance["unread"]:
+        return cell(f"{instance['status']}? (not read)", "bold red")
+    return cell(instance["status"], "green" if instance["status"] == "running" else "")
+
+
+def _limit(late: timedelta | None, is_running: bool) -> Text:
+    if late is None:
+        return cell("none" if is_running else "-")
+    return cell(f"over by {age(late)}", "bold red") if late > timedelta() else cell(f"in {age(-late)}")

@@ -1,0 +1,73 @@
+"""Values as people read them. Nothing here computes money; it only rounds for showing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+# C0 and C1 controls, and the marks that turn the direction of writing or hide.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_MINUTE = timedelta(minutes=1)
+
+
+def clean(text: object) -> str:
+    """Names and labels come from outside: what would steer a terminal is shown instead of sent."""
+    return _UNSAFE.sub(_escape, str(text))
+
+
+def clean_lines(text: object) -> str:
+    """The same for texts of ours that may have several lines."""
+    return "\n".join(clean(line) for line in str(text).split("\n"))
+
+
+def dollars(amount: str, places: int = 2) -> str:
+    """`$1,234.57`; an amount too small for its places is `<$0.01`, not nothing."""
+    exact = Decimal(amount)
+    least = Decimal(1).scaleb(-places)
+    if 0 < abs(exact) < least / 2:
+        return f"<${least}"
+    rounded = exact.quantize(least, ROUND_HALF_EVEN)
+    return f"-${-rounded:,}" if rounded < 0 else f"${rounded:,}"
+
+
+def rate(amount: str) -> str:
+    """Dollars an hour: three places below a dollar."""
+    return dollars(amount, 3 if abs(Decimal(amount)) < 1 else 2)
+
+
+def amount_text(amount: Mapping[str, Any], show: Any = dollars) -> str:
+    """`unpriced` where nothing has a price, `$1.20 + ?` where something has none."""
+    if amount["amount"] is None:
+        return "unpriced"
+    shown: str = show(amount["amount"])
+    return shown if amount["complete"] else f"{shown} + ?"
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def age(span: timedelta) -> str:
+    """`45s`, `12m`, `3h 05m`, `2d 4h`."""
+    if span < _MINUTE:
+        return f"{max(0, int(span.total_seconds()))}s"
+    minutes = span // _MINUTE
+    if minutes < 60:
+        return f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}h {minutes:02d}m"
+    return f"{hours // 24}d {hours % 24}h"
+
+
+def when(text: str | None) -> str:
+    """A moment to the second, in UTC: `2026-11-20 14:05:09`."""
+    return "" if text is None else moment(text).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -1,0 +1,94 @@
+"""What one pass saw, recorded, decided and did, in words and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from costguard.engine.reconcile import PassReport
+from costguard.engine.record import Recorded
+
+_SHOWN_FACTS = 20
+_NOTHING_DONE = "nothing: this version records and shows; it sends no reminders and stops no VM"
+
+
+def lines(report: PassReport) -> Iterator[str]:
+    """The report for people, a line each."""
+    seconds = (report.finished_at - report.started_at).total_seconds()
+    yield f"Pass of {report.started_at:%Y-%m-%d %H:%M:%S} UTC, {seconds:.2f} s"
+    yield "Saw"
+    for one in report.recorded:
+        yield f"  {one.project}: {_saw(one)}"
+        for part in one.unread:
+            yield f"    not read: {part.scope} ({part.code}): {part.reason}"
+        if one.error:
+            yield f"    not recorded: {one.error}"
+    changed = sum(one.new_or_changed for one in report.recorded)
+    lifetimes = sum(one.lifetimes for one in report.recorded)
+    facts = [fact for one in report.recorded for fact in one.facts]
+    yield "Recorded"
+    yield f"  {changed} VMs new or changed, {lifetimes} lifetimes started or ended, {len(facts)} facts"
+    for fact in facts[:_SHOWN_FACTS]:
+        yield f"    {fact.occurred_at:%Y-%m-%d %H:%M:%S}  {fact.text}"
+    if len(facts) > _SHOWN_FACTS:
+        yield f"    and {len(facts) - _SHOWN_FACTS} more: costguard facts"
+    if report.charged is not None:
+        yield f"  {report.charged.charges} charges on {len(report.charged.days)} days"
+        if report.charged.unpriced:
+            yield f"  {report.charged.unpriced} could not be priced whole: costguard prices"
+    yield "Decided"
+    for decision in report.plan.decisions:
+        yield f"  {decision.name}: {decision.reason}"
+    if not report.plan.decisions:
+        yield "  nothing: there are no VMs"
+    yield "Did"
+    yield f"  {_NOTHING_DONE}"
+
+
+def as_json(report: PassReport) -> dict[str, Any]:
+    """The same as one object."""
+    return {
+        "started_at": report.started_at.isoformat(),
+        "finished_at": report.finished_at.isoformat(),
+        "projects": [
+            {
+                "project": one.project,
+                "seen": one.seen,
+                "running": one.running,
+                "new_or_changed": one.new_or_changed,
+                "gone": one.absent,
+                "missing": one.missing,
+                "lifetimes": one.lifetimes,
+                "unread": [{"scope": part.scope, "code": part.code, "reason": part.reason} for part in one.unread],
+                "facts": [
+                    {"kind": fact.kind, "occurred_at": fact.occurred_at.isoformat(), "text": fact.text}
+                    for fact in one.facts
+                ],
+                "error": one.error,
+            }
+            for one in report.recorded
+        ],
+        "charges": report.charged.charges if report.charged is not None else 0,
+        "unpriced": report.charged.unpriced if report.charged is not None else 0,
+        "decisions": [
+            {
+                "project": decision.key.project,
+                "gce_id": decision.key.gce_id,
+                "name": decision.name,
+                "action": None,
+                "reason": decision.reason,
+                "overdue": decision.overdue,
+            }
+            for decision in report.plan.decisions
+        ],
+        "actions": [],
+    }
+
+
+def _saw(one: Recorded) -> str:
+    parts = [f"{one.seen} VMs, {one.running} running"]
+    if one.absent:
+        parts.append(f"{one.absent} gone")
+    if one.missing:
+        parts.append(f"{one.missing} not listed and not known to be gone")
+    return ", ".join(parts)

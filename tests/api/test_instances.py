@@ -1,0 +1,136 @@
+"""GET /api/v1/instances and one instance."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+
+from costguard.store.transaction import Database
+
+HOUR = timedelta(hours=1)
+MIDNIGHT = NOW.replace(hour=0)
+
+
+def test_money_is_stored_charges_plus_what_ran_up_since(database: Database, client: TestClient) -> None:
+    """The open lifetime, the VM in all and the rate are exact dollars, with the live part up to this moment."""
+    with database.write() as connection:
+        rows.prices(connection)
+        vm = rows.instance(connection, "trainer")
+        before = rows.lifetime(
+            connection, vm, MIDNIGHT - 48 * HOUR, ended_at=MIDNIGHT - 47 * HOUR, charged_to=MIDNIGHT - 47 * HOUR
+        )
+        rows.charge(connection, "lifetime", before, MIDNIGHT - 48 * HOUR, MIDNIGHT - 47 * HOUR, 1_000_000_007)
+        now = rows.lifetime(connection, vm, MIDNIGHT - 2 * HOUR, charged_to=MIDNIGHT)
+        rows.charge(connection, "lifetime", now, MIDNIGHT - 2 * HOUR, MIDNIGHT, 1_060_000_000)
+        disk = rows.storage(connection, vm, MIDNIGHT - 48 * HOUR, charged_to=MIDNIGHT)
+        rows.charge(connection, "storage", disk, MIDNIGHT - 48 * HOUR, MIDNIGHT, 192_000_000)
+    (seen,) = client.get("/api/v1/instances").json()["instances"]
+    assert seen["rate_per_hour"] == {"amount": "0.534", "currency": "USD", "complete": True}
+    assert seen["lifetime_cost"]["amount"] == "7.42"  # 2 h stored and 12 h live, at 0.53
+    assert seen["total_cost"]["amount"] == "8.660000007"  # and 1.000000007 before, 60 h of disk at 0.004
+    assert seen["started_at"] == "2026-11-19T22:00:00Z"
+    assert seen["due_at"] == "2026-11-20T06:00:00Z"
+    assert seen["owner_source"] == "label"
+
+
+def test_the_unpriced_are_never_shown_as_zero(database: Database, client: TestClient) -> None:
+    """What has no price is null with the reason, comes first, and is counted in the totals."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.lifetime(connection, rows.instance(connection, "cheap"), NOW - HOUR)
+        dear = rows.instance(connection, "dear", **rows.H100, preset="other")
+        rows.lifetime(connection, dear, NOW - HOUR, **rows.H100)
+    answer = client.get("/api/v1/instances").json()
+    assert [each["name"] for each in answer["instances"]] == ["dear", "cheap"]
+    dear_one = answer["instances"][0]
+    assert dear_one["rate_per_hour"] == {"amount": None, "currency": "USD", "complete": False}
+    assert dear_one["total_cost"]["amount"] is None
+    assert "gpu:nvidia-h100-80gb" in dear_one["unpriced"][0]
+    assert answer["totals"] == {"instances": 2, "running": 2, "rate_per_hour": "0.53", "unpriced": 1}
+
+
+@pytest.mark.parametrize("sort", ["rate", "age", "name"])
+def test_pages_hold_every_instance_once(database: Database, client: TestClient, sort: str) -> None:
+    """Following the cursors gives every instance once, those that are gone last."""
+    with database.write() as connection:
+        rows.prices(connection)
+        for number in range(7):
+            vm = rows.instance(connection, f"vm-{number % 3}", gce_id=str(number))
+            if number % 2:
+                rows.lifetime(connection, vm, NOW - HOUR)
+        for number in range(5):
+            rows.instance(connection, "old", gce_id=str(100 + number), gone_at=NOW - (number // 2) * HOUR)
+    seen: list[tuple[str, bool]] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        parameters = {"gone": "true", "sort": sort, "limit": "2"} | ({"cursor": cursor} if cursor else {})
+        answer = client.get("/api/v1/instances", params=parameters).json()
+        assert answer["totals"]["instances"] == 7
+        seen += [(each["gce_id"], each["gone_at"] is not None) for each in answer["instances"]]
+        cursor = answer["next_cursor"]
+    assert len(seen) == len(set(seen)) == 12
+    assert [gone for _, gone in seen] == [False] * 7 + [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("project=lab", {"a", "b"}),
+        ("project=lab&project=shop", {"a", "b", "c"}),
+        ("owner=", {"c"}),
+        ("spot=true", {"b"}),
+        ("gpu=none", {"c"}),
+        ("gpu=any", {"a", "b"}),
+        ("gpu=nvidia-tesla-t4&status=running", {"a"}),
+        ("preset=other", {"c"}),
+        ("name=b", {"b"}),
+        ("gone=true", {"a", "b", "c", "d"}),
+    ],
+)
+def test_filters(database: Database, client: TestClient, query: str, expected: set[str]) -> None:
+    """Every filter that is given must hold; repeated ones hold for any of their values."""
+    with database.write() as connection:
+        rows.instance(connection, "a")
+        rows.instance(connection, "b", provisioning_model="spot", status="stopped")
+        rows.instance(connection, "c", project="shop", owner="", preset="other", gpu_type=None, gpu_count=0)
+        rows.instance(connection, "d", project="attic", gone_at=NOW)
+    answer = client.get(f"/api/v1/instances?{query}").json()
+    assert {each["name"] for each in answer["instances"]} == expected
+
+
+def test_unread_zones_are_told(database: Database, client: TestClient) -> None:
+    """A VM in a zone that could not be read stays, is marked, and was surely seen in the last whole look."""
+    unread = [{"scope": "us-central1-a", "code": "unreachable", "reason": "Google did not reach the zone."}]
+    with database.write() as connection:
+        rows.project(connection, unread=unread, last_complete_at=NOW - HOUR)
+        rows.instance(connection, "hidden")
+        rows.instance(connection, "visible", zone="us-central1-b")
+    answer = client.get("/api/v1/instances?sort=name").json()
+    hidden, visible = answer["instances"]
+    assert (hidden["unread"], hidden["last_seen_at"]) == ("Google did not reach the zone.", "2026-11-20T11:00:00Z")
+    assert (visible["unread"], visible["last_seen_at"]) == ("", "2026-11-20T12:00:00Z")
+    assert [part["scope"] for part in answer["unread"]] == ["us-central1-a"]
+
+
+def test_one_instance_with_its_history(database: Database, client: TestClient) -> None:
+    """Each lifetime and disk lists its charges by resource with the price; they add up to the cost."""
+    with database.write() as connection:
+        rows.prices(connection)
+        vm = rows.instance(connection, "trainer", gce_id="42")
+        rows.lifetime(connection, vm, MIDNIGHT - HOUR)
+        rows.storage(connection, vm, MIDNIGHT - HOUR)
+    answer = client.get("/api/v1/instances/lab/42").json()
+    (run,) = answer["lifetimes"]
+    assert run["cost"]["amount"] == "6.89"
+    assert {each["resource"]: (each["quantity"], each["rate"], each["amount"]) for each in run["charges"]} == {
+        "n1:core": ("4", "0.03", "1.56"),
+        "n1:ram": ("15", "0.004", "0.78"),
+        "gpu:nvidia-tesla-t4": ("1", "0.35", "4.55"),
+    }
+    (disk,) = answer["storage"]
+    assert (disk["size_gib"], disk["cost"]["amount"], disk["charges"][0]["seconds"]) == ("73", "0.052", 13 * 3600)
+    assert answer["instance"]["total_cost"]["amount"] == "6.942"
