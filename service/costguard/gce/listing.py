@@ -83,7 +83,8 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -
         for raw in members:
             text = orjson.dumps(raw)
             digest = blake2b(text, digest_size=16).digest()
-            known = before.get(raw.get("id", "")) if isinstance(raw, dict) else None
+            gce_id = raw.get("id") if isinstance(raw, dict) else None
+            known = before.get(gce_id) if isinstance(gce_id, str) else None
             # A VM whose machine type is not known is converted anew: by now it may be.
             if known and known.digest == digest and known.seen.zone == zone and known.seen.shape.is_known:
                 listing.same.append(known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from costguard.errors import BadAnswer
 from costguard.gce.session import Deadline, Http
@@ -50,7 +51,7 @@ class AggregatedList:
             params["orderBy"] = self.order_by
         for _ in range(_MOST_PAGES):
             answer = http.get_json(
-                f"/compute/v1/projects/{project}/aggregated/{self.collection}",
+                f"/compute/v1/projects/{quote(project, safe=':')}/aggregated/{self.collection}",
                 params,
                 project=project,
                 what=what,

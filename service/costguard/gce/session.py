@@ -6,7 +6,7 @@ import queue
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -61,6 +61,7 @@ class Http:
         self._wait = wait
         self._idle: queue.LifoQueue[requests.Session] = queue.LifoQueue()
         self._lock = threading.Lock()
+        self._closed = False
 
     @property
     def account(self) -> str:
@@ -70,8 +71,10 @@ class Http:
 
     def close(self) -> None:
         """Close the idle connections; one still in use closes when it is let go."""
-        while not self._idle.empty():
-            self._idle.get_nowait().close()
+        self._closed = True
+        with suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
 
     def get_json(
         self, path: str, params: Mapping[str, str], *, project: str, what: str, deadline: Deadline
@@ -131,7 +134,10 @@ class Http:
         try:
             yield session
         finally:
-            self._idle.put(session)
+            if self._closed:
+                session.close()
+            else:
+                self._idle.put(session)
 
     def _new_session(self) -> requests.Session:
         import requests
