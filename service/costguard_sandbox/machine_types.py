@@ -146,7 +146,8 @@ _ACCELERATORS: Mapping[str, tuple[str, int, str]] = {
     ),
 }
 ACCELERATOR_TYPES: Mapping[str, tuple[str, ...]] = {
-    zone: tuple(name for name, (_, _, zones) in _ACCELERATORS.items() if zone in zones.split()) for zone in ZONES
+    zone: tuple(sorted(name for name, (_, _, zones) in _ACCELERATORS.items() if zone in zones.split()))
+    for zone in ZONES
 }
 """The accelerator types of each zone."""
 

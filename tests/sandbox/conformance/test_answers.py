@@ -1,0 +1,216 @@
+"""Everything that the simulated cloud answers, held against Google's own description of the API."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.routing import Route
+from tests.sandbox.conformance.discovery import problems, problems_of
+from tests.sandbox.conformance.fleet import PROJECT, ZONE, body, every_operation, make_world, spot_t4
+
+from costguard_sandbox.server import create_app, running
+from costguard_sandbox.world import World
+
+ROOT = f"/compute/v1/projects/{PROJECT}"
+INSTANCES = f"{ROOT}/zones/{ZONE}/instances"
+
+
+@pytest.fixture
+def world() -> World:
+    return make_world()
+
+
+@pytest.fixture
+def cloud(world: World) -> Iterator[httpx2.Client]:
+    with running(world) as url, httpx2.Client(base_url=url, trust_env=False) as client:
+        yield client
+
+
+def readable_paths(world: World) -> list[str]:
+    """Every address of the Compute API that can be read, with names of this fleet filled in."""
+    names = {
+        "instances": [vm.name for vm in world.instances(PROJECT)],
+        "operations": [operation.name for operation in every_operation(world)],
+        "disks": ["t4"],
+        "machineTypes": ["n1-standard-4", "a2-ultragpu-1g", "custom-4-5120"],
+        "acceleratorTypes": ["nvidia-tesla-t4"],
+    }
+    given = {
+        "project": PROJECT,
+        "zone": ZONE,
+        "region": "us-central1",
+        "publisher": "debian-cloud",
+        "family": "debian-12",
+    }
+    found = []
+    for route in create_app(world).routes:
+        if isinstance(route, Route) and route.path.startswith("/compute/") and "GET" in (route.methods or ()):
+            path = re.sub(r"{(\w+)}", lambda match: given.get(match[1], match[0]), route.path)
+            collection = path.split("/")[-2]
+            found += [path.replace("{name}", name) for name in names[collection]] if "{name}" in path else [path]
+    return found
+
+
+def wrong_with(path: str, answer: dict[str, Any]) -> list[str]:
+    found = problems(answer, "ImageFamilyView") if "imageFamilyViews" in path else problems_of(answer)
+    return [f"{path}: {problem}" for problem in found]
+
+
+def test_every_readable_resource_conforms(world: World, cloud: httpx2.Client) -> None:
+    """Whatever route there is, and whatever state a VM or operation is in, Google's schema holds."""
+    paths = readable_paths(world)
+    assert len(paths) > 40
+    statuses, kinds, wrong = set(), set(), []
+    for path in paths:
+        answer = cloud.get(path)
+        assert answer.status_code == 200, (path, answer.text)
+        shown = answer.json()
+        kinds.add(shown.get("kind"))
+        if shown.get("kind") == "compute#instance":
+            statuses.add(shown["status"])
+        wrong += wrong_with(path, shown)
+    assert wrong == []
+    assert {"RUNNING", "TERMINATED", "SUSPENDED", "STOPPING", "PROVISIONING", "REPAIRING"} <= statuses
+    assert {"compute#instanceAggregatedList", "compute#operationList", "compute#region", "compute#image"} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "sent"),
+    [
+        ("", "", spot_t4("fresh")),
+        ("", "", body("shown", "g2-standard-4", scheduling={"onHostMaintenance": "TERMINATE"})),
+        ("", "", body("own", "n2-custom-4-8192", labels={"a": ""}, hostname="own.example.com", canIpForward=True)),
+        ("stop", "t4", None),
+        ("start", "stopped", None),
+        ("suspend", "a100", None),
+        ("resume", "asleep", None),
+        ("reset", "t4", None),
+        ("setScheduling", "stopped", {"automaticRestart": False, "preemptible": False}),
+        ("delete", "labelled", None),
+    ],
+)
+def test_every_change_and_its_operation_conform(
+    world: World, cloud: httpx2.Client, verb: str, name: str, sent: dict[str, Any] | None
+) -> None:
+    """The operation conforms as accepted, as waited for and when it is done, and so does the VM at every step."""
+    path = "/".join(filter(None, [INSTANCES, name, "" if verb == "delete" else verb]))
+    answer = cloud.request("DELETE" if verb == "delete" else "POST", path, json=sent)
+    assert answer.status_code == 200, answer.text
+    operation = answer.json()
+    vm = f"{INSTANCES}/{name or (sent or {})['name']}"
+    for _ in range(40):
+        assert problems_of(operation) == []
+        shown = cloud.get(vm)
+        if shown.status_code == 200:
+            assert problems_of(shown.json()) == []
+        if operation["status"] == "DONE":
+            break
+        world.advance(timedelta(seconds=5))
+        operation = cloud.post(f"{ROOT}/zones/{ZONE}/operations/{operation['name']}/wait").json()
+    assert operation["status"] == "DONE"
+    assert "error" not in operation
+    assert operation["operationType"] == (verb or "insert")
+
+
+@pytest.mark.parametrize(("verb", "key"), [("setLabels", "labelFingerprint"), ("setMetadata", "fingerprint")])
+def test_changes_under_a_fingerprint_conform(cloud: httpx2.Client, verb: str, key: str) -> None:
+    """Labels and metadata change with the fingerprint that was read, and are refused with a stale one."""
+    read = cloud.get(f"{INSTANCES}/labelled").json()
+    seen = read[key] if verb == "setLabels" else read["metadata"][key]
+    change = {"labels": {"team": "vision"}} if verb == "setLabels" else {"items": [{"key": "k", "value": "v"}]}
+    first = cloud.post(f"{INSTANCES}/labelled/{verb}", json={**change, key: seen})
+    again = cloud.post(f"{INSTANCES}/labelled/{verb}", json={**change, key: seen})
+    assert problems_of(first.json()) == []
+    assert problems_of(cloud.get(f"{INSTANCES}/labelled").json()) == []
+    assert (first.status_code, again.status_code) == (200, 412)
+    assert again.json()["error"]["errors"][0]["reason"] == "conditionNotMet"
+
+
+def test_masked_filtered_and_paged_answers_conform(cloud: httpx2.Client) -> None:
+    """A part of an answer is still a part of a right answer, by query and by header, over all pages."""
+    mask = "kind,items/*/instances(id,name,status,zone,scheduling/provisioningModel),nextPageToken,unreachables"
+    seen, token = [], ""
+    while True:
+        query = {"maxResults": "3", "pageToken": token, "filter": "status != STOPPING", "returnPartialSuccess": "true"}
+        answer = cloud.get(f"{ROOT}/aggregated/instances", params=query, headers={"x-goog-fieldmask": mask}).json()
+        assert answer == cloud.get(f"{ROOT}/aggregated/instances", params={**query, "fields": mask}).json()
+        assert problems_of(answer) == []
+        assert len(answer["items"]) == 127
+        seen += [vm["name"] for scope in answer["items"].values() for vm in scope.get("instances", ())]
+        token = answer.get("nextPageToken", "")
+        if not token:
+            break
+    assert sorted(seen) == ["a100", "asleep", "coming", "labelled", "repaired", "stopped", "t4"]
+
+
+def test_a_half_readable_fleet_conforms(world: World, cloud: httpx2.Client) -> None:
+    """A zone that cannot be reached is named, shows no rows, and the list around it stays well formed."""
+    world.faults.add("unreachable_zone", zone=ZONE)
+    for collection in ("instances", "operations"):
+        answer = cloud.get(f"{ROOT}/aggregated/{collection}").json()
+        assert problems_of(answer) == []
+        assert any(ZONE in scope for scope in answer["unreachables"])
+        assert collection not in answer["items"][f"zones/{ZONE}"]
+
+
+def test_operations_that_failed_say_why(cloud: httpx2.Client) -> None:
+    """A stockout ends in an operation with an error, a 503 and details; the request itself was accepted."""
+    query = {"filter": 'operationType = insert AND targetLink eq ".*/stocked-out"'}
+    (failed,) = cloud.get(f"{ROOT}/zones/{ZONE}/operations", params=query).json()["items"]
+    assert problems_of(failed) == []
+    assert failed["error"]["errors"][0]["code"].startswith("ZONE_RESOURCE_POOL_EXHAUSTED")
+    assert failed["httpErrorStatusCode"] == 503
+    assert cloud.get(f"{INSTANCES}/stocked-out").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "code", "reason"),
+    [
+        ("GET", f"{INSTANCES}/nobody", None, 404, "notFound"),
+        ("GET", "/compute/v1/projects/other/aggregated/instances", None, 404, "notFound"),
+        ("POST", INSTANCES, body("t4"), 409, "alreadyExists"),
+        ("POST", INSTANCES, body("Bad_Name"), 400, "invalid"),
+        ("POST", INSTANCES, body("x", "n1-standard-3"), 400, "invalid"),
+        (
+            "POST",
+            INSTANCES,
+            body("x", guestAccelerators=[{"acceleratorType": "nvidia-tesla-a100", "acceleratorCount": 1}],
+                 scheduling={"onHostMaintenance": "TERMINATE"}),
+            400,
+            "badRequest",
+        ),
+        ("POST", f"{INSTANCES}/t4/setLabels", {"labels": {}, "labelFingerprint": "b2xk"}, 412, "conditionNotMet"),
+        ("GET", f"{ROOT}/aggregated/instances?filter=status", None, 400, "invalid"),
+        ("GET", f"{ROOT}/aggregated/instances?pageToken=rubbish", None, 400, "invalid"),
+        ("GET", f"{ROOT}/aggregated/instances?fields=items(", None, 400, "invalid"),
+        ("GET", f"{ROOT}/global/firewalls", None, 404, "notFound"),
+    ],
+)  # fmt: skip
+def test_refusals_have_googles_shape(
+    cloud: httpx2.Client, method: str, path: str, sent: dict[str, Any] | None, code: int, reason: str
+) -> None:
+    """The body repeats the status, and says what happened in a message, a domain and a reason."""
+    answer = cloud.request(method, path, json=sent)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (code, code)
+    assert set(error) <= {"code", "message", "errors", "status", "details"}
+    (detail,) = error["errors"]
+    assert set(detail) == {"message", "domain", "reason"}
+    assert (detail["reason"], detail["message"]) == (reason, error["message"])
+    assert answer.headers["content-type"].startswith("application/json")
+
+
+def test_the_price_catalogue_conforms(cloud: httpx2.Client) -> None:
+    """The catalogue passes the Cloud Billing API's own schema, on every page."""
+    token, pages = "", 0
+    while True:
+        query = {"pageSize": "900", "pageToken": token, "currencyCode": "USD"}
+        page = cloud.get("/v1/services/6F81-5844-456A/skus", params=query).json()
+        assert problems(page, "ListSkusResponse", "cloudbilling") == []
+        pages, token = pages + 1, page["nextPageToken"]
+        if not token:
+            break
+    assert pages == 3

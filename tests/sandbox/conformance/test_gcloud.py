@@ -1,0 +1,115 @@
+"""The real gcloud against the simulated cloud."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+PROJECT, ZONE, NAME = "demo", "us-central1-a", "t4-spot"
+AT = ("--zone", ZONE)
+
+
+class Gcloud:
+    """gcloud with a configuration of its own; it knows no credentials, and no way out but the given proxy."""
+
+    def __init__(self, url: str, config: Path, way_out: str) -> None:
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")},
+            "CLOUDSDK_CONFIG": str(config),
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{url}/compute/v1/",
+            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+            "CLOUDSDK_CORE_PROJECT": PROJECT,
+            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+            "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+            "CLOUDSDK_CORE_CHECK_GCE_METADATA": "false",
+            "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+            "HTTP_PROXY": way_out,
+            "HTTPS_PROXY": way_out,
+            "NO_PROXY": "127.0.0.1",
+        }
+
+    def __call__(self, *command: str) -> Any:
+        """What `gcloud compute COMMAND` prints, read as JSON."""
+        done = subprocess.run(
+            ["gcloud", "compute", *command, "--format=json"],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout or "null")
+
+
+@contextmanager
+def barred_way_out() -> Iterator[tuple[str, socket.socket]]:
+    """A proxy that never answers: whoever tries to leave the machine is found waiting at it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", listener
+
+
+def test_gcloud_runs_a_vm_from_create_to_delete(tmp_path: Path) -> None:
+    """The commands that people use give what they give against Google, and nothing leaves the machine."""
+    if shutil.which("gcloud") is None:
+        pytest.skip("gcloud is not installed")
+    # Waiting for an operation moves the clock to its end, so that no command has to wait in real time.
+    world = World(ManualClock(datetime(2026, 11, 20, 9, 0, tzinfo=UTC)), projects=[PROJECT], wait_moves_clock=True)
+    with running(world) as url, barred_way_out() as (way_out, proxy):
+        gcloud = Gcloud(url, tmp_path, way_out)
+        _runs_its_course(gcloud, world)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
+
+
+def _runs_its_course(gcloud: Gcloud, world: World) -> None:
+    (created,) = gcloud(
+        *("instances", "create", NAME, *AT, "--machine-type=n1-standard-4", "--boot-disk-size=50GB"),
+        *("--accelerator=type=nvidia-tesla-t4,count=1", "--provisioning-model=SPOT", "--max-run-duration=4h"),
+        *("--instance-termination-action=STOP", "--image-family=debian-12", "--image-project=debian-cloud"),
+        "--labels=owner=ana",
+    )
+    assert (created["name"], created["status"]) == (NAME, "RUNNING")
+
+    described = gcloud("instances", "describe", NAME, *AT)
+    scheduling = described["scheduling"]
+    assert (scheduling["provisioningModel"], scheduling["preemptible"]) == ("SPOT", True)
+    assert scheduling["maxRunDuration"]["seconds"] == "14400"
+    assert described["guestAccelerators"][0]["acceleratorType"].endswith("/acceleratorTypes/nvidia-tesla-t4")
+    assert described["labels"] == {"owner": "ana"}
+    assert described["lastStartTimestamp"] > described["creationTimestamp"]
+
+    assert [vm["name"] for vm in gcloud("instances", "list")] == [NAME]
+
+    gcloud("instances", "stop", NAME, *AT)
+    assert world.instance(PROJECT, NAME).status == "TERMINATED"
+
+    gcloud("instances", "add-labels", NAME, *AT, "--labels=team=vision")
+    assert world.instance(PROJECT, NAME).given["labels"] == {"owner": "ana", "team": "vision"}
+
+    gcloud("instances", "start", NAME, *AT)
+    assert world.instance(PROJECT, NAME).status == "RUNNING"
+
+    struck = world.preempt(PROJECT, NAME)
+    preemptions = gcloud("operations", "list", "--filter=operationType:compute.instances.preempted")
+    assert [operation["name"] for operation in preemptions] == [struck.name]
+    assert preemptions[0]["user"] == "system"
+
+    inserts = gcloud("operations", "list", f"--zones={ZONE}", "--filter=operationType=insert")
+    assert [operation["targetId"] for operation in inserts] == [described["id"]]
+
+    gcloud("instances", "delete", NAME, *AT)
+    assert gcloud("instances", "list", f"--zones={ZONE}") == []
