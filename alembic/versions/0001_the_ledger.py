@@ -46,6 +46,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("key", name=op.f("uq_facts_key")),
     )
     op.create_index("ix_facts_instance", "facts", ["gce_id", "occurred_at"])
+    op.create_index("ix_facts_kind", "facts", ["kind", "occurred_at"])
     op.create_index("ix_facts_occurred_at", "facts", ["occurred_at", "id"])
 
     op.create_table(
@@ -323,6 +324,7 @@ def downgrade() -> None:
 
     op.drop_table("instances")
     op.drop_index("ix_facts_occurred_at", "facts")
+    op.drop_index("ix_facts_kind", "facts")
     op.drop_index("ix_facts_instance", "facts")
 
     op.drop_table("facts")

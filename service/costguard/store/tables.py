@@ -86,8 +86,12 @@ instances = Table(
     Column("gone_at", Timestamp),  # deleted, or found absent
     UniqueConstraint("project", "gce_id"),
 )
-Index("ix_instances_present", instances.c.project, sqlite_where=instances.c.gone_at.is_(None),
-      postgresql_where=instances.c.gone_at.is_(None))
+Index(
+    "ix_instances_present",
+    instances.c.project,
+    sqlite_where=instances.c.gone_at.is_(None),
+    postgresql_where=instances.c.gone_at.is_(None),
+)
 
 lifetimes = Table(
     "lifetimes",
@@ -115,14 +119,26 @@ lifetimes = Table(
     Column("unpriced", String, nullable=False, server_default=""),  # why it could not be priced whole
     UniqueConstraint("instance_id", "started_at"),
 )
-Index("ix_lifetimes_open", lifetimes.c.instance_id, sqlite_where=lifetimes.c.ended_at.is_(None),
-      postgresql_where=lifetimes.c.ended_at.is_(None))
+Index(
+    "ix_lifetimes_open",
+    lifetimes.c.instance_id,
+    sqlite_where=lifetimes.c.ended_at.is_(None),
+    postgresql_where=lifetimes.c.ended_at.is_(None),
+)
 Index("ix_lifetimes_ended_at", lifetimes.c.ended_at)
-Index("ix_lifetimes_open_charged_to", lifetimes.c.charged_to, sqlite_where=lifetimes.c.ended_at.is_(None),
-      postgresql_where=lifetimes.c.ended_at.is_(None))
+Index(
+    "ix_lifetimes_open_charged_to",
+    lifetimes.c.charged_to,
+    sqlite_where=lifetimes.c.ended_at.is_(None),
+    postgresql_where=lifetimes.c.ended_at.is_(None),
+)
 Index("ix_lifetimes_uncharged", lifetimes.c.charged_to, sqlite_where=text(UNCHARGED), postgresql_where=text(UNCHARGED))
-Index("ix_lifetimes_unpriced", lifetimes.c.started_at, sqlite_where=text("unpriced <> ''"),
-      postgresql_where=text("unpriced <> ''"))
+Index(
+    "ix_lifetimes_unpriced",
+    lifetimes.c.started_at,
+    sqlite_where=text("unpriced <> ''"),
+    postgresql_where=text("unpriced <> ''"),
+)
 
 storage_spans = Table(
     "storage_spans",
@@ -142,14 +158,31 @@ storage_spans = Table(
     Column("unpriced", String, nullable=False, server_default=""),
     UniqueConstraint("instance_id", "name", "started_at"),
 )
-Index("ix_storage_spans_open", storage_spans.c.instance_id, sqlite_where=storage_spans.c.ended_at.is_(None),
-      postgresql_where=storage_spans.c.ended_at.is_(None))
+Index(
+    "ix_storage_spans_open",
+    storage_spans.c.instance_id,
+    sqlite_where=storage_spans.c.ended_at.is_(None),
+    postgresql_where=storage_spans.c.ended_at.is_(None),
+)
 Index("ix_storage_spans_ended_at", storage_spans.c.ended_at)
-Index("ix_storage_spans_open_charged_to", storage_spans.c.charged_to, sqlite_where=storage_spans.c.ended_at.is_(None),
-      postgresql_where=storage_spans.c.ended_at.is_(None))
-Index("ix_storage_spans_uncharged", storage_spans.c.charged_to, sqlite_where=text(UNCHARGED), postgresql_where=text(UNCHARGED))
-Index("ix_storage_spans_unpriced", storage_spans.c.started_at, sqlite_where=text("unpriced <> ''"),
-      postgresql_where=text("unpriced <> ''"))
+Index(
+    "ix_storage_spans_open_charged_to",
+    storage_spans.c.charged_to,
+    sqlite_where=storage_spans.c.ended_at.is_(None),
+    postgresql_where=storage_spans.c.ended_at.is_(None),
+)
+Index(
+    "ix_storage_spans_uncharged",
+    storage_spans.c.charged_to,
+    sqlite_where=text(UNCHARGED),
+    postgresql_where=text(UNCHARGED),
+)
+Index(
+    "ix_storage_spans_unpriced",
+    storage_spans.c.started_at,
+    sqlite_where=text("unpriced <> ''"),
+    postgresql_where=text("unpriced <> ''"),
+)
 
 # `span` is "lifetime" or "storage"; `span_id` is the id in that table.
 charges = Table(
@@ -256,6 +289,7 @@ facts = Table(
 # Facts are read newest first, by when they happened; those recorded later may have happened earlier.
 Index("ix_facts_occurred_at", facts.c.occurred_at, facts.c.id)
 Index("ix_facts_instance", facts.c.gce_id, facts.c.occurred_at)
+Index("ix_facts_kind", facts.c.kind, facts.c.occurred_at)  # what people ask for is often what is rare
 
 # One daemon acts at a time. `epoch` grows with every change of holder; writes carry it.
 leases = Table(
