@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 from costguard.model.instance import ProvisioningModel, Shape
@@ -15,12 +14,9 @@ from costguard.policy.pricing import (
     Bill,
     bill_lifetime,
     bill_storage,
-    billed_seconds,
     rate_per_hour,
     storage_rate_per_hour,
 )
-
-_DAY = timedelta(days=1)
 
 _Run: TypeAlias = tuple[Shape, ProvisioningModel, str, datetime, datetime]
 _Rate: TypeAlias = tuple[Shape, str, ProvisioningModel]
@@ -69,12 +65,3 @@ class Accrual:
 
 def region_of(zone: str) -> str:
     return zone.rsplit("-", 1)[0]
-
-
-def seconds_by_day(start: datetime, end: datetime) -> Iterator[tuple[date, int]]:
-    """Billed seconds of [start, end) on each UTC day that it touches."""
-    at = start.astimezone(UTC)
-    while at < end:
-        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY
-        yield at.date(), billed_seconds(at, min(midnight, end))
-        at = midnight

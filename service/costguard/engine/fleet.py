@@ -14,7 +14,7 @@ from costguard.engine.accrual import Accrual
 from costguard.model.money import ZERO, Money
 from costguard.store import accruing, fleet
 from costguard.store.accruing import AccruingLifetime, AccruingStorage
-from costguard.store.fleet import Filters, KnownInstance, PresentInstance
+from costguard.store.fleet import Filters, FleetInstance, PresentInstance
 
 
 class Sort(StrEnum):
@@ -39,7 +39,7 @@ _NOTHING = Priced()
 
 @dataclass(frozen=True, slots=True)
 class InstanceView:
-    instance: KnownInstance
+    instance: FleetInstance
     started_at: datetime | None  # of the lifetime that is open; None when it does not run
     due_at: datetime | None  # when the preset's limit passes; None: no limit, or it does not run
     rate: Priced  # per hour now: the machine if it runs, and storage
@@ -136,7 +136,7 @@ def views(
 
 
 def _view(
-    known: KnownInstance,
+    known: FleetInstance,
     accrual: Accrual,
     limits: Mapping[str, timedelta | None],
     charged: fleet.Charged,

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual, seconds_by_day
+from costguard.engine.accrual import Accrual
 from costguard.model.budget import Scope
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.money import ZERO
 from costguard.policy.pricing import Bill
@@ -95,14 +95,13 @@ def _live(connection: Connection, accrual: Accrual, first: date, last: date, sco
         until = min(end, run.lifetime.ended_at or accrual.now)
         if since < until and _is_in(scope, run.lifetime.key, run.attribution):
             bill = accrual.of_lifetime(run.lifetime, since, end)
-            days = {day: Amounts(ZERO, ZERO, ZERO, seconds) for day, seconds in seconds_by_day(since, until)}
-            yield _Live(_of_lifetime(run, bill.unpriced), _by_day(bill, days))
+            yield _Live(_of_lifetime(run, bill.unpriced), _by_day(bill))
     for store in accruing.accruing_storage(connection, recently):
         since = max(store.charged_to or store.span.started_at, start)
         until = min(end, store.span.ended_at or accrual.now)
         if since < until and _is_in(scope, store.span.key, store.attribution):
             bill = accrual.of_storage(store.span, since, until)
-            yield _Live(_of_storage(store, bill.unpriced), _by_day(bill, {}))
+            yield _Live(_of_storage(store, bill.unpriced), _by_day(bill))
 
 
 def _of_lifetime(run: AccruingLifetime, reason: str) -> UnpricedSpan:
@@ -126,14 +125,16 @@ def _of_storage(store: AccruingStorage, reason: str) -> UnpricedSpan:
         key=store.span.key,
         name=store.name,
         attribution=store.attribution,
-        provisioning_model=store.provisioning_model,
+        provisioning_model=ProvisioningModel.STANDARD,
         started_at=store.span.started_at,
         ended_at=store.span.ended_at,
         reason=reason,
     )
 
 
-def _by_day(bill: Bill, days: dict[date, Amounts]) -> dict[date, Amounts]:
+def _by_day(bill: Bill) -> dict[date, Amounts]:
+    """As the daily roll-up does it: a run's seconds are those of its vCPUs."""
+    days: dict[date, Amounts] = {}
     for charge in bill.charges:
         is_gpu = charge.resource.startswith("gpu:")
         is_storage = charge.resource.startswith("disk:") or charge.resource == "suspended-memory"
@@ -141,7 +142,7 @@ def _by_day(bill: Bill, days: dict[date, Amounts]) -> dict[date, Amounts]:
             machine=ZERO if is_gpu or is_storage else charge.amount,
             gpu=charge.amount if is_gpu else ZERO,
             storage=charge.amount if is_storage else ZERO,
-            seconds=0,
+            seconds=charge.seconds if charge.resource.endswith(":core") else 0,
         )
         days[charge.day] = _sum(days.get(charge.day, _NOTHING), amounts)
     return days

@@ -8,11 +8,11 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, or_, select
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
-from costguard.store.tables import instances, lifetimes, storage_spans
+from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
 
@@ -31,13 +31,10 @@ class AccruingLifetime:
 
 @dataclass(frozen=True, slots=True)
 class AccruingStorage:
-    """A storage span; the provisioning model is its VM's, for grouping (storage is priced as standard)."""
-
     instance_id: int
     name: str  # of the VM
     span: StorageSpan
     attribution: Attribution
-    provisioning_model: ProvisioningModel
     charged_to: datetime | None
     unpriced: str
 
@@ -66,7 +63,6 @@ def accruing_storage(connection: Connection, of: Collection[int] | datetime) -> 
             row.instance_name,
             storage_of(row),
             attribution_of(row),
-            ProvisioningModel(row.provisioning_model),
             row.charged_to,
             row.unpriced,
         )
@@ -80,6 +76,12 @@ def chunks(ids: Collection[int]) -> Iterator[list[int]]:
         yield chunk
 
 
+def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:
+    """The charges of these spans that hold; those after `charged_to` are void, and about to be made anew."""
+    kind = "lifetime" if spans is lifetimes else "storage"
+    return charges.c.span == kind, charges.c.started_at < spans.c.charged_to
+
+
 def select_lifetimes() -> Select[Any]:
     return select(lifetimes, instances.c.project, instances.c.gce_id, instances.c.name.label("instance_name"))
 
@@ -90,7 +92,6 @@ def select_storage() -> Select[Any]:
         instances.c.project,
         instances.c.gce_id,
         instances.c.name.label("instance_name"),
-        instances.c.provisioning_model,
     )
 
 

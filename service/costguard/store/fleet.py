@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, false
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.lifetime import StorageSpan
 from costguard.model.money import ZERO, Money
-from costguard.store.accruing import chunks, select_storage, shape_of, storage_of
+from costguard.store.accruing import chunks, select_storage, shape_of, stand, storage_of
 from costguard.store.tables import charges, instances, lifetimes, projects, storage_spans
 
 
@@ -163,18 +163,15 @@ def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
 
 
 def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
-    """What the stored charges of each instance add up to; instances without any are left out.
-
-    Charges of a span that is to be charged anew (`charged_to` is null) are void.
-    """
+    """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
     lifetime: dict[int, int] = {}
     total: dict[int, int] = {}
     for chunk in chunks(ids):
         is_open = lifetimes.c.ended_at.is_(None)
         of_lifetimes = (
             select(lifetimes.c.instance_id, is_open.label("is_open"), func.sum(charges.c.amount_nanos).label("nanos"))
-            .join(charges, and_(charges.c.span == "lifetime", charges.c.span_id == lifetimes.c.id))
-            .where(lifetimes.c.instance_id.in_(chunk), lifetimes.c.charged_to.is_not(None))
+            .join(charges, charges.c.span_id == lifetimes.c.id)
+            .where(lifetimes.c.instance_id.in_(chunk), *stand(lifetimes))
             .group_by(lifetimes.c.instance_id, is_open)
         )
         for row in connection.execute(of_lifetimes):
@@ -183,8 +180,8 @@ def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
                 lifetime[row.instance_id] = int(row.nanos)
         of_storage = (
             select(storage_spans.c.instance_id, func.sum(charges.c.amount_nanos).label("nanos"))
-            .join(charges, and_(charges.c.span == "storage", charges.c.span_id == storage_spans.c.id))
-            .where(storage_spans.c.instance_id.in_(chunk), storage_spans.c.charged_to.is_not(None))
+            .join(charges, charges.c.span_id == storage_spans.c.id)
+            .where(storage_spans.c.instance_id.in_(chunk), *stand(storage_spans))
             .group_by(storage_spans.c.instance_id)
         )
         for row in connection.execute(of_storage):

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, select
 
-from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
-from costguard.model.price import PriceKey, Unit
 from costguard.store.accruing import (
-    CHUNK,
     attribution_of,
+    chunks,
     lifetime_of,
     select_lifetimes,
     select_storage,
+    stand,
     storage_of,
 )
-from costguard.store.tables import charges, instances, lifetimes, prices, storage_spans
+from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +56,21 @@ class StoredStorage:
     name: str  # of the VM
     span: StorageSpan
     attribution: Attribution
-    provisioning_model: ProvisioningModel
     charged: Money
     charged_to: datetime | None
     unpriced: str
 
 
 @dataclass(frozen=True, slots=True)
-class PricedCharges:
-    """All charges of one resource of one span at one price, added up."""
+class ChargeSum:
+    """All charges of one resource of one span at one price, added up over the days."""
 
-    span_id: int
     resource: str
-    price_key: PriceKey
-    unit: Unit
-    rate_nanos: int
-    source: str
+    price_id: int
+    quantity_millis: int
     started_at: datetime
     ended_at: datetime
     seconds: int
-    quantity_millis: int
     amount: Money
 
 
@@ -88,7 +82,7 @@ def lifetimes_page(
     if before_id is not None:
         query = query.where(lifetimes.c.id < before_id)
     rows = connection.execute(query.order_by(lifetimes.c.id.desc()).limit(limit)).all()
-    sums = charged_sums(connection, "lifetime", [row.id for row in rows])
+    sums = charged_sums(connection, lifetimes, [row.id for row in rows])
     return [_stored_lifetime(row, sums) for row in rows]
 
 
@@ -97,7 +91,7 @@ def lifetimes_of(connection: Connection, instance_id: int) -> list[StoredLifetim
     query = select_lifetimes().join(instances, instances.c.id == lifetimes.c.instance_id)
     query = query.where(lifetimes.c.instance_id == instance_id).order_by(lifetimes.c.started_at.desc())
     rows = connection.execute(query).all()
-    sums = charged_sums(connection, "lifetime", [row.id for row in rows])
+    sums = charged_sums(connection, lifetimes, [row.id for row in rows])
     return [_stored_lifetime(row, sums) for row in rows]
 
 
@@ -106,7 +100,7 @@ def storage_of_instance(connection: Connection, instance_id: int) -> list[Stored
     query = select_storage().join(instances, instances.c.id == storage_spans.c.instance_id)
     query = query.where(storage_spans.c.instance_id == instance_id)
     rows = connection.execute(query.order_by(storage_spans.c.started_at.desc(), storage_spans.c.name)).all()
-    sums = charged_sums(connection, "storage", [row.id for row in rows])
+    sums = charged_sums(connection, storage_spans, [row.id for row in rows])
     return [
         StoredStorage(
             id=row.id,
@@ -114,7 +108,6 @@ def storage_of_instance(connection: Connection, instance_id: int) -> list[Stored
             name=row.instance_name,
             span=storage_of(row),
             attribution=attribution_of(row),
-            provisioning_model=ProvisioningModel(row.provisioning_model),
             charged=sums.get(row.id, Money()),
             charged_to=row.charged_to,
             unpriced=row.unpriced,
@@ -123,62 +116,54 @@ def storage_of_instance(connection: Connection, instance_id: int) -> list[Stored
     ]
 
 
-def charged_sums(connection: Connection, span: str, span_ids: Sequence[int]) -> dict[int, Money]:
-    """What the stored charges of each span add up to."""
+def charged_sums(connection: Connection, spans: Table, span_ids: Sequence[int]) -> dict[int, Money]:
+    """What the stored charges of each span add up to, as far as they stand."""
     sums: dict[int, Money] = {}
-    for at in range(0, len(span_ids), CHUNK):
-        query: Select[Any] = (
+    for chunk in chunks(span_ids):
+        query = (
             select(charges.c.span_id, func.sum(charges.c.amount_nanos).label("nanos"))
-            .where(charges.c.span == span, charges.c.span_id.in_(span_ids[at : at + CHUNK]))
+            .join_from(charges, spans, spans.c.id == charges.c.span_id)
+            .where(charges.c.span_id.in_(chunk), *stand(spans))
             .group_by(charges.c.span_id)
         )
         sums |= {row.span_id: Money(int(row.nanos)) for row in connection.execute(query)}
     return sums
 
 
-def priced_charges(connection: Connection, span: str, span_ids: Collection[int]) -> list[PricedCharges]:
-    """The stored charges of these spans by resource and price, in the order they ran up."""
-    ids = sorted(span_ids)
-    found: list[PricedCharges] = []
-    for at in range(0, len(ids), CHUNK):
+def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) -> dict[int, list[ChargeSum]]:
+    """The stored charges of each of these spans by resource and price, in the order they ran up."""
+    found: dict[int, list[ChargeSum]] = {}
+    for chunk in chunks(span_ids):
+        first = func.min(charges.c.started_at).label("started_at")
         query: Select[Any] = (
             select(
                 charges.c.span_id,
                 charges.c.resource,
+                charges.c.price_id,
                 charges.c.quantity_millis,
-                prices.c.region,
-                prices.c.provisioning_model,
-                prices.c.unit,
-                prices.c.rate_nanos,
-                prices.c.source,
-                func.min(charges.c.started_at).label("started_at"),
+                first,
                 func.max(charges.c.ended_at).label("ended_at"),
                 func.sum(charges.c.seconds).label("seconds"),
                 func.sum(charges.c.amount_nanos).label("nanos"),
             )
-            .join_from(charges, prices, prices.c.id == charges.c.price_id)
-            .where(charges.c.span == span, charges.c.span_id.in_(ids[at : at + CHUNK]))
-            .group_by(charges.c.span_id, charges.c.resource, charges.c.quantity_millis, prices.c.id)
-            .order_by(charges.c.span_id, func.min(charges.c.started_at), charges.c.resource)
+            .join_from(charges, spans, spans.c.id == charges.c.span_id)
+            .where(charges.c.span_id.in_(chunk), *stand(spans))
+            .group_by(charges.c.span_id, charges.c.resource, charges.c.price_id, charges.c.quantity_millis)
+            .order_by(charges.c.span_id, first, charges.c.resource)
         )
-        found += [_priced(row) for row in connection.execute(query)]
+        for row in connection.execute(query):
+            found.setdefault(row.span_id, []).append(
+                ChargeSum(
+                    resource=row.resource,
+                    price_id=row.price_id,
+                    quantity_millis=row.quantity_millis,
+                    started_at=row.started_at,
+                    ended_at=row.ended_at,
+                    seconds=int(row.seconds),
+                    amount=Money(int(row.nanos)),
+                )
+            )
     return found
-
-
-def _priced(row: Row[Any]) -> PricedCharges:
-    return PricedCharges(
-        span_id=row.span_id,
-        resource=row.resource,
-        price_key=PriceKey(row.resource, row.region, ProvisioningModel(row.provisioning_model)),
-        unit=Unit(row.unit),
-        rate_nanos=row.rate_nanos,
-        source=row.source,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        seconds=int(row.seconds),
-        quantity_millis=row.quantity_millis,
-        amount=Money(int(row.nanos)),
-    )
 
 
 def _stored_lifetime(row: Row[Any], sums: dict[int, Money]) -> StoredLifetime:
