@@ -1,0 +1,308 @@
+"""Everything that can go wrong with a look: it is told as "not known", never as "gone", and never raised."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+import google.auth.credentials
+import pytest
+from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
+from tests.gce.bodies import ZONE, cloud_of, disk, instance, page
+from tests.gce.conftest import Connect, Ticking, Waits
+from tests.gce.server import Answer, google_error, json_answer
+
+from costguard.gce.client import ComputeCloud
+from costguard.model.observation import Observation
+
+EAST = "us-east1-b"
+
+
+def codes(look: Observation) -> dict[str, str]:
+    return {part.scope: part.code for part in look.unread}
+
+
+def names(look: Observation) -> list[str]:
+    return sorted(seen.name for seen in look.instances)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        (google_error(403, "forbidden"), "permission", "Grant roles/compute.viewer on project p"),
+        (google_error(403, "accessNotConfigured"), "permission", "gcloud services enable"),
+        (google_error(401, "authError"), "credentials", "gcloud auth application-default login"),
+        (google_error(404, "notFound"), "not_found", "Check that project p exists"),
+    ],
+)
+def test_a_project_that_cannot_be_read(connect: Connect, answer: Answer, code: str, said: str) -> None:
+    """What concerns the whole project is told once, with what to do, and the other lists are not asked for."""
+    setup = connect(cloud_of(instances=answer))
+    look = setup.cloud.observe("p", None)
+    assert codes(look) == {"project": code}
+    assert said in look.unread[0].reason
+    assert (look.instances, look.instances_complete, look.operations_through_at) == ((), False, None)
+    assert setup.server.paths() == ["instances"]
+
+
+def test_other_projects_go_on(connect: Connect) -> None:
+    """A project that lost its permission does not disturb its neighbour."""
+    lists = cloud_of()
+    setup = connect(lambda asked: google_error(403, "forbidden") if "/projects/lost/" in asked.path else lists(asked))
+    assert codes(setup.cloud.observe("lost", None)) == {"project": "permission"}
+    assert names(setup.cloud.observe("p", None)) == ["trainer"]
+
+
+def test_a_page_that_fails(connect: Connect) -> None:
+    """What came before the failure is kept; the listing is incomplete; the rest of the look goes on."""
+    pages: list[Any] = [
+        page("instances", {f"zones/{ZONE}": [instance("a", "1")]}, nextPageToken="t"),
+        google_error(500, "backendError"),
+    ]
+    look = connect(cloud_of(instances=pages)).cloud.observe("p", None)
+    assert names(look) == ["a"]
+    assert not look.instances_complete
+    assert codes(look) == {"instances": "unavailable"}
+    assert look.operations_through_at is not None
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_passing_trouble_is_waited_out(connect: Connect, status: int) -> None:
+    """A server that is briefly in trouble is asked again after a growing wait."""
+    good = page("instances", {f"zones/{ZONE}": [instance()]})
+    setup = connect(cloud_of(instances=[google_error(status, "x"), google_error(status, "x"), good]))
+    look = setup.cloud.observe("p", None)
+    assert (names(look), look.unread) == (["trainer"], ())
+    first, second = setup.waits.seconds
+    assert 0.2 < first < second < 3
+
+
+def test_google_says_403_for_its_rate_limit(connect: Connect) -> None:
+    """Compute Engine's rate limit is a 403, told from a missing permission by its reason; tries are few."""
+    limit = google_error(403, "rateLimitExceeded", "Quota exceeded for quota metric 'Read requests'")
+    setup = connect(cloud_of(instances=limit))
+    look = setup.cloud.observe("p", None)
+    assert codes(look) == {"instances": "rate_limit"}
+    assert "Quota exceeded" in look.unread[0].reason
+    assert setup.server.paths().count("instances") == 4
+    assert len(setup.waits.seconds) == 3
+
+
+@pytest.mark.parametrize("status", [400, 403, 404])
+def test_a_refusal_is_not_repeated(connect: Connect, status: int) -> None:
+    """What will not pass by itself is asked for once."""
+    setup = connect(cloud_of(instances=google_error(status, "x")))
+    setup.cloud.observe("p", None)
+    assert setup.server.paths().count("instances") == 1
+
+
+def test_a_shutdown_ends_the_waiting(connect: Connect) -> None:
+    """A wait that is cut short ends the tries at once, so a daemon can stop in mid-pass."""
+    setup = connect(cloud_of(instances=google_error(503, "x")), wait=Waits(stopped=True))
+    assert codes(setup.cloud.observe("p", None)) == {"instances": "unavailable"}
+    assert setup.server.paths().count("instances") == 1
+
+
+def test_closing_ends_the_waiting(connect: Connect) -> None:
+    """Without a wait of its own, the cloud waits on what close() sets."""
+    setup = connect(cloud_of(instances=google_error(503, "x")))
+    cloud = ComputeCloud(setup.server.url, Ticking())
+    cloud.close()
+    assert not cloud.observe("p", None).instances_complete
+
+
+def test_the_whole_look_is_bounded(connect: Connect) -> None:
+    """Once the time of a look is used up nothing more is asked for, and that is told."""
+    ticks = iter(range(0, 100_000, 40))
+    setup = connect(cloud_of(), budget_s=100.0, monotonic=lambda: float(next(ticks)))
+    look = setup.cloud.observe("p", None)
+    assert not look.instances_complete or look.operations_through_at is None
+    assert set(codes(look).values()) == {"unreachable"}
+
+
+def test_nobody_listens() -> None:
+    """A refused connection is tried again a few times and then told, for the project as a whole."""
+    waits = Waits()
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and never listens
+        cloud = ComputeCloud(f"http://127.0.0.1:{silent.getsockname()[1]}", Ticking(), wait=waits)
+        look = cloud.observe("p", None)
+    assert codes(look) == {"project": "unreachable"}
+    assert len(waits.seconds) == 3
+
+
+def test_a_broken_connection(connect: Connect) -> None:
+    """A body that ends too soon is a broken connection, not an answer."""
+    good = page("instances", {f"zones/{ZONE}": [instance()]})
+    setup = connect(cloud_of(instances=[Answer(b'{"kind": "comp', promised=5000), good]))
+    assert names(setup.cloud.observe("p", None)) == ["trainer"]
+    assert len(setup.waits.seconds) == 1
+
+
+def test_a_slow_answer(connect: Connect) -> None:
+    """An answer that does not come in time is given up, and the next try may succeed."""
+    over = threading.Event()
+    good = page("instances", {f"zones/{ZONE}": [instance()]})
+    setup = connect(cloud_of(instances=[Answer(before_body=over.wait), good]), timeout_s=0.2)
+    look = setup.cloud.observe("p", None)
+    over.set()
+    assert (names(look), len(setup.waits.seconds)) == (["trainer"], 1)
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>Bad gateway</html>", b"[]", b"{}", b'{"kind": "compute#instanceAggregatedList", "items": []}']
+)
+def test_answers_that_are_not_lists(connect: Connect, body: bytes) -> None:
+    """A 200 that is not the list that was asked for never reads as an empty fleet."""
+    look = connect(cloud_of(instances=Answer(body))).cloud.observe("p", None)
+    assert not look.instances_complete
+    assert codes(look) == {"instances": "bad_answer"}
+
+
+def test_a_token_that_leads_nowhere(connect: Connect) -> None:
+    """A list that repeats its page token is left, not followed for ever."""
+    setup = connect(cloud_of(instances=page("instances", {}, nextPageToken="again")))
+    assert codes(setup.cloud.observe("p", None)) == {"instances": "bad_answer"}
+    assert setup.server.paths().count("instances") == 2
+
+
+@pytest.mark.parametrize("place", [f"zones/{EAST}", f"projects/p/zones/{EAST}", f"projects/p/zones/{EAST}/instances/x"])
+def test_an_unreachable_zone(connect: Connect, place: str) -> None:
+    """A zone that did not answer is unread; every other zone counts."""
+    answer = page("instances", {f"zones/{ZONE}": [instance()]}, unreachables=[place])
+    look = connect(cloud_of(instances=answer)).cloud.observe("p", None)
+    assert (names(look), look.unread_zones, look.instances_complete) == (["trainer"], {EAST}, True)
+    assert codes(look) == {EAST: "unreachable"}
+
+
+def test_a_zone_with_a_warning(connect: Connect) -> None:
+    """A zone's warning other than "no results" makes it unread, and what came of it is kept."""
+    held = {"instances": [instance()], "warning": {"code": "UNREACHABLE"}}
+    look = connect(cloud_of(instances=page("instances", {f"zones/{ZONE}": held}))).cloud.observe("p", None)
+    assert (names(look), look.unread_zones) == (["trainer"], {ZONE})
+
+
+def test_an_unreachable_place_that_is_no_zone(connect: Connect) -> None:
+    """When a region or an unknown place did not answer, no zone's list can be taken for whole."""
+    for more in ({"unreachables": ["regions/us-east1"]}, {"warning": {"code": "UNREACHABLE"}}):
+        look = connect(cloud_of(instances=page("instances", {}, **more))).cloud.observe("p", None)
+        assert not look.instances_complete
+        assert codes(look) == {"instances": "unreachable"}
+
+
+def test_a_garbled_vm(connect: Connect) -> None:
+    """One garbled VM costs no other; its zone is unread, so that it is not taken for gone."""
+    members = [instance("a", "1"), instance("b", "2", creationTimestamp="soon"), "nonsense", instance("c", "3")]
+    answer = page("instances", {f"zones/{ZONE}": members, f"zones/{EAST}": [instance("d", "4", EAST)]})
+    look = connect(cloud_of(instances=answer)).cloud.observe("p", None)
+    assert names(look) == ["a", "c", "d"]
+    assert (look.unread_zones, look.instances_complete) == ({ZONE}, True)
+    assert codes(look) == {ZONE: "bad_answer"}
+    assert "2 of the VMs" in look.unread[0].reason
+    assert "instance 'b'" in look.unread[0].reason
+
+
+def test_a_garbled_zone(connect: Connect) -> None:
+    """A zone whose part is not a list at all is unread."""
+    answer = page("instances", {f"zones/{ZONE}": {"instances": "many"}, f"zones/{EAST}": [instance("d", "4", EAST)]})
+    answer["items"]["zones/us-west1-a"] = 7
+    look = connect(cloud_of(instances=answer)).cloud.observe("p", None)
+    assert (names(look), look.unread_zones) == (["d"], {ZONE, "us-west1-a"})
+
+
+def test_a_vm_outside_every_zone(connect: Connect) -> None:
+    """A VM listed under no zone is told, and the listing then is not whole."""
+    look = connect(cloud_of(instances=page("instances", {"global": [instance()]}))).cloud.observe("p", None)
+    assert (look.instances, look.instances_complete) == ((), False)
+    assert codes(look) == {"instances": "bad_answer"}
+
+
+@pytest.mark.parametrize("answer", [google_error(403, "forbidden"), Answer(b"}"), google_error(503, "x")])
+def test_disks_that_cannot_be_read(connect: Connect, answer: Answer) -> None:
+    """Without the disks the VMs are still seen, their disks' types unknown."""
+    look = connect(cloud_of(disks=answer)).cloud.observe("p", None)
+    assert (names(look), look.instances_complete) == (["trainer"], True)
+    assert look.instances[0].disks[0].disk_type is None
+    assert list(codes(look)) == ["disks"]
+
+
+def test_a_garbled_disk(connect: Connect) -> None:
+    """One garbled disk leaves only its own type unknown, and is told."""
+    disks = page("disks", {f"zones/{ZONE}": [disk("other", type=5), disk(), None]})
+    look = connect(cloud_of(disks=disks)).cloud.observe("p", None)
+    assert look.instances[0].disks[0].disk_type == "pd-balanced"
+    assert codes(look) == {"disks": "unreachable"}
+
+
+def test_disks_of_an_unreachable_zone(connect: Connect) -> None:
+    """A zone whose disks did not answer is told under disks; it says nothing about the VMs there."""
+    disks = page("disks", {}, unreachables=[f"zones/{ZONE}"])
+    look = connect(cloud_of(disks=disks)).cloud.observe("p", None)
+    assert (codes(look), look.unread_zones) == ({"disks": "unreachable"}, frozenset())
+
+
+class Credentials(google.auth.credentials.Credentials):
+    """Credentials whose token was never fetched, and cannot be."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.error = error
+
+    def refresh(self, request: object) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RefreshError("invalid_grant: Token has been expired or revoked."), "credentials"),
+        (DefaultCredentialsError("Your default credentials were not found."), "credentials"),
+        (TransportError("metadata.google.internal did not answer"), "unreachable"),
+        (RefreshError("try again", retryable=True), "unreachable"),
+    ],
+)
+def test_credentials_that_fail(connect: Connect, error: Exception, code: str) -> None:
+    """Expired or absent credentials are told; a token server that is silent is no answer. Nothing is raised."""
+    setup = connect(cloud_of(), credentials=Credentials(error))
+    look = setup.cloud.observe("p", None)
+    assert codes(look) == {"project": code}
+    assert str(error.args[0]) in look.unread[0].reason
+    assert setup.server.asked == []
+
+
+class Signed(google.auth.credentials.Credentials):
+    service_account_email = "guard@p.iam.gserviceaccount.com"
+
+    def refresh(self, request: object) -> None:
+        self.token = "a-token"
+
+
+def test_given_credentials_are_sent(connect: Connect) -> None:
+    """Credentials sign every request, and a refusal names the account that lacks the role."""
+    credentials: Any = Signed()  # type: ignore[no-untyped-call]
+    setup = connect(cloud_of(disks=google_error(403, "forbidden")), credentials=credentials)
+    look = setup.cloud.observe("p", None)
+    assert {one.headers["authorization"] for one in setup.server.asked} == {"Bearer a-token"}
+    assert "to guard@p.iam.gserviceaccount.com" in look.unread[0].reason
+
+
+def test_projects_in_parallel(connect: Connect) -> None:
+    """Several projects may be looked at at once, each with its own answer."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def answer_for(path: str) -> str:
+        return path.split("/projects/", 1)[1].split("/", 1)[0]
+
+    lists = cloud_of()
+    setup = connect(
+        lambda asked: (
+            json_answer(page("instances", {f"zones/{ZONE}": [instance(answer_for(asked.path))]}))
+            if asked.path.endswith("/instances")
+            else lists(asked)
+        )
+    )
+    projects = [f"p{n}" for n in range(12)]
+    with ThreadPoolExecutor(6) as pool:
+        looks = list(pool.map(lambda project: setup.cloud.observe(project, None), projects * 3))
+    assert [names(look) for look in looks] == [[project] for project in projects * 3]

@@ -1,0 +1,181 @@
+"""One look at a project that answers: pages, masks, disks, and what was seen before."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import orjson
+from tests.gce.bodies import ZONE, cloud_of, disk, instance, page
+from tests.gce.conftest import START, Connect
+from tests.gce.server import Answer, Asked, json_answer
+
+from costguard.model.observation import Observation
+
+
+def names(observation: Observation) -> list[str]:
+    return sorted(seen.name for seen in observation.instances)
+
+
+def test_a_whole_look(connect: Connect) -> None:
+    """Instances, disks and operations are read; nothing is unread; the times are those before the asking."""
+    setup = connect(cloud_of())
+    look = setup.cloud.observe("p", None)
+    assert look.project == "p"
+    assert names(look) == ["trainer"]
+    assert look.instances[0].disks[0].disk_type == "pd-balanced"
+    assert (look.instances_complete, look.unread, look.unread_zones) == (True, (), frozenset())
+    assert look.read_at == START + timedelta(seconds=1)
+    assert look.operations_through_at == START + timedelta(seconds=2)
+
+
+def test_an_empty_project(connect: Connect) -> None:
+    """A project without VMs is read whole, and is empty."""
+    look = connect(cloud_of(instances=page("instances", {}), disks=page("disks", {}))).cloud.observe("p", None)
+    assert (look.instances, look.instances_complete, look.unread) == ((), True, ())
+
+
+def test_what_is_asked(connect: Connect) -> None:
+    """The largest pages, a mask with everything that paging needs, and no credentials for a foreign endpoint."""
+    setup = connect(cloud_of())
+    setup.cloud.observe("p", None)
+    for asked in setup.server.asked:
+        assert asked.path.startswith("/compute/v1/projects/p/aggregated/")
+        assert asked.query["maxResults"] == "500"
+        assert asked.query["fields"].startswith("kind,nextPageToken,unreachables,")
+        assert "authorization" not in asked.headers
+    assert {one.query.get("orderBy") for one in setup.server.asked} == {None, "creationTimestamp desc"}
+
+
+def test_operations_come_after_instances(connect: Connect) -> None:
+    """Operations are asked for only when the instances are in: a change that was seen has its operation."""
+    first = page("instances", {f"zones/{ZONE}": [instance()]}, nextPageToken="2")
+    last = page("instances", {f"zones/{ZONE}": [instance("second", "102")]})
+    setup = connect(cloud_of(instances=[first, last]))
+    setup.cloud.observe("p", None)
+    assert setup.server.paths()[:2] == ["instances", "instances"]
+    assert sorted(setup.server.paths()[2:]) == ["disks", "operations"]
+
+
+def test_pages_are_joined(connect: Connect) -> None:
+    """A zone's VMs may span pages, and every token is followed."""
+    pages = [
+        page("instances", {f"zones/{ZONE}": [instance("a", "1")]}, nextPageToken="t1"),
+        page("instances", {f"zones/{ZONE}": [instance("b", "2")], "zones/us-east1-b": []}, nextPageToken="t2"),
+        page("instances", {"zones/us-east1-b": [instance("c", "3", "us-east1-b")]}),
+    ]
+    setup = connect(cloud_of(instances=pages))
+    look = setup.cloud.observe("p", None)
+    assert names(look) == ["a", "b", "c"]
+    assert {seen.zone for seen in look.instances} == {ZONE, "us-east1-b"}
+    tokens = [one.query.get("pageToken") for one in setup.server.asked if one.path.endswith("instances")]
+    assert tokens == [None, "t1", "t2"]
+
+
+def test_a_vm_on_two_pages_is_one(connect: Connect) -> None:
+    """A VM that moved between pages while they were read is seen once, as it was last."""
+    pages = [
+        page("instances", {f"zones/{ZONE}": [instance()]}, nextPageToken="t1"),
+        page("instances", {f"zones/{ZONE}": [instance(status="STOPPING")]}),
+    ]
+    look = connect(cloud_of(instances=pages)).cloud.observe("p", None)
+    assert [seen.status.value for seen in look.instances] == ["stopping"]
+
+
+def test_an_unchanged_vm_is_the_same_object(connect: Connect) -> None:
+    """What the next look shows unchanged costs no conversion; what changed is new, what went is gone."""
+    looks = [
+        page("instances", {f"zones/{ZONE}": [instance("a", "1"), instance("b", "2"), instance("c", "3")]}),
+        page("instances", {f"zones/{ZONE}": [instance("a", "1"), instance("b", "2", status="STOPPING")]}),
+    ]
+    cloud = connect(cloud_of(instances=looks)).cloud
+    first = {seen.name: seen for seen in cloud.observe("p", None).instances}
+    second = {seen.name: seen for seen in cloud.observe("p", None).instances}
+    assert second.keys() == {"a", "b"}
+    assert second["a"] is first["a"]
+    assert second["b"].fingerprint != first["b"].fingerprint
+
+
+def test_two_projects_do_not_mix(connect: Connect) -> None:
+    """The same numeric id in another project is another VM."""
+    cloud = connect(cloud_of()).cloud
+    assert [cloud.observe(p, None).instances[0].key.project for p in ("p", "q", "p")] == ["p", "q", "p"]
+
+
+def test_a_disk_that_was_resized(connect: Connect) -> None:
+    """A change of a disk alone changes its VM."""
+    disks = [page("disks", {f"zones/{ZONE}": [disk(sizeGb=size)]}) for size in ("50", "80")]
+    cloud = connect(cloud_of(disks=disks)).cloud
+    before, after = (cloud.observe("p", None).instances[0] for _ in range(2))
+    assert (before.disks[0].size_gib, after.disks[0].size_gib) == (50, 80)
+    assert before.fingerprint != after.fingerprint
+
+
+def test_a_disk_list_that_fails_forgets_nothing(connect: Connect) -> None:
+    """What was once read of a disk stands while the list of disks cannot be read, and the VM is unchanged."""
+    disks = [page("disks", {f"zones/{ZONE}": [disk()]}), Answer(b"not JSON")]
+    cloud = connect(cloud_of(disks=disks)).cloud
+    first, second = (cloud.observe("p", None) for _ in range(2))
+    assert second.instances[0] is first.instances[0]
+    assert [part.scope for part in second.unread] == ["disks"]
+
+
+def test_a_changed_vm_keeps_its_disks_facts(connect: Connect) -> None:
+    """A VM that changed while the disks could not be read is still known to have the disk that it had."""
+    disks = [page("disks", {f"zones/{ZONE}": [disk()]}), Answer(b"not JSON")]
+    instances = [page("instances", {f"zones/{ZONE}": [instance(status=word)]}) for word in ("RUNNING", "STOPPING")]
+    cloud = connect(cloud_of(disks=disks, instances=instances)).cloud
+    cloud.observe("p", None)
+    seen = cloud.observe("p", None).instances[0]
+    assert (seen.status.value, seen.disks[0].disk_type) == ("stopping", "pd-balanced")
+
+
+def test_a_machine_type_that_has_to_be_asked_for(connect: Connect) -> None:
+    """A type that no rule knows is read from Compute Engine once, through the official client."""
+    lists = cloud_of(
+        instances=page("instances", {f"zones/{ZONE}": [instance(machineType="zones/z/machineTypes/x9-1")]})
+    )
+    answers = {
+        "kind": "compute#machineType",
+        "name": "x9-1",
+        "guestCpus": 6,
+        "memoryMb": 24576,
+        "accelerators": [{"guestAcceleratorType": "nvidia-b9", "guestAcceleratorCount": 3}],
+        "bundledLocalSsds": {"partitionCount": 2, "defaultInterface": "NVME"},
+    }
+
+    def answer(asked: Asked) -> Answer:
+        return json_answer(answers) if "/machineTypes/" in asked.path else lists(asked)
+
+    setup = connect(answer)
+    first, second = (setup.cloud.observe("p", None).instances[0] for _ in range(2))
+    assert (first.shape.vcpus, first.shape.memory_mib) == (6, 24576)
+    assert (first.shape.gpu_type, first.shape.gpu_count, first.shape.local_ssd_gib) == ("nvidia-b9", 3, 750)
+    assert second is first
+    asked = [one.path for one in setup.server.asked if "machineTypes" in one.path]
+    assert asked == [f"/compute/v1/projects/p/zones/{ZONE}/machineTypes/x9-1"]
+
+
+def test_a_machine_type_that_is_learnt_later(connect: Connect) -> None:
+    """A VM whose type could not be looked up is priced as soon as the look-up works, though nothing else changed."""
+    lists = cloud_of(
+        instances=page("instances", {f"zones/{ZONE}": [instance(machineType="zones/z/machineTypes/x9-1")]})
+    )
+    replies = [Answer(b"{}", 503), json_answer({"name": "x9-1", "guestCpus": 6, "memoryMb": 24576})]
+    now = [0.0]
+    setup = connect(
+        lambda asked: replies.pop(0) if "/machineTypes/" in asked.path else lists(asked), monotonic=lambda: now[0]
+    )
+    assert not setup.cloud.observe("p", None).instances[0].shape.is_known
+    now[0] = 100.0
+    assert setup.cloud.observe("p", None).instances[0].shape.is_known
+
+
+def test_compressed_answers(connect: Connect) -> None:
+    """Google compresses what it sends; it is asked for and understood."""
+    import gzip
+
+    body = gzip.compress(orjson.dumps(page("instances", {f"zones/{ZONE}": [instance()]})))
+    setup = connect(cloud_of(instances=Answer(body, headers={"Content-Encoding": "gzip"})))
+    assert names(setup.cloud.observe("p", None)) == ["trainer"]
+    assert "gzip" in setup.server.asked[0].headers["accept-encoding"]
+    assert "gzip" in setup.server.asked[0].headers["user-agent"]

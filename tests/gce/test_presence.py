@@ -1,0 +1,61 @@
+"""Whether one VM is still there, asked through the official client."""
+
+from __future__ import annotations
+
+import pytest
+from tests.gce.conftest import Connect
+from tests.gce.server import Answer, google_error, json_answer
+
+from costguard.model.instance import InstanceKey
+from costguard.model.observation import Presence
+
+KEY = InstanceKey("p", "101")
+MISSING = "The resource 'projects/p/zones/us-central1-a/instances/trainer' was not found"
+
+
+def missing(resource: str) -> Answer:
+    return google_error(404, "notFound", f"The resource '{resource}' was not found")
+
+
+@pytest.mark.parametrize(
+    ("answer", "presence"),
+    [
+        (json_answer({"id": "101", "name": "trainer", "status": "TERMINATED"}), Presence.THERE),
+        (json_answer({"id": "102", "name": "trainer", "status": "RUNNING"}), Presence.GONE),
+        (missing("projects/p/zones/us-central1-a/instances/trainer"), Presence.GONE),
+        (missing("projects/p"), Presence.NOT_KNOWN),
+        (missing("projects/p/zones/us-central1-a"), Presence.NOT_KNOWN),
+        (Answer(b"<html>Not found</html>", 404), Presence.NOT_KNOWN),
+        (google_error(403, "forbidden"), Presence.NOT_KNOWN),
+        (google_error(403, "rateLimitExceeded"), Presence.NOT_KNOWN),
+        (google_error(503, "backendError"), Presence.NOT_KNOWN),
+        (Answer(b"not JSON"), Presence.NOT_KNOWN),
+    ],
+)
+def test_presence(connect: Connect, answer: Answer, presence: Presence) -> None:
+    """Gone means that Google says this VM is missing, or that its name has another id; all else is not known."""
+    setup = connect(lambda _: answer)
+    assert setup.cloud.presence(KEY, "us-central1-a", "trainer") is presence
+    assert [one.path for one in setup.server.asked] == ["/compute/v1/projects/p/zones/us-central1-a/instances/trainer"]
+
+
+def test_an_endpoint_with_a_trailing_slash(connect: Connect) -> None:
+    """The slash that people write at the end of an address does no harm."""
+    from tests.gce.conftest import Ticking
+
+    from costguard.gce.client import ComputeCloud
+
+    setup = connect(lambda _: json_answer({"id": "101"}))
+    cloud = ComputeCloud(setup.server.url + "/", Ticking())
+    assert cloud.presence(KEY, "us-central1-a", "trainer") is Presence.THERE
+    cloud.close()
+
+
+def test_importing_the_adapter_costs_little() -> None:
+    """Neither Google's client nor its authentication is imported before it is needed."""
+    import subprocess
+    import sys
+
+    code = "import sys, costguard.gce.client; print([m for m in sys.modules if m.startswith(('google.', 'requests'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
