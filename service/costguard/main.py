@@ -42,6 +42,7 @@ class Guard:
     cloud: ComputeCloud
     reconciler: Reconciler
     holder: str
+    speed: float  # the clock's seconds in one of the machine's
 
     def refresh_prices(self, fence: Lease | None) -> None:
         """Read the catalogue, where the settings allow it. Raises PriceSourceError."""
@@ -64,7 +65,7 @@ class Guard:
 
 
 @contextmanager
-def opened(settings: Settings, clock: Clock | None = None) -> Iterator[Guard]:
+def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -> Iterator[Guard]:
     """A guard on a database that is brought to this version and holds at least the shipped prices."""
     clock = clock or SystemClock()
     url = settings.database.url.get_secret_value()
@@ -85,7 +86,7 @@ def opened(settings: Settings, clock: Clock | None = None) -> Iterator[Guard]:
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     try:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
-        yield Guard(settings, clock, database, cloud, reconciler, holder)
+        yield Guard(settings, clock, database, cloud, reconciler, holder, speed)
     finally:
         cloud.close()
         database.close()
@@ -142,7 +143,8 @@ def _deps(guard: Guard, daemon: Daemon) -> Deps:
         budgets=settings.budget_list(),
         token=settings.token.get_secret_value() if settings.token is not None else None,
         version=__version__,
-        stale_after=max(3 * settings.watch.every, timedelta(minutes=5)),
+        # The intervals between passes are the machine's, ages are the clock's.
+        stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * guard.speed,
         status=status,
     )
 

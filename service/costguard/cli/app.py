@@ -8,7 +8,14 @@ import sys
 import typer
 
 from costguard import __version__
-from costguard.cli import commands_config, commands_fleet, commands_history, commands_spend
+from costguard.cli import (
+    commands_config,
+    commands_demo,
+    commands_fleet,
+    commands_history,
+    commands_run,
+    commands_spend,
+)
 from costguard.cli.format import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
 
@@ -38,7 +45,7 @@ def _root(
     """Watches GPU VMs on Google Compute Engine, records every lifetime and prices every second."""
 
 
-for _module in (commands_fleet, commands_spend, commands_history, commands_config):
+for _module in (commands_run, commands_demo, commands_fleet, commands_spend, commands_history, commands_config):
     _module.register(app)
 
 

@@ -27,14 +27,18 @@ VARIABLES = (CONFIG_VARIABLE, TOKEN_VARIABLE, DATABASE_VARIABLE)
 Raw = dict[str, Any]
 
 
-def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
+def load(path: Path | None, environ: Mapping[str, str], listen: str | None = None) -> Settings:
     """The settings of this file (default: $COSTGUARD_CONFIG, else ./costguard.toml) and this environment.
 
+    `listen` takes the place of the file's `server.listen`, and is checked like it.
     Raises SettingsError with every problem there is, not the first alone.
     """
     where = path or Path(environ.get(CONFIG_VARIABLE) or DEFAULT_FILE)
     text = _read(where)
-    return validate(_parse(text, where), environ, where, text)
+    raw = _parse(text, where)
+    if listen is not None:
+        raw = _over(raw, {"server": {"listen": listen}})
+    return validate(raw, environ, where, text)
 
 
 def validate(raw: Raw, environ: Mapping[str, str], where: Path, text: str = "") -> Settings:

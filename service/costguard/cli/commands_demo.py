@@ -1,0 +1,206 @@
+"""`costguard demo`: a simulated cloud and a guard that watches it, with nothing to set up."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.request import urlopen
+
+import typer
+from rich.console import Console
+
+from costguard.cli import fleet_table
+from costguard.cli.client import Server
+from costguard.cli.format import clean, when
+from costguard.cli.tables import console, say
+from costguard.errors import CostguardError, ServerUnreachable
+
+if TYPE_CHECKING:
+    from costguard.clock import ScaledClock
+    from costguard.settings import Settings
+
+_EPILOG = """Examples:
+
+  costguard demo                             an hour of the fleet's time in a minute of yours
+
+  costguard demo --speed 1 --listen :9000    in real time, at another port
+"""
+_EVERY = timedelta(seconds=10)  # the shortest interval between passes that the settings allow
+_FACTS_SHOWN = 8
+
+
+def register(app: typer.Typer) -> None:
+    app.command("demo", epilog=_EPILOG)(demo)
+
+
+def demo(
+    listen: Annotated[str, typer.Option("--listen", help="HOST:PORT of the guard.")] = "127.0.0.1:8765",
+    sandbox_port: Annotated[int, typer.Option("--sandbox-port", min=0, max=65535, help="0: any free one.")] = 0,
+    scenario: Annotated[str, typer.Option("--scenario", help="A file, or the name of one shipped.")] = "demo",
+    speed: Annotated[float, typer.Option("--speed", min=0.1, max=3600, help="Its seconds in one of yours.")] = 60.0,
+) -> None:
+    """See Costguard at work on a simulated cloud. Ctrl-C ends all of it, and nothing is kept."""
+    from costguard import logs, main  # only here: this is where the weight is
+
+    logs.configure("error", "console")
+    stop = threading.Event()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, lambda _number, _frame: stop.set())
+    with (
+        tempfile.TemporaryDirectory(prefix="costguard-demo-") as folder,
+        _simulated_cloud(scenario, sandbox_port, speed) as cloud,
+    ):
+        settings = _settings(listen, cloud, Path(folder))
+        clock = _clock(cloud)
+        with main.opened(settings, clock, speed) as guard:
+            told: list[str] = []
+            ready = threading.Event()
+
+            def announce(url: str, server: Any) -> None:
+                told.append(url)
+                threading.Thread(
+                    target=lambda: (stop.wait(), setattr(server, "should_exit", True)), daemon=True
+                ).start()
+                ready.set()
+
+            serving = threading.Thread(target=main.serve, args=(guard, announce), name="serve")
+            serving.start()
+            try:
+                while not ready.wait(0.1) and serving.is_alive():
+                    pass
+                if told:
+                    _show(told[0], cloud, speed, stop)
+            finally:
+                stop.set()
+                serving.join()
+
+
+@contextmanager
+def _simulated_cloud(scenario: str, port: int, speed: float) -> Iterator[str]:
+    """The address of a simulated cloud, which ends with the block, and also when this process is killed."""
+    command = [sys.executable, "-m", "costguard_sandbox", scenario, "--port", str(port), "--speed", str(speed)]
+    # Its standard input is a pipe from us: when that closes, however we end, so does it.
+    process = subprocess.Popen(  # noqa: S603 - no shell, and every argument is checked
+        [*command, "--until-input-ends"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield _address(process)
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+def _address(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.search(r"http://\S+", line):
+            return found[0].rstrip("/.,")
+    raise CostguardError(
+        "The simulated cloud did not start; its own words are above.", "Try another --scenario or --sandbox-port."
+    )
+
+
+def _settings(listen: str, cloud: str, folder: Path) -> Settings:
+    from costguard.settings import validate
+
+    wanted = {
+        "watch": {"projects": _ask(cloud, "/sandbox/projects")["projects"], "every": f"{_EVERY.seconds}s"},
+        "database": {"url": f"sqlite:///{folder / 'costguard.db'}"},
+        "server": {"listen": f"127.0.0.1{listen}" if listen.startswith(":") else listen},
+        "compute": {"endpoint": cloud},
+        "prices": {"endpoint": cloud},
+        "owners": {"domain": "example.com"},
+    }
+    return validate(wanted, {"COSTGUARD_TOKEN": os.environ.get("COSTGUARD_TOKEN", "")}, Path("the demo's settings"))
+
+
+def _clock(cloud: str) -> ScaledClock:
+    from costguard.clock import ScaledClock
+
+    shown = _ask(cloud, "/sandbox/clock")
+    return ScaledClock(datetime.fromisoformat(shown["now"]), shown["speed"])
+
+
+def _ask(cloud: str, path: str) -> Any:
+    with urlopen(cloud + path, timeout=10) as answer:  # noqa: S310 - an http address that we were just given
+        return json.load(answer)
+
+
+def _show(url: str, cloud: str, speed: float, stop: threading.Event) -> None:
+    """The fleet and what happens to it, afresh every second in a terminal, now and then in a pipe."""
+    out = console()
+    say(out, f"Costguard answers at {url}  (the simulated cloud at {cloud}). Ctrl-C ends both.")
+    say(out, f"One second of yours is {speed:g} of the fleet's. In another terminal: costguard ps --url {url}")
+    out.file.flush()
+    server = Server(url)
+    if out.is_terminal:
+        _show_live(out, server, url, stop)
+    else:
+        _show_plainly(out, server, stop)
+
+
+def _show_live(out: Console, server: Server, url: str, stop: threading.Event) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=out, screen=True, auto_refresh=False) as live:
+        while not stop.is_set():
+            try:
+                fleet, facts = _fleet(server), _facts(server)
+            except ServerUnreachable:
+                return
+            with out.capture() as captured:
+                say(out, f"Costguard at {url}. Ctrl-C ends the demo.", "bold")
+                out.print()
+                fleet_table.show(out, fleet)
+                out.print()
+                for fact in reversed(facts[:_FACTS_SHOWN]):
+                    say(out, _line(fact), "dim")
+            live.update(Text.from_ansi(captured.get()), refresh=True)
+            stop.wait(1)
+
+
+def _show_plainly(out: Console, server: Server, stop: threading.Event) -> None:
+    known: set[str] = set()
+    turn = 0
+    while not stop.is_set():
+        try:
+            fleet, facts = _fleet(server), _facts(server)
+        except ServerUnreachable:
+            return
+        if fleet["instances"]:
+            for fact in reversed(facts):
+                if fact["id"] not in known:
+                    say(out, _line(fact))
+                    known.add(fact["id"])
+            if turn % 10 == 0:
+                out.print()
+                fleet_table.show(out, fleet)
+                out.print()
+            turn += 1
+            out.file.flush()
+        stop.wait(3 if turn else 0.3)
+
+
+def _fleet(server: Server) -> dict[str, Any]:
+    return server.pages("instances", "instances", 50)
+
+
+def _facts(server: Server) -> list[dict[str, Any]]:
+    facts: list[dict[str, Any]] = server.get("facts", limit=50)["facts"]
+    return facts
+
+
+def _line(fact: dict[str, Any]) -> str:
+    return f"{when(fact['occurred_at'])}  {clean(fact['text'])}"

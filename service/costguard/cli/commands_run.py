@@ -1,0 +1,119 @@
+"""The commands that run something here: serve, pass, db, sandbox."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from costguard.cli.options import print_json
+
+if TYPE_CHECKING:
+    from costguard.settings import Settings
+
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Default: $COSTGUARD_CONFIG, else ./costguard.toml.")
+]
+
+database = typer.Typer(no_args_is_help=True, help="The database.")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("serve", epilog="Example:  costguard serve --config costguard.toml")(serve)
+    app.command("pass", epilog="Example:  costguard pass --json | jq .decisions")(run_pass)
+    app.command("sandbox", epilog=_SANDBOX_EXAMPLES)(sandbox)
+    app.add_typer(database, name="db")
+
+
+_SANDBOX_EXAMPLES = """Examples:
+
+  costguard sandbox                          the demo's scenario, in real time
+
+  costguard sandbox fleet.toml --speed 60    a scenario of your own, an hour a minute
+
+With [compute] endpoint and [prices] endpoint set to its address, Costguard watches it.
+"""
+
+
+def serve(
+    config: Config = None,
+    listen: Annotated[str | None, typer.Option("--listen", help="HOST:PORT in place of [server] listen.")] = None,
+) -> None:
+    """Watch the projects, keep the ledger, and answer over HTTP, until Ctrl-C or SIGTERM."""
+    from costguard import main  # only here: this is where the weight is
+
+    settings = _settings(config, listen)
+    _log(settings)
+    with main.opened(settings) as guard:
+        main.serve(guard, lambda url, _server: print(f"Costguard answers at {url}", flush=True))
+
+
+def run_pass(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run one pass now, and print what it saw, recorded, decided and did. Exits 1 when a project failed."""
+    from costguard import main
+    from costguard.cli import report
+    from costguard.cli.format import clean
+
+    settings = _settings(config, None)
+    _log(settings)
+    with main.opened(settings) as guard:
+        done = guard.run_pass()
+    if as_json:
+        print_json(report.as_json(done))
+    else:
+        for line in report.lines(done):
+            print(clean(line))
+    if done.failed_projects:
+        raise typer.Exit(1)
+
+
+@database.command("upgrade", epilog="Example:  costguard db upgrade --config costguard.toml")
+def upgrade(config: Config = None) -> None:
+    """Bring the database to this version. `serve` and `pass` do so by themselves."""
+    from costguard.store import migrate
+
+    revision = migrate.upgrade(_settings(config, None).database.url.get_secret_value())
+    print(f"The database is at revision {revision}.")
+
+
+@database.command("check", epilog="Example:  costguard db check --config costguard.toml")
+def check(config: Config = None) -> None:
+    """Say whether the database is at this version, and change nothing."""
+    from costguard.store import migrate
+    from costguard.store.transaction import Database
+
+    opened = Database.open(_settings(config, None).database.url.get_secret_value())
+    try:
+        migrate.check(opened)
+    finally:
+        opened.close()
+    print("The database is at this version.")
+
+
+def sandbox(
+    scenario: Annotated[str, typer.Argument(metavar="[SCENARIO]", help="A file, or the name of one shipped.")] = "demo",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any free one.")] = 8766,
+    speed: Annotated[float, typer.Option("--speed", min=0.001, help="Its seconds in one of yours.")] = 1.0,
+) -> None:
+    """Serve a simulated Compute Engine, with prices and a meter of its own, until Ctrl-C."""
+    # Another program, not another module: the product and the simulated cloud only ever meet over HTTP.
+    command = [sys.executable, "-m", "costguard_sandbox", scenario, "--port", str(port), "--speed", str(speed)]
+    os.execv(sys.executable, command)  # noqa: S606 - no shell, and every argument is checked above
+
+
+def _settings(config: Path | None, listen: str | None) -> Settings:
+    from costguard.settings import load
+
+    return load(config, os.environ, listen)
+
+
+def _log(settings: Settings) -> None:
+    from costguard import logs
+
+    logs.configure(settings.log.level, settings.log.format)
