@@ -17,7 +17,7 @@ from costguard.policy.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
 from costguard.store import charges, facts, prices
 from costguard.store.charges import Due, Entry
 
-_Open: TypeAlias = tuple[Shape, ProvisioningModel, str, datetime]
+_Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +55,32 @@ def charge_due(connection: Connection, now: datetime) -> Charged:
 
 def _entries(due: Sequence[Due], book: PriceBook, midnight: datetime) -> Iterator[Entry]:
     # Ten thousand VMs that run through midnight are of a few kinds: each kind is billed once.
-    known: dict[_Open, Bill] = {}
+    known: dict[_Kind, Bill] = {}
     for one in due:
-        span = one.span
         since = _since(one)
-        until = midnight if span.ended_at is None else span.ended_at
-        if isinstance(span, StorageSpan):
-            bill = bill_storage(span, book, until, since)
-        elif span.ended_at is not None:
-            bill = bill_lifetime(span, book, until + MINIMUM, since)
+        until = midnight if one.span.ended_at is None else one.span.ended_at
+        if one.span.ended_at is not None:
+            bill = _bill(one.span, book, until, since)
         else:
-            kind = (span.shape, span.provisioning_model, span.zone, since or span.started_at)
+            kind = _kind(one.span, since)
             if kind not in known:
-                known[kind] = bill_lifetime(span, book, until, since)
+                known[kind] = _bill(one.span, book, until, since)
             bill = known[kind]
         # What lacked a price before `since` lacks it still: new prices have spans charged from their start.
         yield Entry(one, since, until, bill.charges, bill.unpriced or (one.unpriced if since else ""))
+
+
+def _bill(span: Lifetime | StorageSpan, book: PriceBook, until: datetime, since: datetime | None) -> Bill:
+    if isinstance(span, StorageSpan):
+        return bill_storage(span, book, until, since)
+    return bill_lifetime(span, book, until if span.ended_at is None else until + MINIMUM, since)
+
+
+def _kind(span: Lifetime | StorageSpan, since: datetime | None) -> _Kind:
+    start = since or span.started_at
+    if isinstance(span, StorageSpan):
+        return (span.resource or f"?{span.name}", span.size_mib, span.zone, start)
+    return (span.shape, span.provisioning_model, span.zone, start)
 
 
 def _since(due: Due) -> datetime | None:
