@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -145,3 +146,18 @@ def test_odd_paths_work(tmp_path: Path) -> None:
     # In a URL a question mark would begin the options; escaping is the URL's business.
     path = str(folder).replace("%", "%25").replace("?", "%3F")
     assert migrate.upgrade(f"sqlite:///{path}/ledger.db")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_says_what_to_allow(tmp_path: Path) -> None:
+    """A database in a folder where we may not write is an error about rights, when it is there and when it is not."""
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    migrate.upgrade(f"sqlite:///{folder}/ledger.db")
+    (folder / "ledger.db").chmod(0o444)
+    folder.chmod(0o555)
+    with pytest.raises(DatabaseUnreachable, match="is read-only"):
+        migrate.upgrade(f"sqlite:///{folder}/ledger.db")
+    with pytest.raises(DatabaseUnreachable, match="may write there"):
+        migrate.upgrade(f"sqlite:///{folder}/new.db")
+    folder.chmod(0o755)

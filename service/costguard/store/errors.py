@@ -30,8 +30,10 @@ def explained(name: str, *, writing: bool) -> Iterator[None]:
             f"{name} was not asked: all connections were in use.", "Send fewer requests at a time."
         ) from error
     except DBAPIError as error:
-        meaning = _sqlite(name, error.orig, writing) if isinstance(error.orig, sqlite3.Error) else None
-        if meaning is None and not isinstance(error.orig, sqlite3.Error):
+        writing = writing or error.statement is None  # opening SQLite's file writes too
+        if isinstance(error.orig, sqlite3.Error):
+            meaning = _sqlite(name, error.orig, writing)
+        else:
             meaning = _postgresql(name, error, writing)
         if meaning is None:
             raise
