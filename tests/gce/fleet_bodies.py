@@ -171,7 +171,7 @@ _INSTANCE_MASK: _Mask = {
             "labels",
         )
     ),
-    "disks": dict.fromkeys(("source", "type", "diskSizeGb", "boot", "autoDelete", "deviceName")),
+    "disks": dict.fromkeys(("source", "type", "diskSizeGb", "boot", "autoDelete")),
     "guestAccelerators": dict.fromkeys(("acceleratorType", "acceleratorCount")),
     "scheduling": dict.fromkeys(("preemptible", "provisioningModel", "maxRunDuration", "terminationTime")),
 }

@@ -115,7 +115,7 @@ def _attached(raw: Mapping[str, Any], disks: Mapping[str, DiskFacts]) -> Attache
     source = raw.get("source")
     facts = disks.get(disk_key(source)) if source else None
     return AttachedDisk(
-        name=last_part(source) if source else _word(raw.get("deviceName", "disk")),
+        name=last_part(source) if source else "disk",
         size_gib=facts.size_gib if facts else int(raw.get("diskSizeGb") or 0),
         disk_type=facts.disk_type if facts else None,
         created_at=facts.created_at if facts else None,

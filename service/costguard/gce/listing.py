@@ -29,7 +29,7 @@ INSTANCES = AggregatedList(
     "instances",
     "compute#instanceAggregatedList",
     "id,name,status,creationTimestamp,lastStartTimestamp,lastStopTimestamp,lastSuspendedTimestamp,"
-    "machineType,labels,disks(source,type,diskSizeGb,boot,autoDelete,deviceName),"
+    "machineType,labels,disks(source,type,diskSizeGb,boot,autoDelete),"
     "guestAccelerators(acceleratorType,acceleratorCount),"
     "scheduling(preemptible,provisioningModel,maxRunDuration,terminationTime,gracefulShutdown/enabled),"
     "resourceStatus/scheduling/terminationTimestamp",
