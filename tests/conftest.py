@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -17,7 +17,11 @@ from costguard.store.migrate import upgrade
 from costguard.store.tables import metadata
 from costguard.store.transaction import Database
 
-_EMPTY = f"TRUNCATE {', '.join(table.name for table in metadata.sorted_tables)} RESTART IDENTITY"
+# Quicker than TRUNCATE, which makes new files for every table and index.
+_EMPTY = "; ".join(
+    [f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables)]
+    + [f"SELECT setval('{table.name}_id_seq', 1, false)" for table in metadata.sorted_tables if "id" in table.c]
+)
 
 
 @pytest.fixture(scope="session")
@@ -36,11 +40,20 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def migrated_postgres(postgres_server: str, worker_name: str) -> Iterator[str]:
-    """One PostgreSQL database a worker: emptying it is quicker than cloning another."""
-    with _made(postgres_server, f"migrated_{worker_name}") as url:
-        upgrade(url)
-        yield url
+def migrated_postgres(postgres_server: str, worker_name: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """One PostgreSQL database a worker, and how to empty it: that is quicker than cloning another."""
+    with _made(postgres_server, f"migrated_{worker_name}") as url, psycopg.connect(url, autocommit=True) as connection:
+        revision = upgrade(url)
+
+        def empty() -> None:
+            # What a failed test left open would make us wait for ever.
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            connection.execute(f"{_EMPTY}; UPDATE alembic_version SET version_num = '{revision}'")
+
+        yield url, empty
 
 
 @pytest.fixture(scope="session")
@@ -63,16 +76,11 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def postgres_url(migrated_postgres: str) -> Iterator[str]:
-    """A migrated PostgreSQL database, emptied after the test."""
-    yield migrated_postgres
-    with psycopg.connect(migrated_postgres) as connection:
-        # What a failed test left open would make us wait for ever.
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        connection.execute(_EMPTY)
+def postgres_url(migrated_postgres: tuple[str, Callable[[], None]]) -> Iterator[str]:
+    """A migrated PostgreSQL database, emptied after the test. Tests that change tables take `empty_database_url`."""
+    url, empty = migrated_postgres
+    yield url
+    empty()
 
 
 @pytest.fixture
