@@ -12,12 +12,13 @@ from pydantic import Field
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
 from costguard.api.problems import RESPONSES
-from costguard.model.budget import Scope
+from costguard.engine import spend
+from costguard.engine.accrual import Accrual
 from costguard.model.money import Money
 from costguard.model.price import Price as KnownPrice
 from costguard.model.price import PriceKey
 from costguard.policy.price_book import PriceBook
-from costguard.store import price_list, spend
+from costguard.store import price_list
 from costguard.store.price_list import ListedPrice
 
 router = APIRouter(prefix="/api/v1", tags=["prices"], responses=RESPONSES)
@@ -83,9 +84,9 @@ def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> Prices:
     with deps.database.read() as connection:
         known = price_list.listed(connection)
         refused = price_list.refusals(connection)
-        today = now.date()
-        unpriced = [each for each in spend.unpriced(connection, today, today, Scope()) if each.ended_at is None]
-    book = PriceBook(listed.price for listed in known)
+        book = PriceBook(listed.price for listed in known)
+        today = spend.spend(connection, Accrual(book, now), now.date(), now.date(), [])
+    unpriced = [span for span in today.unpriced if span.ended_at is None]
     recorded_at = max((listed.recorded_at for listed in known), default=None)
     return Prices(
         as_of=now,

@@ -1,0 +1,75 @@
+"""/healthz and /readyz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.api.test_errors import LockedDatabase
+
+from costguard.api.deps import DaemonStatus
+from costguard.store import lease
+from costguard.store.transaction import Database
+
+HOUR = timedelta(hours=1)
+
+
+def _watched(database: Database, **project: Any) -> None:
+    lease.acquire(database, "daemon", "host-1", HOUR)
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, **project)
+
+
+def test_alive_asks_nobody(client_with: Callable[..., TestClient]) -> None:
+    """/healthz answers while the database does not."""
+    assert client_with(database=LockedDatabase()).get("/healthz").json() == {"status": "alive", "version": "1.2.3"}
+
+
+def test_ready(database: Database, client: TestClient) -> None:
+    """With a lease held, a fresh look and prices it is ready, and tells who acts."""
+    _watched(database)
+    answer = client.get("/readyz")
+    body = answer.json()
+    assert (answer.status_code, body["status"], body["reasons"], body["warnings"]) == (200, "ready", [], [])
+    assert (body["leases"][0]["holder"], body["leases"][0]["is_held"]) == ("host-1", True)
+    assert body["projects"][0]["age_seconds"] == 0
+
+
+def test_not_ready_gives_every_reason(client: TestClient) -> None:
+    """Before the first pass it is 503, with a reason for each thing that is missing."""
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["status"], len(answer.json()["reasons"])) == (503, "not ready", 3)
+
+
+def test_an_expired_lease_is_not_ready(database: Database, client: TestClient) -> None:
+    """When the holder of the lease is gone nobody watches: 503."""
+    _watched(database)
+    held = lease.acquire(database, "daemon", "host-1", HOUR)
+    assert held is not None
+    lease.release(database, held)
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert "lease" in answer.json()["reasons"][0]
+
+
+def test_a_database_that_does_not_answer_is_not_ready(client_with: Callable[..., TestClient]) -> None:
+    """503 with what the store says, never a 500."""
+    answer = client_with(database=LockedDatabase()).get("/readyz")
+    assert (answer.status_code, answer.json()["reasons"]) == (
+        503,
+        ["The database x is locked. Stop the other process."],
+    )
+
+
+def test_one_project_that_is_lost_only_degrades(database: Database, client_with: Callable[..., TestClient]) -> None:
+    """A stale project, an unread part and a failed pass are warnings: the rest still answers."""
+    unread = [{"scope": "project", "code": "permission", "reason": "The role is missing."}]
+    _watched(database, unread=unread, last_complete_at=NOW - HOUR)
+    failed = DaemonStatus(is_acting=True, last_pass_at=NOW, last_error="No credentials.")
+    answer = client_with(status=lambda: failed).get("/readyz")
+    assert (answer.status_code, answer.json()["status"], len(answer.json()["warnings"])) == (200, "degraded", 3)
