@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.gce.server import Answer, Asked, json_answer
@@ -80,14 +80,14 @@ def page(collection: str, members: dict[str, Any], **more: Any) -> dict[str, Any
 Reply = dict[str, Any] | Answer | Callable[[Asked], Answer]
 
 
-def cloud_of(**replies: Reply | list[Reply]) -> Callable[[Asked], Answer]:
+def cloud_of(**replies: Reply | Sequence[Reply]) -> Callable[[Asked], Answer]:
     """An answerer for the three lists. A list of replies is used up in order, its last one for ever."""
     defaults: dict[str, Any] = {
         "instances": page("instances", {f"zones/{ZONE}": [instance()]}),
         "disks": page("disks", {f"zones/{ZONE}": [disk()]}),
         "operations": page("operations", {}),
     }
-    queues = {name: list(r) if isinstance(r, list) else [r] for name, r in (defaults | replies).items()}
+    queues = {name: list(r) if isinstance(r, Sequence) else [r] for name, r in (defaults | replies).items()}
 
     def answer(asked: Asked) -> Answer:
         queue = queues[asked.path.rsplit("/", 1)[-1]]

@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 from tests.gce.bodies import ROOT, ZONE, disk, instance, operation
 
-from costguard.gce.convert import (
-    DiskFacts,
-    Garbled,
-    disk_facts,
-    disk_key,
-    disk_keys,
-    instance_from,
-    operation_from,
-    with_disks,
-)
+from costguard.gce.convert import disk_keys, instance_from, with_disks
+from costguard.gce.convert_operation import operation_from
+from costguard.gce.disks import DiskFacts, disk_facts, disk_key
+from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape, by_rule
 from costguard.model.instance import ProvisioningModel, SeenInstance, Status
 from costguard.model.observation import OperationStatus

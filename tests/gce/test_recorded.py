@@ -12,7 +12,8 @@ from tests.gce.bodies import cloud_of
 from tests.gce.conftest import Connect
 from tests.gce.server import json_answer
 
-from costguard.gce.convert import instance_from, operation_from
+from costguard.gce.convert import instance_from
+from costguard.gce.convert_operation import operation_from
 from costguard.gce.machine_types import MachineShape, by_rule
 from costguard.model.instance import ProvisioningModel, Status
 

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
-from costguard.gce.convert import DiskFacts
+from costguard.gce.disks import DiskFacts, list_disks
 from costguard.gce.errors import NoAnswer, code_of
-from costguard.gce.listing import Remembered, join, list_disks, list_instances, unread_of
+from costguard.gce.listing import Remembered, join, list_instances, unread_of
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.official import Official
 from costguard.gce.operations import list_operations

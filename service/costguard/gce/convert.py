@@ -1,20 +1,20 @@
-"""Compute Engine's JSON, made into our own values. Raises Garbled for what cannot be understood."""
+"""A VM in Compute Engine's JSON, made into our own value."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from hashlib import blake2b
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
+from costguard.gce.disks import DiskFacts, disk_key
+from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
 from costguard.gce.machine_types import MachineShape
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
-from costguard.model.observation import OperationStatus, SeenOperation
 
 _STATUS: dict[str, Status] = {
     **{status.name: status for status in Status},
@@ -22,19 +22,6 @@ _STATUS: dict[str, Status] = {
     "TERMINATED": Status.STOPPED,
 }
 _SCRATCH_GIB = 375
-_INSTANCE_LINK = re.compile(r"zones/([^/]+)/instances/([^/]+)$")
-
-
-class Garbled(ValueError):
-    """A part of an answer that is not what the API promises; the text says which and how."""
-
-
-class DiskFacts(NamedTuple):
-    """What only the list of disks tells of a disk."""
-
-    disk_type: str
-    size_gib: int
-    created_at: datetime
 
 
 def instance_from(
@@ -66,7 +53,7 @@ def _instance(
         raise Garbled("it is listed under no zone")
     gce_id = str(raw["id"])
     if not gce_id.isdecimal():
-        raise Garbled(f"id {_short(gce_id)} is not a number")
+        raise Garbled(f"id {short(gce_id)} is not a number")
     attached = raw.get("disks") or ()
     scheduling = raw.get("scheduling") or {}
     spot = scheduling.get("provisioningModel") == "SPOT" or scheduling.get("preemptible") is True
@@ -75,19 +62,19 @@ def _instance(
     return _fingerprinted(
         SeenInstance(
             key=InstanceKey(project, gce_id),
-            name=_word(raw["name"]),
+            name=word(raw["name"]),
             zone=zone,
-            status=_STATUS.get(_word(raw["status"]), Status.UNKNOWN),
+            status=_STATUS.get(word(raw["status"]), Status.UNKNOWN),
             created_at=moment(raw["creationTimestamp"]),
             shape=_shape(zone, raw, attached, shape_of),
             provisioning_model=ProvisioningModel.SPOT if spot else ProvisioningModel.STANDARD,
             fingerprint="",
-            last_started_at=_moment_or_none(raw.get("lastStartTimestamp")),
-            last_stopped_at=_moment_or_none(raw.get("lastStopTimestamp")),
-            last_suspended_at=_moment_or_none(raw.get("lastSuspendedTimestamp")),
+            last_started_at=moment_or_none(raw.get("lastStartTimestamp")),
+            last_stopped_at=moment_or_none(raw.get("lastStopTimestamp")),
+            last_suspended_at=moment_or_none(raw.get("lastSuspendedTimestamp")),
             labels={k: str(v) for k, v in (raw.get("labels") or {}).items()},
             disks=tuple([_attached(disk, disks) for disk in attached if disk.get("type") != "SCRATCH"]),
-            termination_at=_moment_or_none(fires or scheduling.get("terminationTime")),
+            termination_at=moment_or_none(fires or scheduling.get("terminationTime")),
             max_run_duration=_duration(limit) if limit else None,
             graceful_stop=bool((scheduling.get("gracefulShutdown") or {}).get("enabled")),
         )
@@ -144,68 +131,6 @@ def disk_keys(raw: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(disk_key(d.get("source") or "") for d in raw.get("disks") or () if d.get("type") != "SCRATCH")
 
 
-def disk_key(source: str) -> str:
-    """`zones/us-central1-a/disks/d` of a disk's URL: the same wherever the URL begins."""
-    at = source.rfind("zones/")
-    return source[at if at >= 0 else max(source.rfind("regions/"), 0) :]
-
-
-def disk_facts(raw: Mapping[str, Any]) -> DiskFacts:
-    """Raises Garbled."""
-    try:
-        return DiskFacts(intern(last_part(raw["type"])), int(raw["sizeGb"]), moment(raw["creationTimestamp"]))
-    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise Garbled(f"disk {_short(raw.get('name') if isinstance(raw, dict) else raw)}: {error!r}") from None
-
-
-def operation_from(project: str, raw: Mapping[str, Any]) -> SeenOperation | None:
-    """One operation; None when its target is not an instance. Raises Garbled."""
-    try:
-        target = _INSTANCE_LINK.search(raw.get("targetLink") or "")
-        if target is None:
-            return None
-        errors: list[dict[str, str]] = (raw.get("error") or {}).get("errors") or [{}]
-        return SeenOperation(
-            project=project,
-            operation_id=_word(str(raw.get("id") or raw["name"])),
-            kind=_word(raw["operationType"]),
-            target_id=str(raw.get("targetId", "")),
-            target_name=target[2],
-            zone=intern(target[1]),
-            user=str(raw.get("user", "")),
-            status=OperationStatus[_word(raw["status"])],
-            inserted_at=moment(raw["insertTime"]),
-            started_at=_moment_or_none(raw.get("startTime")),
-            ended_at=_moment_or_none(raw.get("endTime")),
-            error_code=errors[0].get("code") or _text_or_none(raw.get("httpErrorStatusCode")),
-            error_message=errors[0].get("message") or _text_or_none(raw.get("httpErrorMessage")),
-            status_message=_text_or_none(raw.get("statusMessage")),
-        )
-    except Garbled as error:
-        raise Garbled(f"operation {_short(raw.get('name'))}: {error}") from None
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
-        name = raw.get("name") if isinstance(raw, dict) else raw
-        raise Garbled(f"operation {_short(name)}: {error!r}") from None
-
-
-def moment(text: Any) -> datetime:
-    """An RFC 3339 time, in UTC. Raises Garbled, also for a time without an offset."""
-    try:
-        parsed = datetime.fromisoformat(text)
-        if parsed.tzinfo is not None:
-            return parsed.astimezone(UTC)
-    except (ValueError, TypeError, OverflowError):
-        pass
-    raise Garbled(f"{_short(text)} is not a time with an offset")
-
-
-def last_part(url: str) -> str:
-    """`n1-standard-4` of a URL that ends so. Raises Garbled for anything but a text with an end."""
-    if not isinstance(url, str) or not (name := url[url.rfind("/") + 1 :]):
-        raise Garbled(f"{_short(url)} is not a resource's name")
-    return name
-
-
 def _fingerprinted(seen: SeenInstance) -> SeenInstance:
     # All of the value is digested, whatever it will hold one day; orjson is by far the fastest to write it out.
     text = orjson.dumps(seen, default=str, option=orjson.OPT_SORT_KEYS)
@@ -214,30 +139,11 @@ def _fingerprinted(seen: SeenInstance) -> SeenInstance:
     return seen
 
 
-def _moment_or_none(text: Any) -> datetime | None:
-    return moment(text) if text else None
-
-
 def _duration(raw: Mapping[str, Any]) -> timedelta:
     return timedelta(seconds=int(raw.get("seconds") or 0), microseconds=int(raw.get("nanos") or 0) // 1000)
 
 
-def _word(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise Garbled(f"{_short(value)} stands where a word belongs")
-    return value
-
-
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
 def _who(raw: Any) -> str:
     if not isinstance(raw, dict):
-        return _short(raw)
-    return f"instance {_short(raw.get('name'))} (id {_short(raw.get('id'))})"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+        return short(raw)
+    return f"instance {short(raw.get('name'))} (id {short(raw.get('id'))})"

@@ -1,24 +1,18 @@
-"""The hot calls: all instances and all disks of a project, with what was seen before reused."""
+"""The hot call: all instances of a project, joined with their disks; what was seen before is reused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
 
 import orjson
 
 from costguard.errors import CloudError
-from costguard.gce.convert import (
-    DiskFacts,
-    Garbled,
-    disk_facts,
-    disk_keys,
-    instance_from,
-    with_disks,
-)
+from costguard.gce.convert import disk_keys, instance_from, with_disks
+from costguard.gce.disks import DiskFacts, DiskListing
 from costguard.gce.errors import code_of
+from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, zone_of
 from costguard.gce.session import Deadline, Http
@@ -34,7 +28,6 @@ INSTANCES = AggregatedList(
     "scheduling(preemptible,provisioningModel,maxRunDuration,terminationTime,gracefulShutdown/enabled),"
     "resourceStatus/scheduling/terminationTimestamp",
 )
-DISKS = AggregatedList("disks", "compute#diskAggregatedList", "name,type,sizeGb,creationTimestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,42 +83,6 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -
                 listing.same.append(known)
             else:
                 listing.waiting.append((zone, digest, text))
-
-
-@dataclass(slots=True)
-class DiskListing:
-    facts: dict[str, DiskFacts] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    error: CloudError | None = None
-
-
-def list_disks(
-    http: Http, project: str, deadline: Deadline, before: dict[str, tuple[tuple[Any, ...], DiskFacts]]
-) -> DiskListing:
-    """Never raises a CloudError. `before` holds the last listing's facts by key, and is brought up to date."""
-    listing = DiskListing()
-    present: dict[str, tuple[tuple[Any, ...], DiskFacts]] = {}
-    try:
-        for page in DISKS.pages(http, project, deadline):
-            listing.problems += [f"{scope or 'the list'}: {why}" for scope, why in page.unread.items()]
-            for scope, members in page.holdings:
-                for raw in members:
-                    try:
-                        told = (raw["type"], raw["sizeGb"], raw["creationTimestamp"])
-                        key = f"{scope}/disks/{raw['name']}"
-                        known = before.get(key)
-                        if known is None or known[0] != told:
-                            known = (told, disk_facts(raw))
-                    except (Garbled, KeyError, TypeError) as error:
-                        listing.problems.append(f"{scope}: {error}")
-                        continue
-                    present[key] = known
-                    listing.facts[key] = known[1]
-        before.clear()
-    except CloudError as error:
-        listing.error = error
-    before.update(present)
-    return listing
 
 
 @dataclass(slots=True)

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from costguard.errors import CloudError
-from costguard.gce.convert import Garbled, moment, operation_from
+from costguard.gce.convert_operation import operation_from
 from costguard.gce.errors import code_of
+from costguard.gce.fields import Garbled, moment
 from costguard.gce.pages import AggregatedList, Page, zone_of
 from costguard.gce.session import Deadline, Http
 from costguard.model.observation import OperationStatus, SeenOperation, Unread

@@ -1,0 +1,74 @@
+"""All disks of a project: what only their own list tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from sys import intern
+from typing import Any, NamedTuple
+
+from costguard.errors import CloudError
+from costguard.gce.fields import Garbled, last_part, moment, short
+from costguard.gce.pages import AggregatedList
+from costguard.gce.session import Deadline, Http
+
+DISKS = AggregatedList("disks", "compute#diskAggregatedList", "name,type,sizeGb,creationTimestamp")
+
+
+class DiskFacts(NamedTuple):
+    """What only the list of disks tells of a disk."""
+
+    disk_type: str
+    size_gib: int
+    created_at: datetime
+
+
+def disk_key(source: str) -> str:
+    """`zones/us-central1-a/disks/d` of a disk's URL: the same wherever the URL begins."""
+    at = source.rfind("zones/")
+    return source[at if at >= 0 else max(source.rfind("regions/"), 0) :]
+
+
+def disk_facts(raw: Mapping[str, Any]) -> DiskFacts:
+    """Raises Garbled."""
+    try:
+        return DiskFacts(intern(last_part(raw["type"])), int(raw["sizeGb"]), moment(raw["creationTimestamp"]))
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise Garbled(f"disk {short(raw.get('name') if isinstance(raw, dict) else raw)}: {error!r}") from None
+
+
+@dataclass(slots=True)
+class DiskListing:
+    facts: dict[str, DiskFacts] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    error: CloudError | None = None
+
+
+def list_disks(
+    http: Http, project: str, deadline: Deadline, before: dict[str, tuple[tuple[Any, ...], DiskFacts]]
+) -> DiskListing:
+    """Never raises a CloudError. `before` holds the last listing's facts by key, and is brought up to date."""
+    listing = DiskListing()
+    present: dict[str, tuple[tuple[Any, ...], DiskFacts]] = {}
+    try:
+        for page in DISKS.pages(http, project, deadline):
+            listing.problems += [f"{scope or 'the list'}: {why}" for scope, why in page.unread.items()]
+            for scope, members in page.holdings:
+                for raw in members:
+                    try:
+                        told = (raw["type"], raw["sizeGb"], raw["creationTimestamp"])
+                        key = f"{scope}/disks/{raw['name']}"
+                        known = before.get(key)
+                        if known is None or known[0] != told:
+                            known = (told, disk_facts(raw))
+                    except (Garbled, KeyError, TypeError) as error:
+                        listing.problems.append(f"{scope}: {error}")
+                        continue
+                    present[key] = known
+                    listing.facts[key] = known[1]
+        before.clear()
+    except CloudError as error:
+        listing.error = error
+    before.update(present)
+    return listing
