@@ -1,0 +1,71 @@
+"""A real server on loopback, and the command run against it as a person would."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+import uvicorn
+from tests.api.conftest import Standstill
+from tests.api.rows import NOW
+
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.model.preset import Match, Preset
+from costguard.store.transaction import Database
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@contextmanager
+def serving(database: Database, token: str | None = None) -> Iterator[str]:
+    deps = Deps(
+        database=database,
+        clock=Standstill(),
+        presets=[Preset("t4", Match(), timedelta(hours=8))],
+        budgets=[],
+        token=token,
+        version="1.2.3",
+        stale_after=timedelta(minutes=10),
+        status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW),
+    )
+    server = uvicorn.Server(uvicorn.Config(create_app(deps), log_config=None, lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def url(sqlite_database: Database) -> Iterator[str]:
+    with serving(sqlite_database) as address:
+        yield address
+
+
+@pytest.fixture
+def run(url: str) -> Run:
+    """`costguard ARGUMENTS`, its output in pipes."""
+
+    def costguard(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+        return subprocess.run(
+            [sys.executable, "-c", "from costguard.cli.app import main; main()", *arguments],
+            env={**clean, "COSTGUARD_URL": url, "PYTHONIOENCODING": "utf-8", **environ},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return costguard

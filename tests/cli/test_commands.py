@@ -1,0 +1,159 @@
+"""Every command against a real server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.cli.conftest import Run, serving
+
+from costguard.store.transaction import Database
+
+HOUR = timedelta(hours=1)
+EVIL = "\x1b]0;owned\x07\x1b[31m[bold]\u202ered"
+
+
+@pytest.fixture
+def fleet(sqlite_database: Database) -> Database:
+    unread = [{"scope": "us-east1-b", "code": "unreachable", "reason": "Google did not reach it."}]
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, unread=unread, last_complete_at=NOW - HOUR)
+        old = rows.instance(connection, "forgotten", gce_id="42")
+        rows.lifetime(connection, old, NOW - 14 * HOUR)
+        rows.storage(connection, old, NOW - 14 * HOUR)
+        dear = rows.instance(connection, "dear", **rows.H100, owner="", preset="other")
+        rows.lifetime(connection, dear, NOW - HOUR, **rows.H100)
+        rows.fact(connection, "forgotten", NOW - HOUR, name="forgotten", actor="ada@lab.example")
+    return sqlite_database
+
+
+def test_ps_shows_who_burns_what(fleet: Database, run: Run) -> None:
+    """Ages, owners and how they are known, limits, rates and dollars; the unpriced and the unread loudly."""
+    shown = run("ps")
+    assert shown.returncode == 0, shown.stderr
+    header, dear, forgotten, *rest = shown.stdout.splitlines()
+    assert header.split()[0] == "VM"
+    assert "unclaimed" in dear
+    assert "unpriced" in dear
+    for part in ("t4 x 1", "ada@lab.example (label)", "14h 00m", "over by 6h 00m", "$0.534", "$7.48"):
+        assert part in forgotten
+    tail = "\n".join(rest)
+    assert "2 VMs, 2 running, $0.534 an hour and what the unpriced cost" in tail
+    assert "NOT PRICED: 1 VMs" in tail
+    assert "NOT READ: lab, us-east1-b (as of 1h 00m ago): Google did not reach it." in tail
+
+
+def test_in_a_pipe_nothing_is_coloured_cut_or_wrapped(sqlite_database: Database, run: Run) -> None:
+    """A VM is one line, however long its parts, without control sequences, whatever COLUMNS says."""
+    name = "a-very-long-name-" * 3
+    with sqlite_database.write() as connection:
+        rows.instance(connection, name, owner="somebody.with.a.long.name@a-department.of.a.company.example")
+    shown = run("ps", COLUMNS="40").stdout
+    assert "\x1b" not in shown
+    assert [line for line in shown.splitlines() if name in line and "company.example (label)" in line]
+
+
+@pytest.mark.parametrize("command", [["ps"], ["lifetimes"], ["facts"], ["spend", "--by", "owner"], ["show", "42"]])
+def test_nothing_from_outside_steers_the_terminal(sqlite_database: Database, run: Run, command: list[str]) -> None:
+    """Escapes, markup and marks that turn writing around are shown, not sent and not obeyed."""
+    with sqlite_database.write() as connection:
+        vm = rows.instance(connection, EVIL, gce_id="42", owner=EVIL, labels={"k": EVIL}, zone=EVIL)
+        rows.lifetime(connection, vm, NOW - HOUR, owner=EVIL)
+        rows.fact(connection, "f", NOW, text=EVIL, actor=EVIL, name=EVIL)
+        rows.day(connection, NOW.date(), owner=EVIL, gpu_nanos=1)
+    shown = run(*command)
+    assert shown.returncode == 0, shown.stderr
+    assert r"\x1b]0;owned\x07\x1b[31m[bold]\u202ered" in shown.stdout
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown.stdout)
+
+
+def test_json_is_what_the_server_said(fleet: Database, run: Run) -> None:
+    """--json gives every figure exactly, with controls in names escaped."""
+    for command, key in (("ps", "instances"), ("lifetimes", "lifetimes"), ("facts", "facts"), ("prices", "prices")):
+        assert json.loads(run(command, "--json").stdout)[key], command
+    assert json.loads(run("spend", "--json").stdout)["total"]["total"] == "7.476"
+    assert json.loads(run("show", "forgotten", "--json").stdout)["instance"]["gce_id"] == "42"
+
+
+def test_all_pages_are_gathered(sqlite_database: Database, run: Run) -> None:
+    """--limit counts over pages; 0 asks for all, and what is left out is said."""
+    with sqlite_database.write() as connection:
+        for number in range(1203):
+            rows.fact(connection, f"f{number}", NOW)
+    assert len(json.loads(run("facts", "--json", "--limit", "0").stdout)["facts"]) == 1203
+    assert len(json.loads(run("facts", "--json", "--limit", "1100").stdout)["facts"]) == 1100
+    assert "Shown: the latest 50." in run("facts").stdout
+
+
+def test_spend_as_a_table_and_as_csv(fleet: Database, run: Run) -> None:
+    """The table ends with the total and what is not in it; CSV is the server's."""
+    shown = run("spend", "--by", "owner,preset").stdout
+    assert "ada@lab.example" in shown
+    assert "$7.48 from 2026-11-01 to 2026-11-20 (UTC)" in shown
+    assert "NOT PRICED and not in these amounts: 1 lifetimes and disks" in shown
+    csv = run("spend", "--from", "2026-11-20", "--csv").stdout
+    assert csv.splitlines()[0] == "day,machine_usd,gpu_usd,storage_usd,total_usd,seconds,hours,unpriced"
+
+
+def test_show_and_prices(fleet: Database, run: Run) -> None:
+    """One VM charge by charge; prices with what has none."""
+    shown = run("show", "forgotten").stdout
+    assert "Ran 2026-11-19 22:00:00 to now: $7.42" in shown
+    assert "gpu:nvidia-tesla-t4" in shown
+    prices = run("prices", "--resource", "gpu:").stdout
+    assert "$0.35" in prices
+    assert "NOT PRICED: 1 lifetimes and disks in use now." in prices
+
+
+def test_exit_codes_tell_what_went_wrong(fleet: Database, run: Run) -> None:
+    """0 done, 1 error, 2 wrong usage, 3 no server; each with one message on stderr and no traceback."""
+    for code, arguments in (
+        (1, ["show", "nobody"]),
+        (1, ["spend", "--from", "tomorrow"]),
+        (1, ["ps", "--url", "ftp://x"]),
+        (2, ["ps", "--colour"]),
+        (2, ["ps", "--watch", "1", "--json"]),
+        (2, ["spend", "--csv", "--json"]),
+        (3, ["ps", "--url", "http://127.0.0.1:1"]),
+    ):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (code, ""), arguments
+        assert done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_token_comes_from_the_environment(sqlite_database: Database, run: Run) -> None:
+    """COSTGUARD_TOKEN opens a server that asks for one; without it the error says so."""
+    with serving(sqlite_database, token="s3cret") as address:
+        refused = run("ps", "--url", address)
+        assert (refused.returncode, "COSTGUARD_TOKEN" in refused.stderr) == (1, True)
+        assert run("ps", "--url", address, COSTGUARD_TOKEN="s3cret").returncode == 0
+
+
+def test_a_reader_that_goes_away_is_no_error(fleet: Database, url: str) -> None:
+    """`costguard ps | head -0` ends quietly."""
+    command = f'{sys.executable} -c "from costguard.cli.app import main; main()" ps --url {url} | true'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+
+
+def test_what_shows_tables_loads_no_server() -> None:
+    """Starting `costguard ps` imports neither the database, nor the web, nor Google."""
+    heavy = ("sqlalchemy", "fastapi", "google", "pydantic", "uvicorn", "alembic")
+    code = f"import sys, costguard.cli.app; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_config_init_prints_what_config_check_explains(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A missing settings file is one clear error; the example names every key."""
+    assert "[watch]" in run("config", "init").stdout
+    missing = tmp_path_factory.mktemp("config") / "none.toml"
+    done = run("config", "check", "--config", str(missing))
+    assert (done.returncode, str(missing) in done.stderr) == (1, True)
