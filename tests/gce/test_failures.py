@@ -129,6 +129,8 @@ def test_nobody_listens() -> None:
         cloud = ComputeCloud(f"http://127.0.0.1:{silent.getsockname()[1]}", Ticking(), wait=waits)
         look = cloud.observe("p", None)
     assert codes(look) == {"project": "unreachable"}
+    assert "Connection refused" in look.unread[0].reason
+    assert "fields=" not in look.unread[0].reason
     assert len(waits.seconds) == 3
 
 
@@ -158,6 +160,13 @@ def test_answers_that_are_not_lists(connect: Connect, body: bytes) -> None:
     look = connect(cloud_of(instances=Answer(body))).cloud.observe("p", None)
     assert not look.instances_complete
     assert codes(look) == {"instances": "bad_answer"}
+
+
+def test_a_proxy_s_error_page(connect: Connect) -> None:
+    """The markup of an error page is kept from people; its status is told."""
+    look = connect(cloud_of(instances=Answer(b"<html>Bad gateway</html>", 502))).cloud.observe("p", None)
+    assert codes(look) == {"instances": "unavailable"}
+    assert "answered 502: no explanation." in look.unread[0].reason
 
 
 def test_a_token_that_leads_nowhere(connect: Connect) -> None:
@@ -256,7 +265,7 @@ class Credentials(google.auth.credentials.Credentials):
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (RefreshError("invalid_grant: Token has been expired or revoked."), "credentials"),
+        (RefreshError("invalid_grant: Token has been expired or revoked.", {"error": "x"}), "credentials"),
         (DefaultCredentialsError("Your default credentials were not found."), "credentials"),
         (TransportError("metadata.google.internal did not answer"), "unreachable"),
         (RefreshError("try again", retryable=True), "unreachable"),
@@ -267,7 +276,7 @@ def test_credentials_that_fail(connect: Connect, error: Exception, code: str) ->
     setup = connect(cloud_of(), credentials=Credentials(error))
     look = setup.cloud.observe("p", None)
     assert codes(look) == {"project": code}
-    assert str(error.args[0]) in look.unread[0].reason
+    assert str(error.args[0]).rstrip(".") in look.unread[0].reason
     assert setup.server.asked == []
 
 

@@ -51,7 +51,7 @@ def is_worth_retrying(error: CloudError) -> bool:
 def from_status(status: int, body: bytes, project: str, what: str, account: str = "") -> CloudError:
     """The error that an HTTP answer other than 200 stands for."""
     message, reasons = _google_error(body)
-    return _error(status, message or f"HTTP {status} without an explanation", reasons, project, what, account)
+    return _error(status, message or "no explanation", reasons, project, what, account)
 
 
 def from_exception(error: Exception, project: str, what: str, account: str = "") -> CloudError:
@@ -75,7 +75,7 @@ def from_exception(error: Exception, project: str, what: str, account: str = "")
 
 
 def _error(status: int, message: str, reasons: set[str], project: str, what: str, account: str) -> CloudError:
-    said = f"{what} of project {project}: Google answered {status}: {_cut(message)}"
+    said = f"{what} of project {project}: Compute Engine answered {status}: {_cut(message).rstrip('.')}."
     if status == 429 or (status == 403 and reasons & _RATE_LIMIT_REASONS):
         return RateLimited(said, "Read less often (a longer interval between passes), or ask Google for more quota.")
     if status == 401:
@@ -99,11 +99,18 @@ def _google_error(body: bytes) -> tuple[str, set[str]]:
         parts = [*error.get("errors", ()), *error.get("details", ())]
         return message, {str(part["reason"]) for part in parts if isinstance(part, dict) and "reason" in part}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return body[:200].decode(errors="replace"), set()
+        # A proxy's page: its markup helps nobody.
+        return "" if body.lstrip().startswith(b"<") else body[:200].decode(errors="replace"), set()
 
 
-def _brief(error: Exception) -> str:
-    return _cut(str(error) or type(error).__name__)
+def _brief(error: BaseException) -> str:
+    # requests and urllib3 wrap what happened in the URL that was asked for, mask and all.
+    while isinstance(inner := getattr(error, "reason", None) or (error.args or ("",))[0], Exception):
+        error = inner
+    if isinstance(error, OSError):
+        return _cut(str(error)) or type(error).__name__
+    words = [str(part).rstrip(".") for part in error.args if not isinstance(part, dict)]
+    return _cut(": ".join(words)) or type(error).__name__
 
 
 def _cut(text: str) -> str:
