@@ -231,6 +231,15 @@ def test_a_late_price_charges_what_had_none(ledger: Ledger) -> None:
     assert ledger.connection.execute(select(lifetimes.c.unpriced)).scalars().all() == [""]
 
 
+def test_a_machine_type_that_becomes_known_charges_all_of_the_run(ledger: Ledger) -> None:
+    """What midnight could not charge is charged at the next one, from the start of the run on."""
+    ledger.run(NOON, vcpus=0, memory_mib=0)
+    assert charge_due(ledger.connection, NOON + DAY).unpriced == 1
+    ledger.connection.execute(update(lifetimes).values(vcpus=1, memory_mib=1024))
+    assert charge_due(ledger.connection, NOON + 2 * DAY).unpriced == 0
+    assert ledger.total() == 36 * 11 * HOURLY
+
+
 def test_a_price_from_the_past_charges_from_its_day_on(ledger: Ledger) -> None:
     """Days before the new price keep their charges; from its moment on each second costs the new rate."""
     ledger.run(NOON)

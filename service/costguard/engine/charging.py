@@ -66,8 +66,7 @@ def _entries(due: Sequence[Due], book: PriceBook, midnight: datetime) -> Iterato
             if kind not in known:
                 known[kind] = _bill(one.span, book, until, since)
             bill = known[kind]
-        # What lacked a price before `since` lacks it still: new prices have spans charged from their start.
-        yield Entry(one, since, until, bill.charges, bill.unpriced or (one.unpriced if since else ""))
+        yield Entry(one, since, until, bill.charges, bill.unpriced)
 
 
 def _bill(span: Lifetime | StorageSpan, book: PriceBook, until: datetime, since: datetime | None) -> Bill:
@@ -88,6 +87,8 @@ def _since(due: Due) -> datetime | None:
     ended_at = due.span.ended_at
     if due.charged_to is None or (ended_at is not None and ended_at < due.charged_to):
         return None
+    if due.unpriced:
+        return None  # its price, or its machine type, may have become known since
     if isinstance(due.span, Lifetime) and ended_at is not None and ended_at - due.span.started_at < MINIMUM:
         return None  # a Spot VM preempted in its first minute takes back what midnight had charged
     return due.charged_to
