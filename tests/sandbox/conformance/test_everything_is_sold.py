@@ -26,3 +26,13 @@ def test_whatever_can_be_created_can_be_billed(spot: bool) -> None:
     bills = [bill(vm, world.prices, world.now) for vm in world.every_vm()]
     assert len(bills) == len(names)
     assert [(one.vm.name, one.unpriced) for one in bills if one.unpriced or not one.nanos] == []
+
+
+def test_a_shared_core_bills_a_part_of_one() -> None:
+    """An e2-micro shows its guest two vCPUs and bills a quarter of one, as Google says."""
+    world = World(ManualClock(START), projects=[PROJECT])
+    for name in ("e2-micro", "e2-standard-2"):
+        world.insert(PROJECT, ZONE, body(f"vm-{name}", name))
+    world.advance(timedelta(hours=2))
+    micro, whole = (bill(vm, world.prices, world.now).resources["e2:core"] for vm in world.every_vm())
+    assert micro.nanos / micro.seconds * 8 == pytest.approx(whole.nanos / whole.seconds)
