@@ -1,0 +1,148 @@
+"""A fleet that lives for a while on a moved clock: people, Google and chance do things to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from costguard_sandbox.problems import Refused
+from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.world import World
+
+PROJECTS = ("acme-training", "acme-research")
+ZONES = ("us-central1-a", "us-central1-c", "us-east1-c", "europe-west4-a", "asia-east1-c")
+PEOPLE = ("ana@example.com", "ben@example.com", "ci@acme-training.iam.gserviceaccount.com")
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+_MACHINES: tuple[dict[str, Any], ...] = (
+    {"machine": "n1-standard-4", "gpu": ("nvidia-tesla-t4", 1)},
+    {"machine": "n1-highmem-8", "gpu": ("nvidia-tesla-v100", 2)},
+    {"machine": "n1-custom-6-19968", "gpu": ("nvidia-tesla-t4", 1)},
+    {"machine": "a2-highgpu-1g"},
+    {"machine": "g2-standard-8"},
+    {"machine": "n2-standard-4"},
+    {"machine": "e2-medium"},
+)
+
+
+def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None, **given: Any) -> dict[str, Any]:
+    """What a client sends to make a VM: `spot`, `labels`, `limit` (seconds), `action`, `disk_gib`, `disk_type`."""
+    has_gpu = gpu is not None or machine.startswith(("a2", "a3", "g2"))
+    scheduling: dict[str, Any] = {"onHostMaintenance": "TERMINATE" if has_gpu else "MIGRATE"}
+    if given.get("spot"):
+        action = given.get("action", "STOP")
+        scheduling |= {"provisioningModel": "SPOT", "automaticRestart": False, "instanceTerminationAction": action}
+        scheduling["onHostMaintenance"] = "TERMINATE"
+    if "limit" in given:
+        scheduling["maxRunDuration"] = {"seconds": str(given["limit"])}
+        scheduling.setdefault("instanceTerminationAction", given.get("action", "STOP"))
+    wanted: dict[str, Any] = {
+        "name": name,
+        "machineType": f"zones/{zone}/machineTypes/{machine}",
+        "disks": [
+            {
+                "boot": True,
+                "autoDelete": True,
+                "initializeParams": {
+                    "diskSizeGb": str(given.get("disk_gib", 100)),
+                    "diskType": f"zones/{zone}/diskTypes/{given.get('disk_type', 'pd-balanced')}",
+                    "sourceImage": "projects/debian-cloud/global/images/family/debian-12",
+                },
+            }
+        ],
+        "networkInterfaces": [{"network": "global/networks/default"}],
+        "scheduling": scheduling,
+        "labels": given.get("labels", {}),
+    }
+    if gpu is not None:
+        kind, count = gpu
+        wanted["guestAccelerators"] = [
+            {"acceleratorType": f"zones/{zone}/acceleratorTypes/{kind}", "acceleratorCount": count}
+        ]
+    return wanted
+
+
+class Life:
+    """Everything that happens to the fleet between two moments, decided by one seed."""
+
+    def __init__(self, world: World, seed: int, size: int) -> None:
+        self._world = world
+        self._chance = random.Random(seed)
+        self._size = size
+        self._serial = 0
+        self.happened: dict[str, int] = {}
+
+    def plan(self, start: datetime, end: datetime, every: timedelta) -> None:
+        """Put an event about every so often on the world's timeline, at odd seconds."""
+        for _ in range(self._size):
+            self._world.at(start + self._chance.random() * HOUR, self._create)
+        moment = start + HOUR
+        while moment < end:
+            moment += every * self._chance.expovariate(1)
+            self._world.at(moment, self._something)
+
+    def _something(self) -> None:
+        acts: list[tuple[int, Callable[[], None]]] = [
+            (4, self._create),
+            (4, self._verb("stop", Status.RUNNING)),
+            (4, self._verb("start", Status.TERMINATED)),
+            (3, self._verb("delete", Status.RUNNING)),
+            (1, self._verb("delete", Status.TERMINATED)),
+            (1, self._verb("suspend", Status.RUNNING)),
+            (2, self._verb("resume", Status.SUSPENDED)),
+            (4, self._strike("preempt")),
+            (1, self._strike("host-error")),
+            (1, self._strike("host-maintenance")),
+            (2, self._strike("guest-shutdown")),
+            (1, self._strike("migrate")),
+        ]
+        self._chance.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
+
+    def _create(self) -> None:
+        chance = self._chance
+        project = chance.choice(PROJECTS)
+        if len(self._world.instances(project)) >= self._size:
+            return
+        # A handful of names, so that they are used again and again for other VMs.
+        name = f"{chance.choice(('train', 'eval', 'notebook', 'sweep'))}-{chance.randrange(self._size)}"
+        kind = chance.choice(_MACHINES)
+        given: dict[str, Any] = {"spot": chance.random() < 0.5, "labels": {"owner": chance.choice(("ana", "ben"))}}
+        given |= {"disk_gib": chance.choice((50, 100, 500)), "disk_type": chance.choice(("pd-balanced", "pd-ssd"))}
+        if chance.random() < 0.2:
+            given["limit"] = chance.choice((1800, 7200, 40000))
+        if chance.random() < 0.3:
+            given["action"] = "DELETE"
+        zone = chance.choice(ZONES)
+        wanted = body(name, zone, **kind, **given)
+        self._try("create", lambda: self._world.insert(project, zone, wanted, self._person()))
+
+    def _verb(self, verb: str, status: Status) -> Callable[[], None]:
+        def act() -> None:
+            if (vm := self._pick(status)) is not None:
+                self._try(verb, lambda: self._world.ask(verb, vm.project, vm.zone, vm.name, self._person()))
+
+        return act
+
+    def _strike(self, event: str) -> Callable[[], None]:
+        def act() -> None:
+            if (vm := self._pick(Status.RUNNING)) is not None:
+                self._try(event, lambda: self._world.strike(event, vm.project, vm.name))
+
+        return act
+
+    def _pick(self, status: Status) -> VM | None:
+        fitting = [vm for project in PROJECTS for vm in self._world.instances(project) if vm.status is status]
+        return self._chance.choice(fitting) if fitting else None
+
+    def _person(self) -> str:
+        return self._chance.choice(PEOPLE)
+
+    def _try(self, what: str, act: Callable[[], object]) -> None:
+        """Google refuses some of it (a zone without that GPU, a Standard VM to preempt), as it would."""
+        try:
+            act()
+        except Refused:
+            return
+        self.happened[what] = self.happened.get(what, 0) + 1
