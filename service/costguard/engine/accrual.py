@@ -19,6 +19,7 @@ from costguard.policy.pricing import (
 )
 
 _Run: TypeAlias = tuple[Shape, ProvisioningModel, str, datetime, datetime]
+_Store: TypeAlias = tuple[str, int, str, datetime, datetime]
 _Rate: TypeAlias = tuple[Shape, str, ProvisioningModel]
 
 
@@ -29,6 +30,7 @@ class Accrual:
         self._book = book
         self.now = now
         self._runs: dict[_Run, Bill] = {}
+        self._stores: dict[_Store, Bill] = {}
         self._rates: dict[_Rate, Money | None] = {}
         self._storage_rates: dict[tuple[str | None, int, str], Money | None] = {}
 
@@ -47,7 +49,14 @@ class Accrual:
 
     def of_storage(self, span: StorageSpan, since: datetime | None, until: datetime | None = None) -> Bill:
         end = self.now if until is None else min(until, self.now)
-        return bill_storage(span, self._book, end, since)
+        if span.ended_at is not None or span.resource is None:
+            return bill_storage(span, self._book, end, since)
+        start = span.started_at if since is None else max(span.started_at, since)
+        key = (span.resource, span.size_mib, span.zone, start, end)
+        bill = self._stores.get(key)
+        if bill is None:
+            bill = self._stores[key] = bill_storage(span, self._book, end, since)
+        return bill
 
     def rate(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel) -> Money | None:
         """Dollars an hour of a running machine now; None when a part of it has no price."""
@@ -56,8 +65,8 @@ class Accrual:
             self._rates[key] = rate_per_hour(*key, self._book, self.now)
         return self._rates[key]
 
-    def storage_rate(self, span: StorageSpan) -> Money | None:
-        key = (span.resource, span.size_mib, region_of(span.zone))
+    def storage_rate(self, resource: str | None, size_mib: int, zone: str) -> Money | None:
+        key = (resource, size_mib, region_of(zone))
         if key not in self._storage_rates:
             self._storage_rates[key] = storage_rate_per_hour(*key, self._book, self.now)
         return self._storage_rates[key]

@@ -165,7 +165,7 @@ def _view(
         bill = accrual.of_storage(store.span, store.charged_to)
         total += Priced(bill.amount, not bill.unpriced)
         if store.span.ended_at is None:
-            rate += _priced(accrual.storage_rate(store.span))
+            rate += _priced(accrual.storage_rate(store.span.resource, store.span.size_mib, store.span.zone))
         if bill.unpriced:
             reasons[bill.unpriced] = None
     limit = limits.get(known.preset)
@@ -175,8 +175,9 @@ def _view(
 
 def _rank(connection: Connection, accrual: Accrual, filters: Filters, sort: Sort) -> Iterator[_Ranked]:
     storage: dict[int, Priced] = {}
-    for instance_id, span in fleet.open_storage(connection):
-        storage[instance_id] = storage.get(instance_id, _NOTHING) + _priced(accrual.storage_rate(span))
+    for instance_id, resource, size_mib, zone in fleet.open_storage(connection):
+        rate = _priced(accrual.storage_rate(resource, size_mib, zone))
+        storage[instance_id] = storage[instance_id] + rate if instance_id in storage else rate
     for each in fleet.present(connection, filters):
         rate = storage.get(each.id, _NOTHING)
         if each.started_at is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -13,10 +14,10 @@ from costguard.engine.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
-from costguard.model.money import ZERO
+from costguard.model.money import ZERO, Money
 from costguard.policy.pricing import Bill
 from costguard.store import accruing
-from costguard.store.accruing import AccruingLifetime, AccruingStorage
+from costguard.store.accruing import AccruingLifetime, AccruingStorage, Within
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan, day_start, rolled_up, unpriced
 
 _DAY = timedelta(days=1)
@@ -24,6 +25,7 @@ _CHARGED_WITHIN = timedelta(days=2)  # what ended longer ago has its charges in 
 _NOTHING = Amounts(ZERO, ZERO, ZERO, 0)
 
 Group: TypeAlias = tuple[str, ...]
+InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money it is, provisioning model
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,18 @@ def spend(
     scope = scope or Scope()
     found = dict(rolled_up(connection, first, last, group_by, scope))
     gaps = {(span.kind, span.id): span for span in unpriced(connection, first, last, scope)}
-    for part in _live(connection, accrual, first, last, scope):
-        for day, amounts in part.days.items():
-            group = _group(group_by, day, part.span)
-            found[group] = _sum(found.get(group, _NOTHING), amounts)
-        if part.span.reason:
-            gaps.setdefault((part.span.kind, part.span.id), part.span)
+    equal: Counter[tuple[int, InstanceKind]] = Counter()
+    bills: dict[int, Bill] = {}
+    for span, bill in _live(connection, accrual, first, last, scope):
+        bills[id(bill)] = bill
+        equal[id(bill), (span.key.project, span.attribution, span.provisioning_model)] += 1
+        if bill.unpriced:
+            gaps.setdefault((span.kind, span.id), span)
+    by_day = {identity: _by_day(bill) for identity, bill in bills.items()}
+    for (identity, kind), count in equal.items():
+        for day, amounts in by_day[identity].items():
+            group = _group(group_by, day, kind)
+            found[group] = _sum(found.get(group, _NOTHING), _times(amounts, count))
     counts: dict[Group, int] = {}
     for gap in gaps.values():
         for group in _groups_of(gap, group_by, first, last, accrual.now):
@@ -79,29 +87,24 @@ def spend(
     return Spend(tuple(rows), total, tuple(latest_first))
 
 
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """What one span ran up on each day since it was charged; `span.reason` is empty when all was priced."""
-
-    span: UnpricedSpan
-    days: dict[date, Amounts]
-
-
-def _live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Iterator[_Live]:
+def _live(
+    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope
+) -> Iterator[tuple[UnpricedSpan, Bill]]:
+    """What each span ran up since it was charged. Spans of one kind share one Bill, so that it is added up once."""
     start, end = day_start(first), day_start(last) + _DAY
-    recently = accrual.now - _CHARGED_WITHIN
-    for run in accruing.accruing_lifetimes(connection, recently):
+    within = Within(end, accrual.now - _CHARGED_WITHIN)
+    for run in accruing.accruing_lifetimes(connection, within):
         since = max(run.charged_to or run.lifetime.started_at, start)
         until = min(end, run.lifetime.ended_at or accrual.now)
         if since < until and _is_in(scope, run.lifetime.key, run.attribution):
             bill = accrual.of_lifetime(run.lifetime, since, end)
-            yield _Live(_of_lifetime(run, bill.unpriced), _by_day(bill))
-    for store in accruing.accruing_storage(connection, recently):
+            yield _of_lifetime(run, bill.unpriced), bill
+    for store in accruing.accruing_storage(connection, within):
         since = max(store.charged_to or store.span.started_at, start)
         until = min(end, store.span.ended_at or accrual.now)
         if since < until and _is_in(scope, store.span.key, store.attribution):
             bill = accrual.of_storage(store.span, since, until)
-            yield _Live(_of_storage(store, bill.unpriced), _by_day(bill))
+            yield _of_storage(store, bill.unpriced), bill
 
 
 def _of_lifetime(run: AccruingLifetime, reason: str) -> UnpricedSpan:
@@ -153,14 +156,15 @@ def _is_in(scope: Scope, key: InstanceKey, attribution: Attribution) -> bool:
     return all(want is None or want == value for want, value in wanted)
 
 
-def _group(group_by: Sequence[Grouping], day: date, span: UnpricedSpan) -> Group:
+def _group(group_by: Sequence[Grouping], day: date, kind: InstanceKind) -> Group:
+    project, attribution, provisioning_model = kind
     values = {
         Grouping.DAY: day.isoformat(),
-        Grouping.PROJECT: span.key.project,
-        Grouping.PRESET: span.attribution.preset,
-        Grouping.OWNER: span.attribution.owner,
-        Grouping.JOB: span.attribution.job,
-        Grouping.PROVISIONING_MODEL: span.provisioning_model,
+        Grouping.PROJECT: project,
+        Grouping.PRESET: attribution.preset,
+        Grouping.OWNER: attribution.owner,
+        Grouping.JOB: attribution.job,
+        Grouping.PROVISIONING_MODEL: provisioning_model,
     }
     return tuple(values[grouping] for grouping in group_by)
 
@@ -169,13 +173,14 @@ def _groups_of(
     span: UnpricedSpan, group_by: Sequence[Grouping], first: date, last: date, now: datetime
 ) -> Iterator[Group]:
     """Each group that the span is part of: one, or one a day where days were asked for."""
+    kind = (span.key.project, span.attribution, span.provisioning_model)
     if Grouping.DAY not in group_by:
-        yield _group(group_by, first, span)
+        yield _group(group_by, first, kind)
         return
     day = max(first, span.started_at.date())
     end = min(day_start(last) + _DAY, span.ended_at or now)
     while day_start(day) < end:
-        yield _group(group_by, day, span)
+        yield _group(group_by, day, kind)
         day += _DAY
 
 
@@ -188,3 +193,8 @@ def _sum(one: Amounts, other: Amounts) -> Amounts:
     return Amounts(
         one.machine + other.machine, one.gpu + other.gpu, one.storage + other.storage, one.seconds + other.seconds
     )
+
+
+def _times(amounts: Amounts, count: int) -> Amounts:
+    machine, gpu, storage = (Money(part.nanos * count) for part in (amounts.machine, amounts.gpu, amounts.storage))
+    return Amounts(machine, gpu, storage, amounts.seconds * count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -15,6 +16,18 @@ from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSp
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Of all instances, what can have run up something before `end` that is not stored.
+
+    Of spans that ended, only those that did so after `ended_after`: older ones were charged by the pass
+    that saw them end, and asking for them would read every span there is.
+    """
+
+    end: datetime
+    ended_after: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +52,8 @@ class AccruingStorage:
     unpriced: str
 
 
-def accruing_lifetimes(connection: Connection, of: Collection[int] | datetime) -> list[AccruingLifetime]:
-    """Lifetimes that are open, or ended and not charged to their end: of these instances, or of all.
-
-    Of all, only those that are open or ended after a moment: older ones were charged by the pass that saw
-    them end, and asking for them would read every lifetime there is.
-    """
+def accruing_lifetimes(connection: Connection, of: Collection[int] | Within) -> list[AccruingLifetime]:
+    """Lifetimes that are open, or ended and not charged to their end: of these instances, or of all."""
     query = _of(lifetimes, select_lifetimes())
     return [
         AccruingLifetime(
@@ -54,7 +63,7 @@ def accruing_lifetimes(connection: Connection, of: Collection[int] | datetime) -
     ]
 
 
-def accruing_storage(connection: Connection, of: Collection[int] | datetime) -> list[AccruingStorage]:
+def accruing_storage(connection: Connection, of: Collection[int] | Within) -> list[AccruingStorage]:
     """Storage spans that are open, or ended and not charged to their end: of these instances, or of all."""
     query = _of(storage_spans, select_storage())
     return [
@@ -96,7 +105,11 @@ def select_storage() -> Select[Any]:
 
 
 def shape_of(row: Row[Any]) -> Shape:
-    return Shape(row.machine_type, row.vcpus, row.memory_mib, row.gpu_type, row.gpu_count, row.local_ssd_gib)
+    return _shape(row.machine_type, row.vcpus, row.memory_mib, row.gpu_type, row.gpu_count, row.local_ssd_gib)
+
+
+# Fleets have few shapes: ten thousand VMs share them.
+_shape = lru_cache(maxsize=4096)(Shape)
 
 
 def attribution_of(row: Row[Any]) -> Attribution:
@@ -135,13 +148,13 @@ def _of(table: Table, query: Select[Any]) -> Select[Any]:
     return query.join(instances, instances.c.id == table.c.instance_id)
 
 
-def _rows(
-    connection: Connection, query: Select[Any], spans: Table, of: Collection[int] | datetime
-) -> Sequence[Row[Any]]:
+def _rows(connection: Connection, query: Select[Any], spans: Table, of: Collection[int] | Within) -> Sequence[Row[Any]]:
     uncharged = or_(spans.c.charged_to.is_(None), spans.c.charged_to < spans.c.ended_at)
-    if isinstance(of, datetime):
+    if isinstance(of, Within):
+        behind = or_(spans.c.charged_to.is_(None), spans.c.charged_to < of.end)
+        query = query.where(spans.c.started_at < of.end, behind)
         # Two queries, each with its own index: an OR over both would scan the table.
         still_open = connection.execute(query.where(spans.c.ended_at.is_(None))).all()
-        return [*still_open, *connection.execute(query.where(spans.c.ended_at > of, uncharged))]
+        return [*still_open, *connection.execute(query.where(spans.c.ended_at > of.ended_after, uncharged))]
     query = query.where(or_(spans.c.ended_at.is_(None), uncharged))
     return [row for ids in chunks(of) for row in connection.execute(query.where(spans.c.instance_id.in_(ids)))]

@@ -10,9 +10,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, false, func, or_, select
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.lifetime import StorageSpan
 from costguard.model.money import ZERO, Money
-from costguard.store.accruing import chunks, select_storage, shape_of, stand, storage_of
+from costguard.store.accruing import chunks, shape_of, stand
 from costguard.store.tables import charges, instances, lifetimes, projects, storage_spans
 
 
@@ -40,7 +39,6 @@ class PresentInstance:
     zone: str
     shape: Shape
     provisioning_model: ProvisioningModel
-    created_at: datetime
     started_at: datetime | None
     unpriced: str
 
@@ -102,7 +100,6 @@ def present(connection: Connection, filters: Filters) -> list[PresentInstance]:
             func.coalesce(lifetimes.c.gpu_count, instances.c.gpu_count).label("gpu_count"),
             func.coalesce(lifetimes.c.local_ssd_gib, instances.c.local_ssd_gib).label("local_ssd_gib"),
             func.coalesce(lifetimes.c.provisioning_model, instances.c.provisioning_model).label("provisioning_model"),
-            instances.c.created_at,
             lifetimes.c.started_at,
             func.coalesce(lifetimes.c.unpriced, "").label("unpriced"),
         )
@@ -122,7 +119,6 @@ def present(connection: Connection, filters: Filters) -> list[PresentInstance]:
             zone=row.zone,
             shape=shape_of(row),
             provisioning_model=ProvisioningModel(row.provisioning_model),
-            created_at=row.created_at,
             started_at=row.started_at,
             unpriced=row.unpriced,
         )
@@ -130,11 +126,11 @@ def present(connection: Connection, filters: Filters) -> list[PresentInstance]:
     ]
 
 
-def open_storage(connection: Connection) -> list[tuple[int, StorageSpan]]:
-    """Every storage span that bills now, with its instance's id."""
-    query = select_storage().join(instances, instances.c.id == storage_spans.c.instance_id)
-    rows = connection.execute(query.where(storage_spans.c.ended_at.is_(None)))
-    return [(row.instance_id, storage_of(row)) for row in rows]
+def open_storage(connection: Connection) -> list[tuple[int, str | None, int, str]]:
+    """All storage that bills now: its instance's id, resource, MiB and zone."""
+    of = storage_spans.c
+    query = select(of.instance_id, of.resource, of.size_mib, of.zone).where(of.ended_at.is_(None))
+    return [(row.instance_id, row.resource, row.size_mib, row.zone) for row in connection.execute(query)]
 
 
 def gone_ids(connection: Connection, filters: Filters, after: tuple[datetime, int] | None, limit: int) -> list[int]:
