@@ -38,7 +38,7 @@ demo: $(VENV)/installed ## see Costguard at work on a simulated cloud (Ctrl-C en
 	@exec $(BIN)/costguard demo $(ARGS)
 
 test: $(VENV)/installed-dev ## format, lint, types, imports and all tests
-	@$(BIN)/python -m tests.check
+	@$(BIN)/python -m tests.check $(ARGS)
 
 check: test
 
