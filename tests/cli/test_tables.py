@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -88,7 +89,9 @@ def test_watching_shows_the_fleet_afresh(terminal: bool) -> None:
 def test_watching_outlives_a_server_that_restarts() -> None:
     """While the server is away the last answer stays, with its time; then it goes on."""
     console = _terminal(160)
-    outcomes = iter([_fleet(name="first"), ServerUnreachable("Gone."), _fleet(name="second")])
+    outcomes: Iterator[dict[str, Any] | ServerUnreachable] = iter(
+        [_fleet(name="first"), ServerUnreachable("Gone."), _fleet(name="second")]
+    )
     stops = iter([False, False, True])
 
     def fetch() -> dict[str, Any]:
