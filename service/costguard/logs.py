@@ -41,5 +41,6 @@ def configure(level: str, style: Literal["console", "json"], stream: TextIO = sy
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # It tells of every run of every job, which our own "pass" line says better.
-    logging.getLogger("apscheduler").setLevel(max(logging.WARNING, root.level))
+    # They tell of every run and every start, which our own lines say better.
+    for name in ("apscheduler", "alembic", "uvicorn"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

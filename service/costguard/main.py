@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
+import structlog
 import uvicorn
 
 from costguard import __version__
@@ -20,16 +21,19 @@ from costguard.engine import price_refresh
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL, Daemon
-from costguard.errors import CostguardError, LeaseLost
+from costguard.errors import CostguardError, LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
 from costguard.policy.ledger import Belonging
 from costguard.settings import Settings
 from costguard.store import lease as leases
+from costguard.store.health import catalogue_read_at
 from costguard.store.lease import Lease
 from costguard.store.migrate import upgrade
 from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Guard:
             price_refresh.refresh(self.database, source, self.clock.now(), fence)
 
     def run_pass(self) -> PassReport:
-        """Prices if they can be had, and one pass. Raises LeaseLost while a daemon acts."""
+        """The catalogue where it is due, and one pass. Raises LeaseLost while a daemon acts."""
         lease = leases.acquire(self.database, LEASE, self.holder, LEASE_TTL)
         if lease is None:
             raise LeaseLost(
@@ -59,9 +63,20 @@ class Guard:
                 "Look at what it does with `costguard ps` and `costguard facts`, or stop it first.",
             )
         try:
+            self._refresh_old_prices(lease)
             return self.reconciler.run(lease)
         finally:
             leases.release(self.database, lease)
+
+    def _refresh_old_prices(self, lease: Lease) -> None:
+        with self.database.read() as connection:
+            read_at = catalogue_read_at(connection)
+        if read_at is not None and self.clock.now() - read_at < self.settings.prices.refresh_every:
+            return
+        try:
+            self.refresh_prices(lease)
+        except PriceSourceError as error:  # the last good prices stay in force
+            log.error("prices_not_refreshed", error=str(error))
 
 
 @contextmanager

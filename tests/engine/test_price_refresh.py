@@ -63,7 +63,8 @@ def in_force(database: Database, moment: datetime, key: PriceKey = T4) -> str:
 
 def told(database: Database) -> list[tuple[str, str]]:
     with database.read() as connection:
-        return [(one.fact.kind, one.fact.text) for one in facts.read(connection)]
+        told = [(one.fact.kind, one.fact.text) for one in facts.read(connection)]
+    return [(kind, text) for kind, text in told if kind != "PricesRead"]
 
 
 def test_the_snapshot_fills_an_empty_ledger_alone(seeded: Database) -> None:
@@ -80,15 +81,21 @@ def test_the_same_rate_is_no_news(seeded: Database) -> None:
 
 
 def test_a_new_rate_is_in_force_from_its_time_on(seeded: Database) -> None:
-    """Before its effective time the old price holds, after it the new one, and the change is told."""
+    """Before its effective time the old price holds, after it the new one.
+
+    A change is told, but not that a shipped price gave way to the catalogue's.
+    """
     assert refresh(seeded, Catalogue([price("0.4")]), NOW) == RefreshResult(fetched=1, changed=1)
     assert in_force(seeded, NOW - 2 * DAY) == "snapshot 2026-10-20 0.35"
     assert in_force(seeded, NOW) == "catalog 0.4"
+    assert told(seeded) == []
+    later = price("0.5", since=NOW + DAY)
+    refresh(seeded, Catalogue([later]), NOW + DAY)
     assert told(seeded) == [
         (
             "PriceChanged",
-            "gpu:nvidia-tesla-t4 (on-demand) in us-central1 costs $0.4 per h from 2026-11-19 12:00 UTC on, "
-            "where $0.35 per h was known.",
+            f"gpu:nvidia-tesla-t4 (on-demand) in us-central1 costs $0.5 per h from {NOW + DAY:%Y-%m-%d %H:%M} UTC on, "
+            "where $0.4 per h was known.",
         )
     ]
 

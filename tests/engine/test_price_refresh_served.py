@@ -21,7 +21,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 
 def test_the_served_catalogue_replaces_the_snapshot_and_is_followed(sqlite_database: Database) -> None:
     """After a refresh every price is the catalogue's, none refused; a later change is in force from its moment."""
-    world = World(ManualClock(START))
+    world = World(ManualClock(START), begins=START)
     seed_snapshot(sqlite_database, snapshot_prices(), START)
     with running(world) as url:
         source = CatalogPrices(url)
@@ -29,7 +29,7 @@ def test_the_served_catalogue_replaces_the_snapshot_and_is_followed(sqlite_datab
         again = refresh(sqlite_database, source, START + timedelta(hours=1))
         change = START + timedelta(days=2)
         world.prices.change("gpu:nvidia-tesla-t4", "us-central1", True, 150_000_000, change)
-        world.clock.move_to(change + timedelta(hours=3))
+        world.advance_to(change + timedelta(hours=3))
         later = refresh(sqlite_database, source, change + timedelta(hours=3))
     assert first.added > 1000
     assert (first.refused, again.added, again.changed, again.refused) == (0, 0, 0, 0)

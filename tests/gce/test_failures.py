@@ -181,7 +181,7 @@ def test_an_unreachable_zone(connect: Connect, place: str) -> None:
     """A zone that did not answer is unread; every other zone counts."""
     answer = page("instances", {f"zones/{ZONE}": [instance()]}, unreachables=[place])
     look = connect(cloud_of(instances=answer)).cloud.observe("p", None)
-    assert (names(look), look.unread_zones, look.instances_complete) == (["trainer"], {EAST}, True)
+    assert (names(look), look.unread_zones, look.instances_complete) == (["trainer"], frozenset({EAST}), True)
     assert codes(look) == {EAST: "unreachable"}
 
 
@@ -189,7 +189,7 @@ def test_a_zone_with_a_warning(connect: Connect) -> None:
     """A zone's warning other than "no results" makes it unread, and what came of it is kept."""
     held = {"instances": [instance()], "warning": {"code": "UNREACHABLE"}}
     look = connect(cloud_of(instances=page("instances", {f"zones/{ZONE}": held}))).cloud.observe("p", None)
-    assert (names(look), look.unread_zones) == (["trainer"], {ZONE})
+    assert (names(look), look.unread_zones) == (["trainer"], frozenset({ZONE}))
 
 
 def test_an_unreachable_place_that_is_no_zone(connect: Connect) -> None:
@@ -206,7 +206,7 @@ def test_a_garbled_vm(connect: Connect) -> None:
     answer = page("instances", {f"zones/{ZONE}": members, f"zones/{EAST}": [instance("d", "4", EAST)]})
     look = connect(cloud_of(instances=answer)).cloud.observe("p", None)
     assert names(look) == ["a", "c", "d"]
-    assert (look.unread_zones, look.instances_complete) == ({ZONE}, True)
+    assert (look.unread_zones, look.instances_complete) == (frozenset({ZONE}), True)
     assert codes(look) == {ZONE: "bad_answer"}
     assert "2 of the VMs" in look.unread[0].reason
     assert "instance 'b'" in look.unread[0].reason
@@ -217,7 +217,7 @@ def test_a_garbled_zone(connect: Connect) -> None:
     answer = page("instances", {f"zones/{ZONE}": {"instances": "many"}, f"zones/{EAST}": [instance("d", "4", EAST)]})
     answer["items"]["zones/us-west1-a"] = 7
     look = connect(cloud_of(instances=answer)).cloud.observe("p", None)
-    assert (names(look), look.unread_zones) == (["d"], {ZONE, "us-west1-a"})
+    assert (names(look), look.unread_zones) == (["d"], frozenset({ZONE, "us-west1-a"}))
 
 
 def test_a_vm_outside_every_zone(connect: Connect) -> None:
@@ -265,10 +265,10 @@ class Credentials(google.auth.credentials.Credentials):
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (RefreshError("invalid_grant: Token has been expired or revoked.", {"error": "x"}), "credentials"),
-        (DefaultCredentialsError("Your default credentials were not found."), "credentials"),
-        (TransportError("metadata.google.internal did not answer"), "unreachable"),
-        (RefreshError("try again", retryable=True), "unreachable"),
+        (RefreshError("invalid_grant: Token has been expired or revoked.", {"error": "x"}), "credentials"),  # type: ignore[no-untyped-call]
+        (DefaultCredentialsError("Your default credentials were not found."), "credentials"),  # type: ignore[no-untyped-call]
+        (TransportError("metadata.google.internal did not answer"), "unreachable"),  # type: ignore[no-untyped-call]
+        (RefreshError("try again", retryable=True), "unreachable"),  # type: ignore[no-untyped-call]
     ],
 )
 def test_credentials_that_fail(connect: Connect, error: Exception, code: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import orjson
-from tests.gce.bodies import ZONE, cloud_of, disk, instance, page
+from tests.gce.bodies import ZONE, Reply, cloud_of, disk, instance, page
 from tests.gce.conftest import START, Connect
 from tests.gce.server import Answer, Asked, json_answer
 
@@ -112,7 +112,7 @@ def test_a_disk_that_was_resized(connect: Connect) -> None:
 
 def test_a_disk_list_that_fails_forgets_nothing(connect: Connect) -> None:
     """What was once read of a disk stands while the list of disks cannot be read, and the VM is unchanged."""
-    disks = [page("disks", {f"zones/{ZONE}": [disk()]}), Answer(b"not JSON")]
+    disks: list[Reply] = [page("disks", {f"zones/{ZONE}": [disk()]}), Answer(b"not JSON")]
     cloud = connect(cloud_of(disks=disks)).cloud
     first, second = (cloud.observe("p", None) for _ in range(2))
     assert second.instances[0] is first.instances[0]
@@ -121,7 +121,7 @@ def test_a_disk_list_that_fails_forgets_nothing(connect: Connect) -> None:
 
 def test_a_changed_vm_keeps_its_disks_facts(connect: Connect) -> None:
     """A VM that changed while the disks could not be read is still known to have the disk that it had."""
-    disks = [page("disks", {f"zones/{ZONE}": [disk()]}), Answer(b"not JSON")]
+    disks: list[Reply] = [page("disks", {f"zones/{ZONE}": [disk()]}), Answer(b"not JSON")]
     instances = [page("instances", {f"zones/{ZONE}": [instance(status=word)]}) for word in ("RUNNING", "STOPPING")]
     cloud = connect(cloud_of(disks=disks, instances=instances)).cloud
     cloud.observe("p", None)

@@ -173,7 +173,7 @@ def test_shared_core_machines_bill_a_share_of_a_core() -> None:
 def test_parts_of_a_large_vm() -> None:
     """vCPUs, memory in GiB, GPUs and local SSD are billed apart."""
     shape = Shape("a2-ultragpu-1g", 12, 170 * 1024, "nvidia-a100-80gb", 1, 375)
-    assert [(part.resource, part.quantity) for part in parts_of_shape(shape)] == [
+    assert [(part.resource, int(part.quantity)) for part in parts_of_shape(shape)] == [
         ("a2:core", 12),
         ("a2:ram", 170),
         ("gpu:nvidia-a100-80gb", 1),

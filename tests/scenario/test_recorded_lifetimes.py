@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from costguard.gce.convert import instance_from, operation_from
+from costguard.gce.convert import instance_from
+from costguard.gce.convert_operation import operation_from
 from costguard.gce.machine_types import by_rule
 from costguard.model.observation import SeenOperation
 from costguard.policy.timeline import runs_of

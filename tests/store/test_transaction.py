@@ -27,7 +27,7 @@ def put(database: Database, name: str = "counter") -> None:
 
 def count(database: Database) -> int:
     with database.read() as connection:
-        return connection.execute(text("SELECT count(*) FROM leases")).scalar_one()
+        return int(connection.execute(text("SELECT count(*) FROM leases")).scalar_one())
 
 
 def test_an_exception_undoes_the_whole_block(database: Database) -> None:
@@ -217,10 +217,11 @@ def test_a_database_in_memory_is_refused(url: str) -> None:
 
 def test_connections_are_set_up_as_promised(database: Database) -> None:
     """WAL and foreign keys on SQLite; no JIT and a name for the administrator on PostgreSQL."""
-    wanted = {
+    settings: dict[str, dict[str, object]] = {
         "sqlite": {"PRAGMA journal_mode": "wal", "PRAGMA foreign_keys": 1, "PRAGMA synchronous": 1},
         "postgresql": {"SHOW jit": "off", "SHOW application_name": "costguard", "SHOW lock_timeout": "10s"},
-    }[database.dialect]
+    }
+    wanted = settings[database.dialect]
     with database.read() as connection:
         assert {query: connection.execute(text(query)).scalar_one() for query in wanted} == wanted
 

@@ -65,13 +65,12 @@ def demo(
         clock = _clock(cloud)
         with main.opened(settings, clock, speed) as guard:
             told: list[str] = []
+            servers: list[Any] = []
             ready = threading.Event()
 
             def announce(url: str, server: Any) -> None:
                 told.append(url)
-                threading.Thread(
-                    target=lambda: (stop.wait(), setattr(server, "should_exit", True)), daemon=True
-                ).start()
+                servers.append(server)
                 ready.set()
 
             serving = threading.Thread(target=main.serve, args=(guard, announce), name="serve")
@@ -83,6 +82,8 @@ def demo(
                     _show(told[0], cloud, speed, stop)
             finally:
                 stop.set()
+                for server in servers:
+                    server.should_exit = True
                 serving.join()
 
 

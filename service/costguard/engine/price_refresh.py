@@ -16,6 +16,7 @@ from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, RefusedPrice
 from costguard.policy.price_gate import judge
 from costguard.store import charges, facts, prices
+from costguard.store.health import PRICES_READ
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 
@@ -67,8 +68,9 @@ def refresh(database: Database, source: PriceSource, now: datetime, fence: Lease
         recharged = _recharge(connection, dated)
         if added:
             recharged += charges.recharge_unpriced(connection)
-        facts.append(connection, [*_changed(dated), *_refused(refused, now)], now)
-    return RefreshResult(len(fetched), len(added), len(changes), told, recharged)
+        result = RefreshResult(len(fetched), len(added), len(changes), told, recharged)
+        facts.append(connection, [*_changed(dated), *_refused(refused, now), _read(result, now)], now)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,21 @@ def _recharge(connection: Connection, changes: Sequence[_Change]) -> int:
     return sum(charges.recharge_since(connection, moment, region) for region, moment in since.items())
 
 
+def _read(result: RefreshResult, now: datetime) -> Fact:
+    return Fact(
+        key=f"prices-read/{now.isoformat()}",
+        kind=PRICES_READ,
+        occurred_at=now,
+        text=f"The price catalogue was read: {result.fetched} prices, {result.added} new, {result.changed} changed, "
+        f"{result.refused} refused.",
+    )
+
+
 def _changed(changes: Sequence[_Change]) -> Iterator[Fact]:
+    """Not told one by one: shipped prices that give way to the catalogue's, once and for all, at the first reading."""
     for change in changes:
+        if change.old.source.startswith(_SNAPSHOT):
+            continue
         key, new = change.new.key, change.new
         yield Fact(
             key=f"price/{_path(key)}/{new.in_force_from.isoformat()}/{new.rate_nanos}",

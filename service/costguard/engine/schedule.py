@@ -58,6 +58,8 @@ class Daemon:
         self._stop = threading.Event()
         # Two jobs never write at once: what a pass reads is what it then decides by.
         self._busy = threading.Lock()
+        # Nor is the lease asked for twice at once: the later answer would fence off the earlier.
+        self._asking = threading.Lock()
         self.state = DaemonState()
         self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_JOB_DEFAULTS)
 
@@ -85,24 +87,39 @@ class Daemon:
             leases.release(self._database, self._lease)
             self._lease = None
 
-    def _keep_lease(self) -> Lease | None:
-        """The lease, renewed or acquired; None while another daemon acts."""
-        try:
-            if self._lease is not None:
-                self._lease = leases.renew(self._database, self._lease, LEASE_TTL)
-            else:
-                self._lease = leases.acquire(self._database, LEASE, self._holder, LEASE_TTL)
-        except LeaseLost:
-            log.warning("lease_lost", holder=self._holder)
-            self._lease = None
-        except CostguardError as error:
-            log.error("lease_not_kept", error=str(error))
-        self.state = replace(self.state, acting=self._lease is not None)
-        return self._lease
+    def _keep_lease(self) -> None:
+        """Renew the lease, or acquire it when its holder has gone."""
+        with self._asking:
+            try:
+                if self._lease is not None:
+                    self._lease = leases.renew(self._database, self._lease, LEASE_TTL)
+                else:
+                    self._acquire()
+            except LeaseLost:
+                log.warning("lease_lost", holder=self._holder)
+                self._lease = None
+            except CostguardError as error:
+                log.error("lease_not_kept", error=str(error))
+            self.state = replace(self.state, acting=self._lease is not None)
+
+    def _held(self) -> Lease | None:
+        """The lease, acquired if need be; None while another daemon acts, or when the database does not answer."""
+        with self._asking:
+            try:
+                if self._lease is None:
+                    self._acquire()
+            except CostguardError as error:
+                log.error("lease_not_acquired", error=str(error))
+                self.state = replace(self.state, last_error=str(error))
+            self.state = replace(self.state, acting=self._lease is not None)
+            return self._lease
+
+    def _acquire(self) -> None:
+        self._lease = leases.acquire(self._database, LEASE, self._holder, LEASE_TTL)
 
     def _pass(self) -> None:
         with self._busy:
-            fence = self._lease or self._keep_lease()
+            fence = self._held()
             if fence is None or self._stop.is_set():
                 return
             try:
@@ -119,7 +136,7 @@ class Daemon:
 
     def _refresh(self) -> None:
         with self._busy:
-            fence = self._lease or self._keep_lease()
+            fence = self._held()
             if fence is None or self._stop.is_set():
                 return
             try:

@@ -23,7 +23,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceKey:
-    """Resources are named `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`."""
+    """Resources: `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`."""
 
     resource: str
     region: str

@@ -96,7 +96,7 @@ def span_text(span: timedelta) -> str:
     """`2 d 5 h`, `3 h 12 min`, `40 s`: the two largest units."""
     seconds = int(span.total_seconds())
     units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)]
-    parts = []
+    parts: list[tuple[int, str]] = []
     for word, size in units:
         count, seconds = divmod(seconds, size)
         if count or parts:

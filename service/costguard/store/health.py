@@ -8,7 +8,9 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from costguard.store.lease import Lease, database_time
-from costguard.store.tables import leases, prices
+from costguard.store.tables import facts, leases, prices
+
+PRICES_READ = "PricesRead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,15 @@ def holders(connection: Connection) -> list[Holder]:
 
 
 def prices_recorded_at(connection: Connection) -> datetime | None:
-    """When a price was last added; None when there is none."""
-    moment: datetime | None = connection.scalar(select(func.max(prices.c.recorded_at)))
+    """When the catalogue was last read, or else when a price was last added; None when there is none."""
+    added = select(func.max(prices.c.recorded_at))
+    moment: datetime | None = catalogue_read_at(connection) or connection.scalar(added)
+    return moment
+
+
+def catalogue_read_at(connection: Connection) -> datetime | None:
+    """When the catalogue was last read; None when never."""
+    moment: datetime | None = connection.scalar(
+        select(func.max(facts.c.occurred_at)).where(facts.c.kind == PRICES_READ)
+    )
     return moment
