@@ -1,0 +1,309 @@
+"""The state machine of a VM: how each request and each event carries it from state to state, and when.
+
+Billing hangs on these moments: a run begins at the very end of an insert, start or resume, and ends
+at the very start of a stop, suspend or delete, or when an event of the cloud's own strikes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from costguard_sandbox.clock import to_ms
+from costguard_sandbox.durations import Durations
+from costguard_sandbox.operations import Failure, Operation
+from costguard_sandbox.timeline import Timeline
+from costguard_sandbox.vm import VM, Status
+
+Capacity = Callable[[VM], Failure | None]
+
+_UP = frozenset({Status.RUNNING, Status.PENDING_STOP})
+_COMING_UP = frozenset({Status.PROVISIONING, Status.STAGING, Status.REPAIRING})
+# Requests that wait for what the VM is doing now; the others are turned away while it is busy.
+_PATIENT = frozenset({"stop", "delete"})
+
+
+class Lifecycle:
+    def __init__(
+        self,
+        timeline: Timeline,
+        durations: Durations,
+        capacity: Capacity,
+        remove: Callable[[VM], None],
+        on_run_limit: Callable[[VM, bool], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._timeline = timeline
+        self._durations = durations
+        self._capacity = capacity
+        self._remove = remove
+        self._on_run_limit = on_run_limit
+        self._on_change = on_change
+
+    @property
+    def _now(self) -> datetime:
+        return self._timeline.now
+
+    def accept(self, operation: Operation, vm: VM) -> None:
+        """Plan the operation's start; what it then does depends on the state that the VM is in by then."""
+        begins = self._now + self._draw("begin", operation)
+        if operation.kind in _PATIENT and vm.busy_until is not None and vm.busy_until >= begins:
+            begins = vm.busy_until + self._draw("begin", operation)
+        operation.ends_at = begins
+        act: Callable[[Operation, VM], None] = getattr(self, f"_{operation.kind}")
+
+        def start() -> None:
+            operation.begin(self._now)
+            if vm.status is Status.DELETED:
+                resource = f"projects/{vm.project}/zones/{vm.zone}/instances/{vm.name}"
+                operation.finish(
+                    self._now, Failure("RESOURCE_NOT_FOUND", f"The resource '{resource}' was not found", 404)
+                )
+            else:
+                act(operation, vm)
+
+        self._timeline.at(begins, start)
+
+    def fail(self, operation: Operation, failure: Failure) -> None:
+        """An insert that comes to nothing: nobody ever sees its VM."""
+        begins = self._now + self._draw("begin", operation)
+        ends = begins + self._draw("failed insert", operation)
+        operation.ends_at = ends
+        self._timeline.at(begins, lambda: operation.begin(self._now))
+        self._timeline.at(ends, lambda: operation.finish(self._now, failure))
+
+    def change(self, operation: Operation) -> None:
+        """A change of labels, metadata or scheduling, which took effect when it was accepted."""
+        begins = self._now + self._draw("begin", operation)
+        operation.ends_at = begins + self._draw("change", operation)
+        self._timeline.at(begins, lambda: operation.begin(self._now))
+        self._timeline.at(operation.ends_at, lambda: operation.finish(self._now))
+
+    # What users ask for; each runs at the operation's startTime.
+
+    def _insert(self, operation: Operation, vm: VM) -> None:
+        self._come_up(operation, vm, "insert")
+
+    def _start(self, operation: Operation, vm: VM) -> None:
+        if vm.status is Status.RUNNING:
+            self._nothing_to_do(operation)
+        elif vm.status is Status.SUSPENDED:
+            self._refuse(operation, "INVALID_USAGE", f"Instance '{vm.name}' is suspended and must be resumed.")
+        elif vm.status is not Status.TERMINATED:
+            self._not_ready(operation, vm)
+        elif failure := self._capacity(vm):
+            self._later(operation, "failed insert", lambda: operation.finish(self._now, failure))
+        else:
+            self._show(vm, Status.PROVISIONING)
+            self._come_up(operation, vm, "start")
+
+    def _resume(self, operation: Operation, vm: VM) -> None:
+        if vm.status is not Status.SUSPENDED:
+            self._refuse(operation, "INVALID_USAGE", f"Instance '{vm.name}' is not in state SUSPENDED.")
+        elif failure := self._capacity(vm):
+            self._later(operation, "failed insert", lambda: operation.finish(self._now, failure))
+        else:
+            self._show(vm, Status.PROVISIONING)
+            self._come_up(operation, vm, "resume")
+
+    def _stop(self, operation: Operation, vm: VM) -> None:
+        graceful = vm.scheduling.get("gracefulShutdown") or {}
+        if vm.status is Status.TERMINATED:
+            self._nothing_to_do(operation)
+        elif vm.status is Status.STOPPING:
+            self._until(operation, vm.busy_until or self._now, lambda: operation.finish(self._now))
+        elif vm.status is Status.SUSPENDING:
+            self._not_ready(operation, vm)
+        elif vm.status is Status.RUNNING and graceful.get("enabled"):
+            longest = timedelta(seconds=int((graceful.get("maxDuration") or {}).get("seconds", 600)))
+            grace = min(longest, self._draw("guest shutdown", operation))
+            number = self._begin(vm, grace)
+            self._show(vm, Status.PENDING_STOP)
+            operation.ends_at = self._now + grace
+            self._timeline.at(operation.ends_at, lambda: self._power_off(operation, vm, number))
+        else:
+            self._power_off(operation, vm, vm.transition)
+
+    def _suspend(self, operation: Operation, vm: VM) -> None:
+        if vm.status is not Status.RUNNING:
+            self._refuse(operation, "INVALID_USAGE", f"Instance '{vm.name}' is not in state RUNNING.")
+            return
+        length = self._draw("suspend", operation)
+        number = self._begin(vm, length)
+        self._end_run(vm, Status.SUSPENDING)
+        vm.hold_memory(self._now)
+
+        def suspended() -> None:
+            if vm.transition == number:
+                vm.last_suspend = self._now
+                vm.termination_at = None
+                self._show(vm, Status.SUSPENDED)
+            operation.finish(self._now)
+
+        self._until(operation, self._now + length, suspended)
+
+    def _delete(self, operation: Operation, vm: VM) -> None:
+        length = self._draw("delete running" if vm.status in _UP else "delete stopped", operation)
+        number = self._begin(vm, length)
+        vm.release_memory(self._now)
+        self._end_run(vm, Status.STOPPING)
+
+        def gone() -> None:
+            if vm.transition == number:
+                self._remove(vm)
+            operation.finish(self._now)
+
+        self._until(operation, self._now + length, gone)
+
+    def _reset(self, operation: Operation, vm: VM) -> None:
+        if vm.status is not Status.RUNNING:
+            self._not_ready(operation, vm)
+        else:
+            self._later(operation, "reset", lambda: operation.finish(self._now))
+
+    # What the cloud does by itself; `operation` is over in the moment it appears.
+
+    def can_be_struck(self, vm: VM) -> bool:
+        return vm.status in _UP or vm.status in _COMING_UP
+
+    def preempt(self, vm: VM) -> None:
+        self._strike(vm, delete=vm.scheduling.get("instanceTerminationAction") == "DELETE", preempted=True)
+
+    def shut_down(self, vm: VM) -> None:
+        """The guest, or Google for good, turned the VM off."""
+        self._strike(vm, delete=False)
+
+    def repair(self, vm: VM, restarted: Callable[[], None]) -> None:
+        """The host failed or went into maintenance, and the VM comes up again by itself."""
+        length = self._draw("repair", (vm.id, vm.transition))
+        number = self._begin(vm, length)
+        self._end_run(vm, Status.REPAIRING)
+
+        def up() -> None:
+            if vm.transition == number:
+                restarted()
+                self._run(vm)
+
+        self._timeline.at(self._now + length, up)
+
+    def _strike(self, vm: VM, *, delete: bool, preempted: bool = False) -> None:
+        length = self._draw("power off", (vm.id, vm.transition))
+        number = self._begin(vm, length)
+        self._end_run(vm, Status.STOPPING, preempted=preempted)
+        self._wind_down(vm, number, self._now + length, delete=delete, done=None)
+
+    # Steps.
+
+    def _come_up(self, operation: Operation, vm: VM, what: str) -> None:
+        length = self._draw(what, operation)
+        number = self._begin(vm, length)
+        self._arm_run_limit(vm)
+
+        def staging() -> None:
+            if vm.transition == number:
+                self._show(vm, Status.STAGING)
+
+        def up() -> None:
+            if vm.transition == number:
+                operation.finish(self._now)
+                self._run(vm)
+            else:
+                text = f"Instance '{vm.name}' was stopped before the operation was complete."
+                operation.finish(self._now, Failure("UNSUPPORTED_OPERATION", text, 400))
+
+        self._timeline.at(to_ms(self._now + length * 0.4), staging)
+        self._until(operation, self._now + length, up)
+
+    def _run(self, vm: VM) -> None:
+        vm.begin_run(self._now)
+        self._on_change()
+
+    def _end_run(self, vm: VM, status: Status, *, preempted: bool = False) -> None:
+        vm.end_run(self._now, status, preempted=preempted)
+        self._on_change()
+
+    def _show(self, vm: VM, status: Status) -> None:
+        vm.show(status)
+        self._on_change()
+
+    def _power_off(self, operation: Operation, vm: VM, number: int) -> None:
+        if vm.transition != number:
+            operation.finish(self._now)
+            return
+        length = self._draw("stop", operation)
+        mine = self._begin(vm, length)
+        vm.release_memory(self._now)
+        self._end_run(vm, Status.STOPPING)
+        operation.ends_at = self._now + length
+        self._wind_down(vm, mine, operation.ends_at, delete=False, done=lambda: operation.finish(self._now))
+
+    def _wind_down(
+        self, vm: VM, number: int, ends: datetime, *, delete: bool, done: Callable[[], None] | None
+    ) -> None:
+        def nearly() -> None:
+            if vm.transition == number:
+                # Written just before the operation ends: later than the billing's end, by the whole shutdown.
+                vm.last_stop = self._now
+                self._show(vm, Status.STOPPING)
+
+        def off() -> None:
+            if vm.transition == number:
+                vm.termination_at = None
+                if delete:
+                    self._remove(vm)
+                else:
+                    self._show(vm, Status.TERMINATED)
+            if done is not None:
+                done()
+
+        self._timeline.at(ends - self._draw("before the end", (vm.id, number)), nearly)
+        self._timeline.at(ends, off)
+
+    def _arm_run_limit(self, vm: VM) -> None:
+        """Google counts the limit from the request's start, some seconds before the VM runs."""
+        vm.run_limit += 1
+        armed = vm.run_limit
+        until = vm.scheduling.get("terminationTime")
+        if until:
+            vm.termination_at = datetime.fromisoformat(until)
+        elif vm.max_run_duration:
+            vm.termination_at = self._now + vm.max_run_duration
+        else:
+            return
+        late = self._draw("late", (vm.id, armed))
+        self._timeline.at(to_ms(vm.termination_at + late), lambda: self._run_limit_reached(vm, armed))
+
+    def _run_limit_reached(self, vm: VM, armed: int) -> None:
+        if vm.run_limit != armed:
+            return
+        if vm.status in _COMING_UP and vm.busy_until is not None:
+            self._timeline.at(vm.busy_until + timedelta(seconds=1), lambda: self._run_limit_reached(vm, armed))
+        elif vm.status in _UP:
+            delete = vm.scheduling.get("instanceTerminationAction") == "DELETE"
+            self._on_run_limit(vm, delete)
+            self._strike(vm, delete=delete)
+
+    def _begin(self, vm: VM, length: timedelta) -> int:
+        vm.transition += 1
+        vm.busy_until = self._now + length
+        return vm.transition
+
+    def _nothing_to_do(self, operation: Operation) -> None:
+        self._later(operation, "nothing to do", lambda: operation.finish(self._now))
+
+    def _not_ready(self, operation: Operation, vm: VM) -> None:
+        resource = f"projects/{vm.project}/zones/{vm.zone}/instances/{vm.name}"
+        self._refuse(operation, "RESOURCE_NOT_READY", f"The resource '{resource}' is not ready")
+
+    def _refuse(self, operation: Operation, code: str, message: str) -> None:
+        self._later(operation, "nothing to do", lambda: operation.finish(self._now, Failure(code, message, 400)))
+
+    def _later(self, operation: Operation, what: str, act: Callable[[], None]) -> None:
+        self._until(operation, self._now + self._draw(what, operation), act)
+
+    def _until(self, operation: Operation, moment: datetime, act: Callable[[], None]) -> None:
+        operation.ends_at = max(moment, self._now)
+        self._timeline.at(moment, act)
+
+    def _draw(self, what: str, subject: Operation | tuple[int, int]) -> timedelta:
+        return self._durations.draw(what, subject.id if isinstance(subject, Operation) else subject)

@@ -1,0 +1,47 @@
+"""Refusals in Compute Engine's own shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Refused(Exception):
+    """A request that is answered with an error at once; nothing was changed."""
+
+    def __init__(self, code: int, reason: str, message: str, domain: str = "global", status: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.domain = domain
+        self.status = status
+
+    def body(self) -> dict[str, Any]:
+        error: dict[str, Any] = {
+            "code": self.code,
+            "message": self.message,
+            "errors": [{"message": self.message, "domain": self.domain, "reason": self.reason}],
+        }
+        if self.status:
+            error["status"] = self.status
+        return {"error": error}
+
+
+def not_found(resource: str) -> Refused:
+    return Refused(404, "notFound", f"The resource '{resource}' was not found")
+
+
+def already_exists(resource: str) -> Refused:
+    return Refused(409, "alreadyExists", f"The resource '{resource}' already exists")
+
+
+def bad_request(message: str) -> Refused:
+    return Refused(400, "badRequest", message)
+
+
+def invalid(field: str, value: object, why: str) -> Refused:
+    return Refused(400, "invalid", f"Invalid value for field '{field}': '{value}'. {why}")
+
+
+def condition_not_met(message: str) -> Refused:
+    return Refused(412, "conditionNotMet", message)

@@ -1,0 +1,184 @@
+"""One request as a route sees it, and how a route's answer becomes bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from costguard_sandbox.fields import BadMask, compile_mask
+from costguard_sandbox.filters import BadFilter
+from costguard_sandbox.paging import MAX_RESULTS, BadPageToken, position_of
+from costguard_sandbox.problems import Refused, bad_request, invalid, not_found
+from costguard_sandbox.world import DEFAULT_USER, World
+
+USER_HEADER = "x-sandbox-user"
+_GARBAGE = b'{"kind": "compute#instanceAggregatedList", "items": {"zones/us-cen'
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`params` are the path's, `query` the query's; `user` is whoever the caller says it is."""
+
+    world: World
+    method: str
+    path: str
+    params: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Mapping[str, Any]
+    user: str = DEFAULT_USER
+
+    @property
+    def project(self) -> str:
+        return self.params["project"]
+
+    @property
+    def request_id(self) -> str:
+        return self.query.get("requestId", "")
+
+    def max_results(self) -> int:
+        """Compute Engine refuses more than 500 rather than giving 500."""
+        given = self.query.get("maxResults", "500")
+        if not given.isdecimal() or int(given) > 500:
+            raise invalid("maxResults", given, "Must be a number from 0 to 500.")
+        return int(given)
+
+
+Handler = Callable[[Call], Any]
+
+
+def compute(
+    path: str,
+    handler: Handler,
+    world: World,
+    method: str = "GET",
+    *,
+    cached: bool = False,
+    before: Callable[[World, Mapping[str, str]], Awaitable[None]] | None = None,
+    root: str = "/compute/v1",
+) -> Route:
+    """A route of the Compute API. Answers of `cached` routes are kept until a VM or a disk changes.
+
+    `before` may hold the request back; it runs with the world unlocked.
+    """
+    pages = _Pages() if cached else None
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            call = _call(request, world, await request.body())
+            with world.settled():
+                delay = world.faults.delay(call.params.get("project", ""), call.method, call.path)
+            if delay:
+                await asyncio.sleep(delay)
+            if before is not None:
+                await before(world, call.params)
+            return _answer(call, request, handler, pages)
+        except Refused as refused:
+            return refusal(refused)
+
+    return Route(f"{root}{path}", endpoint, methods=[method])
+
+
+def control(path: str, handler: Handler, world: World, methods: tuple[str, ...] = ("GET",)) -> Route:
+    """A route beside the API: no fault ever touches it."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            call = _call(request, world, await request.body())
+            with world.settled():
+                return _json(handler(call))
+        except Refused as refused:
+            return refusal(refused)
+
+    return Route(path, endpoint, methods=list(methods))
+
+
+def _call(request: Request, world: World, raw: bytes) -> Call:
+    try:
+        body = orjson.loads(raw) if raw else {}
+    except orjson.JSONDecodeError as broken:
+        raise bad_request(f"Parse Error: {broken}") from None
+    if not isinstance(body, dict):
+        raise bad_request("Parse Error: the body must be a JSON object")
+    return Call(
+        world=world,
+        method=request.method,
+        path=request.url.path,
+        params=request.path_params,
+        query=request.query_params,
+        body=body,
+        user=request.headers.get(USER_HEADER, DEFAULT_USER),
+    )
+
+
+def _answer(call: Call, request: Request, handler: Handler, pages: _Pages | None) -> Response:
+    world = call.world
+    project = call.params.get("project", "")
+    with world.settled():
+        world.faults.refuse(project, call.method, call.path, world.timeline.now)
+        if project and project not in world.projects:
+            raise not_found(f"projects/{project}")
+        if world.faults.is_garbage(project, call.method, call.path):
+            return Response(_GARBAGE, media_type="application/json; charset=UTF-8")
+        mask = request.headers.get("x-goog-fieldmask", "") or call.query.get("fields", "")
+        key = (call.path, request.url.query, mask)
+        if pages is not None and (kept := pages.get(key, world)) is not None:
+            return _bytes(kept)
+        try:
+            answer = handler(call)
+            if mask:
+                answer = compile_mask(mask)(answer)
+        except (BadFilter, BadMask, BadPageToken) as wrong:
+            raise Refused(400, "invalid", str(wrong)) from None
+        rendered = _render(answer, indent=call.query.get("prettyPrint") != "false")
+        if pages is not None:
+            pages.put(key, world, rendered)
+        return _bytes(rendered)
+
+
+class _Pages:
+    """Rendered answers, good for as long as nothing in the world has changed."""
+
+    _MOST = 256
+
+    def __init__(self) -> None:
+        self._state: tuple[Any, ...] = ()
+        self._kept: dict[tuple[str, str, str], bytes] = {}
+
+    def get(self, key: tuple[str, str, str], world: World) -> bytes | None:
+        state = (world.changes, world.faults.changes)
+        if state != self._state:
+            self._state = state
+            self._kept.clear()
+        return self._kept.get(key)
+
+    def put(self, key: tuple[str, str, str], world: World, rendered: bytes) -> None:
+        if len(self._kept) < self._MOST and (world.changes, world.faults.changes) == self._state:
+            self._kept[key] = rendered
+
+
+def page_number(token: str | None, size: int) -> int:
+    """Which page a token asks for, counted from 1."""
+    return position_of(token) // (size or MAX_RESULTS) + 1 if token else 1
+
+
+def refusal(refused: Refused) -> Response:
+    return _json(refused.body(), status=refused.code)
+
+
+def _render(answer: Any, *, indent: bool) -> bytes:
+    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0)
+
+
+def _json(answer: Any, status: int = 200) -> Response:
+    return _bytes(_render(answer, indent=True), status)
+
+
+def _bytes(rendered: bytes, status: int = 200) -> Response:
+    return Response(rendered, status_code=status, media_type="application/json; charset=UTF-8")

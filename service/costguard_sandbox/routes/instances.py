@@ -1,0 +1,82 @@
+"""instances.*: read and changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.routing import Route
+
+from costguard_sandbox.places import ZONE_SCOPES, ZONES
+from costguard_sandbox.problems import invalid
+from costguard_sandbox.render import instance_resource
+from costguard_sandbox.routes.call import Call, Handler, compute
+from costguard_sandbox.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
+from costguard_sandbox.world import World
+
+_VERBS = ("start", "stop", "suspend", "resume", "reset")
+
+
+def routes(world: World) -> list[Route]:
+    instance = "/projects/{project}/zones/{zone}/instances/{name}"
+    found = [
+        compute("/projects/{project}/aggregated/instances", _aggregated, world, cached=True),
+        compute("/projects/{project}/zones/{zone}/instances", _list, world, cached=True),
+        compute("/projects/{project}/zones/{zone}/instances", _insert, world, "POST"),
+        compute(instance, _get, world),
+        compute(instance, _verb("delete"), world, "DELETE"),
+        compute(f"{instance}/setLabels", _set_labels, world, "POST"),
+        compute(f"{instance}/setMetadata", _set_metadata, world, "POST"),
+        compute(f"{instance}/setScheduling", _set_scheduling, world, "POST"),
+    ]
+    return found + [compute(f"{instance}/{verb}", _verb(verb), world, "POST") for verb in _VERBS]
+
+
+def _aggregated(call: Call) -> Any:
+    rows = [instance_resource(call.world.links, vm) for vm in call.world.instances(call.project)]
+    return aggregated_list(call, "compute#instanceAggregatedList", "instances", rows, ZONE_SCOPES, zone_scope)
+
+
+def _list(call: Call) -> Any:
+    zone = _zone(call)
+    rows = [instance_resource(call.world.links, vm) for vm in call.world.instances(call.project) if vm.zone == zone]
+    return plain_list(call, "compute#instanceList", rows)
+
+
+def _get(call: Call) -> Any:
+    return instance_resource(call.world.links, call.world.vm_at(call.project, _zone(call), call.params["name"]))
+
+
+def _insert(call: Call) -> Any:
+    return call.world.insert(call.project, _zone(call), call.body, call.user, call.request_id).resource()
+
+
+def _verb(verb: str) -> Handler:
+    def ask(call: Call) -> Any:
+        name = call.params["name"]
+        return call.world.ask(verb, call.project, _zone(call), name, call.user, call.request_id).resource()
+
+    return ask
+
+
+def _set_labels(call: Call) -> Any:
+    labels, seen = call.body.get("labels") or {}, str(call.body.get("labelFingerprint", ""))
+    where = call.project, _zone(call), call.params["name"]
+    return call.world.set_labels(*where, labels, seen, call.user, call.request_id).resource()
+
+
+def _set_metadata(call: Call) -> Any:
+    where = call.project, _zone(call), call.params["name"]
+    return call.world.set_metadata(*where, call.body, call.user, call.request_id).resource()
+
+
+def _set_scheduling(call: Call) -> Any:
+    where = call.project, _zone(call), call.params["name"]
+    return call.world.set_scheduling(*where, call.body, call.user, call.request_id).resource()
+
+
+def _zone(call: Call) -> str:
+    zone = call.params["zone"]
+    if zone not in ZONES:
+        raise invalid("zone", zone, "Unknown zone.")
+    refuse_unreachable(call, zone)
+    return zone

@@ -1,0 +1,167 @@
+"""Projects, zones, regions, machine types, accelerator types, images and disks: all read-only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.routing import Route
+
+from costguard_sandbox import images, machine_types, places
+from costguard_sandbox.problems import not_found
+from costguard_sandbox.quotas import usage
+from costguard_sandbox.render import disk_resource
+from costguard_sandbox.routes.call import Call, compute
+from costguard_sandbox.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
+from costguard_sandbox.world import World
+
+
+def routes(world: World) -> list[Route]:
+    project, zone = "/projects/{project}", "/projects/{project}/zones/{zone}"
+    family, view = "/projects/{publisher}/global/images/family/{family}", "imageFamilyViews/{family}"
+    return [
+        compute(project, _project, world),
+        compute(f"{project}/zones", _zones, world),
+        compute(zone, _zone, world),
+        compute(f"{project}/regions", _regions, world),
+        compute(f"{project}/regions/{{region}}", _region, world),
+        compute(f"{zone}/machineTypes", _machine_types, world),
+        compute(f"{zone}/machineTypes/{{name}}", _machine_type, world),
+        compute(f"{project}/aggregated/machineTypes", _all_machine_types, world),
+        compute(f"{zone}/acceleratorTypes", _accelerator_types, world),
+        compute(f"{zone}/acceleratorTypes/{{name}}", _accelerator_type, world),
+        compute(f"{project}/aggregated/acceleratorTypes", _all_accelerator_types, world),
+        compute(family, _image, world),
+        compute(f"/projects/{{publisher}}/zones/{{zone}}/{view}", _image_view, world),
+        compute(f"{project}/aggregated/disks", _all_disks, world, cached=True),
+        compute(f"{zone}/disks", _disks, world, cached=True),
+        compute(f"{zone}/disks/{{name}}", _disk, world),
+    ]
+
+
+def _project(call: Call) -> Any:
+    used = usage(call.world.instances(call.project), call.project)
+    limits = call.world.faults.quota_limits(call.project)
+    spanning = {metric: limit for metric, limit in limits.items() if metric.endswith("_ALL_REGIONS")}
+    return places.project_resource(call.world.base_url, call.project, used, spanning)
+
+
+def _zones(call: Call) -> Any:
+    rows = [places.zone_resource(call.world.base_url, call.project, zone) for zone in places.ZONES]
+    return plain_list(call, "compute#zoneList", rows)
+
+
+def _zone(call: Call) -> Any:
+    return places.zone_resource(call.world.base_url, call.project, _known_zone(call))
+
+
+def _region_resource(call: Call, region: str) -> dict[str, Any]:
+    used = usage(call.world.instances(call.project), call.project, region)
+    limits = call.world.faults.quota_limits(call.project, region)
+    regional = {metric: limit for metric, limit in limits.items() if not metric.endswith("_ALL_REGIONS")}
+    return places.region_resource(call.world.base_url, call.project, region, used, regional)
+
+
+def _regions(call: Call) -> Any:
+    return plain_list(call, "compute#regionList", [_region_resource(call, region) for region in places.REGIONS])
+
+
+def _region(call: Call) -> Any:
+    region = call.params["region"]
+    if region not in places.REGIONS:
+        raise not_found(f"projects/{call.project}/regions/{region}")
+    return _region_resource(call, region)
+
+
+def _machine_rows(call: Call, zone: str) -> list[dict[str, Any]]:
+    base, project = call.world.base_url, call.project
+    return [
+        machine_types.machine_type_resource(base, project, zone, machine) for machine in machine_types.offered(zone)
+    ]
+
+
+def _machine_types(call: Call) -> Any:
+    return plain_list(call, "compute#machineTypeList", _machine_rows(call, _known_zone(call)))
+
+
+def _all_machine_types(call: Call) -> Any:
+    rows = [row for zone in places.ZONES for row in _machine_rows(call, zone)]
+    return aggregated_list(
+        call, "compute#machineTypeAggregatedList", "machineTypes", rows, places.ZONE_SCOPES, zone_scope
+    )
+
+
+def _machine_type(call: Call) -> Any:
+    zone, name = _known_zone(call), call.params["name"]
+    machine = machine_types.find(zone, name)
+    if machine is None:
+        raise not_found(f"projects/{call.project}/zones/{zone}/machineTypes/{name}")
+    return machine_types.machine_type_resource(call.world.base_url, call.project, zone, machine)
+
+
+def _accelerator_rows(call: Call, zone: str) -> list[dict[str, Any]]:
+    base, project = call.world.base_url, call.project
+    names = machine_types.ACCELERATOR_TYPES[zone]
+    return [machine_types.accelerator_type_resource(base, project, zone, name) for name in names]
+
+
+def _accelerator_types(call: Call) -> Any:
+    return plain_list(call, "compute#acceleratorTypeList", _accelerator_rows(call, _known_zone(call)))
+
+
+def _all_accelerator_types(call: Call) -> Any:
+    rows = [row for zone in places.ZONES for row in _accelerator_rows(call, zone)]
+    return aggregated_list(
+        call, "compute#acceleratorTypeAggregatedList", "acceleratorTypes", rows, places.ZONE_SCOPES, zone_scope
+    )
+
+
+def _accelerator_type(call: Call) -> Any:
+    zone, name = _known_zone(call), call.params["name"]
+    if name not in machine_types.ACCELERATOR_TYPES[zone]:
+        raise not_found(f"projects/{call.project}/zones/{zone}/acceleratorTypes/{name}")
+    return machine_types.accelerator_type_resource(call.world.base_url, call.project, zone, name)
+
+
+def _image(call: Call) -> Any:
+    publisher, family = call.params["publisher"], call.params["family"]
+    try:
+        return images.image_resource(call.world.base_url, publisher, family)
+    except KeyError:
+        raise not_found(f"projects/{publisher}/global/images/family/{family}") from None
+
+
+def _image_view(call: Call) -> Any:
+    publisher, family = call.params["publisher"], call.params["family"]
+    try:
+        return images.image_family_view(call.world.base_url, publisher, family)
+    except KeyError:
+        zone = call.params["zone"]
+        raise not_found(f"projects/{publisher}/zones/{zone}/imageFamilyViews/{family}") from None
+
+
+def _all_disks(call: Call) -> Any:
+    rows = [disk_resource(call.world.links, disk) for disk in call.world.disks(call.project)]
+    return aggregated_list(call, "compute#diskAggregatedList", "disks", rows, places.OPERATION_SCOPES[1:], zone_scope)
+
+
+def _disks(call: Call) -> Any:
+    zone = _known_zone(call)
+    refuse_unreachable(call, zone)
+    rows = [disk_resource(call.world.links, disk) for disk in call.world.disks(call.project) if disk.zone == zone]
+    return plain_list(call, "compute#diskList", rows)
+
+
+def _disk(call: Call) -> Any:
+    zone, name = _known_zone(call), call.params["name"]
+    refuse_unreachable(call, zone)
+    for disk in call.world.disks(call.project):
+        if disk.zone == zone and name in (disk.name, str(disk.id)):
+            return disk_resource(call.world.links, disk)
+    raise not_found(f"projects/{call.project}/zones/{zone}/disks/{name}")
+
+
+def _known_zone(call: Call) -> str:
+    zone = call.params["zone"]
+    if zone not in places.ZONES:
+        raise not_found(f"projects/{call.project}/zones/{zone}")
+    return zone

@@ -1,0 +1,83 @@
+"""The simulated cloud over HTTP."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+
+from costguard_sandbox.problems import Refused
+from costguard_sandbox.routes import control, instances, operations, places
+from costguard_sandbox.routes.call import refusal
+from costguard_sandbox.slack.routes import slack_routes
+from costguard_sandbox.world import World
+
+
+def create_app(world: World) -> Starlette:
+    """Compute Engine under /compute/v1, the price catalogue under /v1, the sandbox's own routes under /sandbox."""
+    routes = [
+        *instances.routes(world),
+        *operations.routes(world),
+        *places.routes(world),
+        *control.routes(world),
+        *slack_routes(world.slack),
+    ]
+    return Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
+
+
+async def _unknown(request: Request, _error: Exception) -> Response:
+    message = f"The simulated cloud has no {request.method} {request.url.path}"
+    return refusal(Refused(404, "notFound", message))
+
+
+def _server(world: World) -> uvicorn.Server:
+    config = uvicorn.Config(
+        create_app(world), log_config=None, access_log=False, lifespan="off", ws="auto", timeout_graceful_shutdown=2
+    )
+    return uvicorn.Server(config)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+@contextmanager
+def running(world: World, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve a world from a thread and give its address, free of a trailing slash; the end of the block ends it.
+
+    The socket listens before the block begins, so the first request cannot come too early.
+    """
+    server = _server(world)
+    with _listen(host, port) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True)
+        thread.start()
+        try:
+            world.slack.base_url = f"http://{host}:{listener.getsockname()[1]}"
+            yield world.slack.base_url
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def serve(world: World, host: str = "127.0.0.1", port: int = 0) -> None:
+    """Serve a world in this thread until Ctrl-C or SIGTERM. Raises OSError when the port is taken."""
+    with _listen(host, port) as listener:
+        server = _server(world)
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:
+            return

@@ -1,0 +1,160 @@
+"""One simulated VM and its disks: what it is, what state it is in, and when it billed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    PROVISIONING = "PROVISIONING"
+    STAGING = "STAGING"
+    RUNNING = "RUNNING"
+    PENDING_STOP = "PENDING_STOP"
+    STOPPING = "STOPPING"
+    TERMINATED = "TERMINATED"
+    SUSPENDING = "SUSPENDING"
+    SUSPENDED = "SUSPENDED"
+    REPAIRING = "REPAIRING"
+    DELETED = "DELETED"  # never shown: a deleted VM answers 404
+
+
+@dataclass(slots=True)
+class Run:
+    """One billed run of the machine: RUNNING until STOPPING or SUSPENDING."""
+
+    began: datetime
+    ended: datetime | None = None
+    preempted: bool = False
+
+
+@dataclass(slots=True)
+class Held:
+    """Something that bills while it is kept, such as the memory of a suspended VM."""
+
+    began: datetime
+    ended: datetime | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Disk:
+    """A persistent disk. It may outlive the VM that it was made for."""
+
+    id: int
+    project: str
+    zone: str
+    name: str
+    size_gib: int
+    disk_type: str
+    created_at: datetime
+    source_image: str = ""
+    licenses: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    user: VM | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A disk as its VM holds it; `disk` is None for a local SSD."""
+
+    disk: Disk | None
+    device_name: str
+    boot: bool
+    auto_delete: bool
+    size_gib: int
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the machine bills for. Custom types of the N1 family have the family n1."""
+
+    machine_type: str
+    family: str
+    vcpus: int
+    memory_mb: int
+    gpu_type: str = ""
+    gpu_count: int = 0
+    local_ssd_gib: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class VM:
+    """`given` is the body of the insert, kept whole; what the cloud itself knows lies beside it."""
+
+    id: int
+    project: str
+    zone: str
+    name: str
+    shape: Shape
+    given: dict[str, Any]
+    attachments: tuple[Attachment, ...]
+    created_at: datetime
+    cpu_platform: str
+    network_ip: str
+    nat_ip: str
+    status: Status = Status.PROVISIONING
+    last_start: datetime | None = None
+    last_stop: datetime | None = None
+    last_suspend: datetime | None = None
+    deleted_at: datetime | None = None
+    termination_at: datetime | None = None
+    runs: list[Run] = field(default_factory=list)
+    held_memory: list[Held] = field(default_factory=list)
+    # Each transition gets a number; the steps of one that was overtaken find another number and do nothing.
+    transition: int = 0
+    busy_until: datetime | None = None
+    run_limit: int = 0  # numbers the run-time limits that were armed, so that an old one cannot fire
+    rendered: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def region(self) -> str:
+        return self.zone.rsplit("-", 1)[0]
+
+    @property
+    def scheduling(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.given["scheduling"]
+        return found
+
+    @property
+    def is_spot(self) -> bool:
+        return bool(self.scheduling.get("preemptible"))
+
+    @property
+    def disks(self) -> tuple[Disk, ...]:
+        return tuple(attachment.disk for attachment in self.attachments if attachment.disk is not None)
+
+    @property
+    def max_run_duration(self) -> timedelta | None:
+        limit = self.scheduling.get("maxRunDuration")
+        if not limit:
+            return None
+        return timedelta(seconds=int(limit.get("seconds", 0)), microseconds=int(limit.get("nanos", 0)) // 1000)
+
+    def show(self, status: Status) -> None:
+        self.status = status
+        self.rendered = None
+
+    def begin_run(self, at: datetime) -> None:
+        """Billing of the machine begins: only ever at the end of an insert, start, resume or restart."""
+        self.release_memory(at)
+        self.runs.append(Run(at))
+        self.last_start = at
+        self.show(Status.RUNNING)
+
+    def end_run(self, at: datetime, status: Status, *, preempted: bool = False) -> None:
+        """Billing of the machine ends, in the very moment that `status` is first shown."""
+        if self.runs and self.runs[-1].ended is None:
+            self.runs[-1].ended = at
+            self.runs[-1].preempted = preempted
+        self.show(status)
+
+    def hold_memory(self, at: datetime) -> None:
+        self.held_memory.append(Held(at))
+
+    def release_memory(self, at: datetime) -> None:
+        if self.held_memory and self.held_memory[-1].ended is None:
+            self.held_memory[-1].ended = at

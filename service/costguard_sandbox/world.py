@@ -1,0 +1,429 @@
+"""The simulated cloud: its projects, VMs, disks and operations, under one lock and one time."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from costguard_sandbox import images
+from costguard_sandbox.clock import WorldClock
+from costguard_sandbox.durations import Durations
+from costguard_sandbox.faults import Faults
+from costguard_sandbox.insertion import WantedVM, check_labels, merged_metadata, read_insert, read_scheduling
+from costguard_sandbox.lifecycle import Lifecycle
+from costguard_sandbox.operations import Failure, Operation, OperationLog
+from costguard_sandbox.places import ZONES, default_service_account
+from costguard_sandbox.prices import PriceList
+from costguard_sandbox.problems import already_exists, bad_request, condition_not_met, invalid, not_found
+from costguard_sandbox.quotas import exceeded
+from costguard_sandbox.render import fingerprint
+from costguard_sandbox.slack.workspace import Workspace
+from costguard_sandbox.timeline import Timeline
+from costguard_sandbox.vm import VM, Attachment, Disk, Status
+
+DEFAULT_USER = "ana@example.com"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_EVENTS: Mapping[str, tuple[str, str]] = {
+    "preempt": ("preempted", "Instance was preempted."),
+    "host-error": ("hostError", "Instance terminated by Compute Engine due to a host error."),
+    "guest-shutdown": ("guestTerminate", "Instance terminated by guest OS shutdown."),
+    "host-maintenance": ("terminateOnHostMaintenance", "Instance terminated during Compute Engine maintenance."),
+    "migrate": ("migrateOnHostMaintenance", "Instance migrated during Compute Engine maintenance."),
+}
+EVENTS = tuple(_EVENTS)
+
+
+class World:
+    """Everything that happens in it depends on the seed, the clock and what is asked, on nothing else.
+
+    `begins` lies before the clock's time where a fleet already has a history. With
+    `wait_moves_clock`, an operation's `wait` moves a ManualClock on to the operation's end.
+    """
+
+    def __init__(
+        self,
+        clock: WorldClock,
+        *,
+        projects: Iterable[str] = ("demo",),
+        seed: int = 1,
+        begins: datetime | None = None,
+        operation_retention: timedelta = timedelta(days=14),
+        wait_moves_clock: bool = False,
+        base_url: str = "https://www.googleapis.com",
+    ) -> None:
+        self.clock = clock
+        self.base_url = base_url
+        self.links = f"{base_url}/compute/v1"
+        self.projects = list(projects)
+        self.wait_moves_clock = wait_moves_clock
+        self.faults = Faults()
+        self.prices = PriceList()
+        self.slack = Workspace(clock, seed)
+        self.operations = OperationLog(operation_retention)
+        self.timeline = Timeline(clock, begins)
+        self.changes = 0  # grows with every change of a VM or disk
+        self._lock = threading.RLock()
+        self._random = random.Random(f"{seed}/ids")
+        self._durations = Durations(seed)
+        self._vms: dict[tuple[str, str, str], VM] = {}
+        self._ever: list[VM] = []
+        self._disks: dict[tuple[str, str, str], Disk] = {}
+        self._lifecycle = Lifecycle(
+            self.timeline, self._durations, self._capacity, self._remove, self._on_run_limit, self._changed
+        )
+
+    # Time.
+
+    @contextmanager
+    def settled(self) -> Iterator[World]:
+        """Hold the world still, with everything done that is due."""
+        with self._lock:
+            self.timeline.settle()
+            self.operations.forget_before(self.timeline.now)
+            yield self
+
+    @property
+    def now(self) -> datetime:
+        with self.settled():
+            return self.timeline.now
+
+    def advance(self, by: timedelta) -> None:
+        """Move a clock that is moved by hand; everything due happens at its own moment, in order."""
+        self.advance_to(self.clock.now() + by)
+
+    def advance_to(self, moment: datetime) -> None:
+        with self._lock:
+            self.timeline.move_to(moment)
+
+    def at(self, moment: datetime, act: Callable[[], None]) -> None:
+        """Have something happen at a moment of the world's time."""
+        with self._lock:
+            self.timeline.at(moment, act)
+
+    # Looking.
+
+    def instances(self, project: str) -> list[VM]:
+        """The project's VMs that exist, by zone and name."""
+        with self.settled():
+            found = [vm for (owner, _, _), vm in self._vms.items() if owner == project]
+            return sorted(found, key=lambda vm: (vm.zone, vm.name))
+
+    def every_vm(self) -> list[VM]:
+        """All VMs there ever were, deleted ones too."""
+        with self.settled():
+            return list(self._ever)
+
+    def instance(self, project: str, name: str, zone: str | None = None) -> VM:
+        """The VM that has this name now. Raises Refused (404) when there is none."""
+        with self.settled():
+            for (owner, where, called), vm in self._vms.items():
+                if (owner, called) == (project, name) and zone in (None, where):
+                    return vm
+                if owner == project and where == zone and name.isdecimal() and vm.id == int(name):
+                    return vm
+        place = f"zones/{zone}/" if zone else ""
+        raise not_found(f"projects/{project}/{place}instances/{name}")
+
+    def vm_at(self, project: str, zone: str, name: str) -> VM:
+        vm = self._vms.get((project, zone, name))
+        return vm if vm is not None else self.instance(project, name, zone)
+
+    def disks(self, project: str) -> list[Disk]:
+        with self.settled():
+            found = [disk for (owner, _, _), disk in self._disks.items() if owner == project]
+            return sorted(found, key=lambda disk: (disk.zone, disk.name))
+
+    # What users ask for.
+
+    def insert(
+        self, project: str, zone: str, body: Mapping[str, Any], user: str = DEFAULT_USER, request_id: str = ""
+    ) -> Operation:
+        with self.settled():
+            if earlier := self._earlier(project, request_id):
+                return earlier
+            if zone not in ZONES:
+                raise invalid("zone", zone, "Unknown zone.")
+            wanted = read_insert(zone, body)
+            if (project, zone, wanted.name) in self._vms:
+                raise already_exists(f"projects/{project}/zones/{zone}/instances/{wanted.name}")
+            vm = self._make(project, zone, wanted)
+            operation = self._operation("insert", vm, user, request_id)
+            if failure := self._capacity(vm):
+                self._lifecycle.fail(operation, failure)
+                return operation
+            self._vms[project, zone, vm.name] = vm
+            self._ever.append(vm)
+            for disk in vm.disks:
+                disk.user = vm
+                self._disks[project, zone, disk.name] = disk
+            self._changed()
+            self._lifecycle.accept(operation, vm)
+            return operation
+
+    def ask(
+        self, verb: str, project: str, zone: str, name: str, user: str = DEFAULT_USER, request_id: str = ""
+    ) -> Operation:
+        """start, stop, suspend, resume, delete or reset."""
+        with self.settled():
+            if earlier := self._earlier(project, request_id):
+                return earlier
+            vm = self.vm_at(project, zone, name)
+            if verb == "delete" and vm.given.get("deletionProtection"):
+                raise bad_request(
+                    f"Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. "
+                    f"deletionProtection on {name} is true.'."
+                )
+            operation = self._operation(verb, vm, user, request_id)
+            self._lifecycle.accept(operation, vm)
+            return operation
+
+    def start(self, project: str, name: str, user: str = DEFAULT_USER) -> Operation:
+        return self.ask("start", project, self.instance(project, name).zone, name, user)
+
+    def stop(self, project: str, name: str, user: str = DEFAULT_USER) -> Operation:
+        return self.ask("stop", project, self.instance(project, name).zone, name, user)
+
+    def suspend(self, project: str, name: str, user: str = DEFAULT_USER) -> Operation:
+        return self.ask("suspend", project, self.instance(project, name).zone, name, user)
+
+    def resume(self, project: str, name: str, user: str = DEFAULT_USER) -> Operation:
+        return self.ask("resume", project, self.instance(project, name).zone, name, user)
+
+    def delete(self, project: str, name: str, user: str = DEFAULT_USER) -> Operation:
+        return self.ask("delete", project, self.instance(project, name).zone, name, user)
+
+    def set_labels(
+        self,
+        project: str,
+        zone: str,
+        name: str,
+        labels: Mapping[str, str],
+        label_fingerprint: str,
+        user: str = DEFAULT_USER,
+        request_id: str = "",
+    ) -> Operation:
+        """Replaces the whole map, and only if the fingerprint is that of the present one."""
+
+        def change(vm: VM) -> None:
+            if label_fingerprint != fingerprint(vm.given.get("labels") or {}):
+                raise condition_not_met("Labels fingerprint either invalid or resource labels have changed")
+            check_labels(labels)
+            vm.given["labels"] = dict(labels)
+
+        return self._change("setLabels", project, zone, name, change, user, request_id)
+
+    def set_metadata(
+        self,
+        project: str,
+        zone: str,
+        name: str,
+        metadata: Mapping[str, Any],
+        user: str = DEFAULT_USER,
+        request_id: str = "",
+    ) -> Operation:
+        def change(vm: VM) -> None:
+            present = (vm.given.get("metadata") or {}).get("items") or []
+            if metadata.get("fingerprint") != fingerprint(present):
+                raise condition_not_met("Supplied fingerprint does not match current metadata fingerprint.")
+            vm.given["metadata"] = {"items": merged_metadata(metadata.get("items") or [])}
+
+        return self._change("setMetadata", project, zone, name, change, user, request_id)
+
+    def set_scheduling(
+        self,
+        project: str,
+        zone: str,
+        name: str,
+        scheduling: Mapping[str, Any],
+        user: str = DEFAULT_USER,
+        request_id: str = "",
+    ) -> Operation:
+        """The run-time limit can only be changed while the VM is stopped."""
+
+        def change(vm: VM) -> None:
+            wanted = read_scheduling({**vm.scheduling, **scheduling}, has_gpu=vm.shape.gpu_count > 0)
+            limits = ("maxRunDuration", "terminationTime")
+            if vm.status is not Status.TERMINATED and any(wanted.get(key) != vm.scheduling.get(key) for key in limits):
+                raise bad_request("Instance must be stopped to change its maxRunDuration or terminationTime.")
+            vm.given["scheduling"] = wanted
+
+        return self._change("setScheduling", project, zone, name, change, user, request_id)
+
+    # What the cloud does by itself.
+
+    def strike(self, event: str, project: str, name: str) -> Operation:
+        """preempt, host-error, guest-shutdown, host-maintenance or migrate: one of EVENTS.
+
+        Raises Refused when there is no such VM, or when it is in no state (or not of a kind) for that.
+        """
+        with self.settled():
+            if event not in _EVENTS:
+                raise bad_request(f"unknown event {event!r}; expected one of {', '.join(EVENTS)}")
+            vm = self.instance(project, name)
+            if not self._lifecycle.can_be_struck(vm):
+                raise bad_request(f"{name} is {vm.status.value}; {event} can only strike a VM that is up or coming up")
+            if event == "preempt" and not vm.is_spot:
+                raise bad_request(f"{name} is not a Spot VM, so it is never preempted")
+            if event == "migrate" and vm.scheduling["onHostMaintenance"] != "MIGRATE":
+                raise bad_request(f"{name} does not migrate: its onHostMaintenance is TERMINATE")
+            kind, text = _EVENTS[event]
+            operation = self._system_operation(kind, vm, text)
+            if event == "preempt":
+                self._lifecycle.preempt(vm)
+            elif event in ("host-error", "host-maintenance") and vm.scheduling["automaticRestart"]:
+                self._lifecycle.repair(vm, lambda: self._restarted(vm))
+            elif event != "migrate":
+                self._lifecycle.shut_down(vm)
+            return operation
+
+    def preempt(self, project: str, name: str) -> Operation:
+        return self.strike("preempt", project, name)
+
+    def _restarted(self, vm: VM) -> None:
+        self._system_operation("automaticRestart", vm, "Instance automatically restarted by Compute Engine.")
+
+    def _on_run_limit(self, vm: VM, deleted: bool) -> None:
+        verb = "deferredDelete" if deleted else "deferredStop"
+        self._system_operation(verb, vm, "Instance reached its maximum run duration or termination time.")
+
+    # Inner workings.
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def _earlier(self, project: str, request_id: str) -> Operation | None:
+        if request_id and (not _UUID.fullmatch(request_id) or not request_id.strip("0-")):
+            raise invalid("requestId", request_id, "Must be a UUID other than zero.")
+        return self.operations.earlier(project, request_id)
+
+    def _change(
+        self,
+        kind: str,
+        project: str,
+        zone: str,
+        name: str,
+        change: Callable[[VM], None],
+        user: str,
+        request_id: str,
+    ) -> Operation:
+        with self.settled():
+            if earlier := self._earlier(project, request_id):
+                return earlier
+            vm = self.vm_at(project, zone, name)
+            change(vm)
+            vm.show(vm.status)
+            self._changed()
+            operation = self._operation(kind, vm, user, request_id)
+            self._lifecycle.change(operation)
+            return operation
+
+    def _capacity(self, vm: VM) -> Failure | None:
+        """Stockout is found before a quota is, so one request fails differently from zone to zone."""
+        stockout = self.faults.stockout(vm.project, vm.zone, vm.shape, spot=vm.is_spot)
+        return stockout or exceeded(self.faults, self._vms.values(), vm)
+
+    def _new_id(self) -> int:
+        return self._random.randrange(10**17, 2**63)
+
+    def _make(self, project: str, zone: str, wanted: WantedVM) -> VM:
+        now = self.timeline.now
+        for account in wanted.given.get("serviceAccounts") or ():
+            if account.get("email") == "default":
+                account["email"] = default_service_account(project)
+        attachments = []
+        for disk in wanted.disks:
+            made: Disk | None = None
+            if disk.source:
+                made = self._disks.get((project, zone, disk.source))
+                if made is None:
+                    raise not_found(f"projects/{project}/zones/{zone}/disks/{disk.source}")
+                if made.user is not None:
+                    raise bad_request(f"The disk resource '{disk.source}' is already being used by another instance.")
+            elif not disk.scratch:
+                if (project, zone, disk.name) in self._disks:
+                    raise already_exists(f"projects/{project}/zones/{zone}/disks/{disk.name}")
+                image = images.image_of(self.base_url, disk.source_image) if disk.source_image else None
+                made = Disk(
+                    id=self._new_id(),
+                    project=project,
+                    zone=zone,
+                    name=disk.name,
+                    size_gib=disk.size_gib,
+                    disk_type=disk.disk_type,
+                    created_at=now,
+                    source_image=image["selfLink"] if image else disk.source_image,
+                    licenses=tuple(image.get("licenses", ())) if image else (),
+                )
+            attachments.append(
+                Attachment(
+                    disk=made,
+                    device_name=disk.device_name,
+                    boot=disk.boot,
+                    auto_delete=disk.auto_delete,
+                    size_gib=made.size_gib if made else disk.size_gib,
+                    given=disk.given,
+                )
+            )
+        number = self._random.randrange(2**16)
+        return VM(
+            id=self._new_id(),
+            project=project,
+            zone=zone,
+            name=wanted.name,
+            shape=wanted.shape,
+            given=wanted.given,
+            attachments=tuple(attachments),
+            created_at=now,
+            cpu_platform="Intel Skylake" if wanted.shape.family == "n1" else "Intel Cascade Lake",
+            network_ip=f"10.128.{number >> 8}.{number & 255}",
+            nat_ip=f"203.0.113.{number & 255}",
+        )
+
+    def _remove(self, vm: VM) -> None:
+        del self._vms[vm.project, vm.zone, vm.name]
+        vm.deleted_at = self.timeline.now
+        vm.show(Status.DELETED)
+        for attachment in vm.attachments:
+            if attachment.disk is not None:
+                attachment.disk.user = None
+                if attachment.auto_delete:
+                    del self._disks[vm.project, vm.zone, attachment.disk.name]
+        self._changed()
+
+    def _operation(self, kind: str, vm: VM, user: str, request_id: str) -> Operation:
+        return self._log(kind, vm, user, "operation", request_id=request_id)
+
+    def _system_operation(self, kind: str, vm: VM, text: str) -> Operation:
+        """Nobody asked for it, so there is nothing to wait for: it is over as it appears."""
+        operation = self._log(f"compute.instances.{kind}", vm, "system", "systemevent", status_message=text)
+        operation.finish(self.timeline.now)
+        return operation
+
+    def _log(
+        self, kind: str, vm: VM, user: str, prefix: str, *, request_id: str = "", status_message: str = ""
+    ) -> Operation:
+        now = self.timeline.now
+        bits = self._random.getrandbits(116)
+        ms = int(now.timestamp() * 1000)
+        operation = Operation(
+            id=self._new_id(),
+            name=f"{prefix}-{ms}-{bits >> 64:013x}-{bits >> 32 & 0xFFFFFFFF:08x}-{bits & 0xFFFFFFFF:08x}",
+            project=vm.project,
+            zone=vm.zone,
+            kind=kind,
+            target_link=f"{self.links}/projects/{vm.project}/zones/{vm.zone}/instances/{vm.name}",
+            target_id=vm.id,
+            user=user,
+            insert_time=now,
+            ends_at=now,
+            base=self.links,
+            request_id=request_id,
+            status_message=status_message,
+        )
+        self.operations.add(operation)
+        return operation
