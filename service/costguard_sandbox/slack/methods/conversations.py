@@ -1,0 +1,166 @@
+"""Places and what was written there: conversations.*."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from costguard_sandbox.slack.errors import SlackError
+from costguard_sandbox.slack.messages import Message
+from costguard_sandbox.slack.methods.call import Call
+from costguard_sandbox.slack.people import BOT_USER_ID, Channel
+
+_TS = re.compile(r"\d{1,10}(\.\d{1,6})?")
+_KINDS = {"public_channel": "channels", "private_channel": "groups", "im": "im", "mpim": "mpim"}
+_MOST = 999
+T = TypeVar("T")
+
+
+def open_(call: Call) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/conversations.open"""
+    call.need("im:write", "mpim:write")
+    workspace = call.workspace
+    if call.text("channel"):
+        channel = call.channel()
+        return {"no_op": True, "already_open": True, "channel": {"id": channel.id}}
+    names = [one for one in call.text("users").split(",") if one]
+    if not names:
+        raise SlackError("users_list_not_supplied")
+    if len(names) > 8:
+        raise SlackError("too_many_users")
+    for one in names:
+        user = workspace.users.get(one)
+        if user is None or user.is_bot:
+            raise SlackError("user_not_found")
+        if user.deleted:
+            raise SlackError("user_disabled")
+    before = len(workspace.channels)
+    channel = workspace.direct(*names)
+    shown = channel.shown() if call.flag("return_im") else {"id": channel.id}
+    known = {} if len(workspace.channels) > before else {"no_op": True, "already_open": True}
+    return {**known, "channel": shown}
+
+
+def history(call: Call) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/conversations.history: newest first, replies left out."""
+    channel = _readable(call)
+    found = [
+        one
+        for one in call.workspace.messages(channel.id)
+        if one.deleted_at is None and (not one.is_reply or one.broadcast) and _within(call, one)
+    ]
+    return _page(call, found[::-1])
+
+
+def replies(call: Call) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/conversations.replies: oldest first, the parent on every page."""
+    channel = _readable(call)
+    try:
+        parent = call.workspace.message(channel.id, call.required("ts"))
+    except SlackError:
+        raise SlackError("thread_not_found") from None
+    if parent.is_reply:
+        parent = call.workspace.message(channel.id, parent.thread_ts)
+    page = _page(call, [one for one in parent.live_replies if _within(call, one)])
+    page["messages"].insert(0, parent.shown(all_metadata=bool(call.flag("include_all_metadata"))))
+    return page
+
+
+def info(call: Call) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/conversations.info"""
+    return {"channel": call.channel(scope="read").shown()}
+
+
+def list_(call: Call) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/conversations.list"""
+    kinds = [one.strip() for one in call.text("types", "public_channel").split(",")]
+    if not set(kinds) <= set(_KINDS):
+        raise SlackError("invalid_types")
+    for kind in kinds:
+        call.need(f"{_KINDS[kind]}:read")
+    wanted = {_KINDS[kind] for kind in kinds}
+    found = [
+        channel
+        for channel in call.workspace.channels.values()
+        if channel.kind in wanted
+        and (not channel.private or BOT_USER_ID in channel.members)
+        and not (channel.archived and call.flag("exclude_archived"))
+    ]
+    shown, cursor, _ = paged(call, found, 1000)
+    return {"channels": [one.shown() for one in shown], "response_metadata": {"next_cursor": cursor}}
+
+
+def join(call: Call) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/conversations.join: public channels only."""
+    call.need("channels:join")
+    channel = call.channel()
+    if channel.private:
+        raise SlackError("method_not_supported_for_channel_type")
+    if channel.archived:
+        raise SlackError("is_archived")
+    answer: dict[str, Any] = {}
+    if BOT_USER_ID in channel.members:
+        answer = {"warning": "already_in_channel", "response_metadata": {"warnings": ["already_in_channel"]}}
+    channel.members.add(BOT_USER_ID)
+    return {"channel": channel.shown(), **answer}
+
+
+def paged(call: Call, found: Sequence[T], most: int = _MOST) -> tuple[Sequence[T], str, bool]:
+    """One page, the cursor of the next (empty at the end), and whether there is more."""
+    limit = call.number("limit", 100, most)
+    start = _position(call.text("cursor"))
+    more = start + limit < len(found)
+    cursor = base64.b64encode(f"next:{start + limit}".encode()).decode() if more else ""
+    return found[start : start + limit], cursor, more
+
+
+def _page(call: Call, found: list[Message]) -> dict[str, Any]:
+    shown, cursor, more = paged(call, found)
+    all_metadata = bool(call.flag("include_all_metadata"))
+    answer: dict[str, Any] = {
+        "messages": [one.shown(all_metadata=all_metadata) for one in shown],
+        "has_more": more,
+        "pin_count": 0,
+    }
+    if more:
+        answer["response_metadata"] = {"next_cursor": cursor}
+    return answer
+
+
+def _readable(call: Call) -> Channel:
+    channel = call.channel(scope="history")
+    if BOT_USER_ID not in channel.members:
+        raise SlackError("not_in_channel")
+    return channel
+
+
+def _within(call: Call, message: Message) -> bool:
+    oldest, latest = _micros(call, "oldest"), _micros(call, "latest")
+    own = int(message.ts.replace(".", ""))
+    if call.flag("inclusive"):
+        return (oldest is None or own >= oldest) and (latest is None or own <= latest)
+    return (oldest is None or own > oldest) and (latest is None or own < latest)
+
+
+def _micros(call: Call, key: str) -> int | None:
+    given = call.text(key)
+    if not given:
+        return None
+    if not _TS.fullmatch(given):
+        raise SlackError(f"invalid_ts_{key}")
+    seconds, _, micros = given.partition(".")
+    return int(seconds) * 1_000_000 + int(micros.ljust(6, "0"))
+
+
+def _position(cursor: str) -> int:
+    if not cursor:
+        return 0
+    try:
+        word, _, number = base64.b64decode(cursor, validate=True).decode().partition(":")
+    except ValueError:
+        raise SlackError("invalid_cursor") from None
+    if word != "next" or not number.isdecimal():
+        raise SlackError("invalid_cursor")
+    return int(number)

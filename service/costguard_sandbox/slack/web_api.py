@@ -1,0 +1,139 @@
+"""The Web API over HTTP: one call read, struck by a fault or not, done, answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from costguard_sandbox.slack.errors import RateLimited, SlackError
+from costguard_sandbox.slack.faults import Fault
+from costguard_sandbox.slack.methods.call import Call
+from costguard_sandbox.slack.methods.table import METHODS
+from costguard_sandbox.slack.workspace import Workspace
+
+MAX_BODY = 1_000_000
+_UNDONE = ("down", "broken", "timeout", "rate_limited", "error")
+
+
+def routes(workspace: Workspace) -> list[Route]:
+    async def endpoint(request: Request) -> Response:
+        workspace.base_url = str(request.base_url).rstrip("/")
+        raw = await request.body()
+        method = request.path_params["method"]
+        try:
+            values = _values(request, raw)
+        except SlackError as refused:
+            return _json(refused.body())
+        token = _token(request, values)
+        with workspace.lock:
+            workspace.calls[method] += 1
+            fault = workspace.faults.strike(method, str(values.get("channel", "")))
+        if fault is not None and fault.kind in _UNDONE:
+            return await _struck(request, workspace, method, fault)
+        if fault is not None and fault.kind == "slow":
+            await asyncio.sleep(fault.seconds)
+        answer = _done(Call(workspace, method, token, values, workspace.base_url))
+        if fault is not None and fault.kind.startswith("lost_answer"):
+            return await _lost(request, fault)
+        return answer
+
+    return [Route("/slack/api/{method}", endpoint, methods=["GET", "POST"])]
+
+
+def _done(call: Call) -> Response:
+    workspace = call.workspace
+    headers = {}
+    with workspace.lock:
+        try:
+            function = METHODS.get(call.method)
+            if function is None:
+                raise SlackError("unknown_method", req_method=call.method)
+            workspace.tokens.check(call.token)
+            headers["x-oauth-scopes"] = ",".join(workspace.tokens.scopes(call.token))
+            workspace.limits.call(call.method, workspace.now)
+            return _json({"ok": True, **function(call)}, headers=headers)
+        except RateLimited as refused:
+            return _rate_limited(refused)
+        except SlackError as refused:
+            if "needed" in refused.more:
+                headers["x-accepted-oauth-scopes"] = refused.more["needed"]
+            return _json(refused.body(), headers=headers)
+
+
+async def _struck(request: Request, workspace: Workspace, method: str, fault: Fault) -> Response:
+    if fault.kind == "down":
+        return Response("upstream connect error", status_code=503, media_type="text/plain")
+    if fault.kind == "rate_limited":
+        workspace.limits.refusals[method] += 1
+        return _rate_limited(RateLimited(max(1, round(fault.seconds))))
+    if fault.kind == "error":
+        return _json({"ok": False, "error": fault.code})
+    if fault.kind == "timeout":
+        await asyncio.sleep(fault.seconds)
+    return await _broken(request)
+
+
+async def _lost(request: Request, fault: Fault) -> Response:
+    if fault.kind == "lost_answer_error":
+        return Response("Internal Server Error", status_code=500, media_type="text/plain")
+    if fault.kind == "lost_answer_timeout":
+        await asyncio.sleep(fault.seconds)
+    return await _broken(request)
+
+
+async def _broken(request: Request) -> Response:
+    """The connection ends without one byte of an answer."""
+    cycle = getattr(request.receive, "__self__", None)  # ASGI has no word for it; uvicorn's own object does
+    transport = getattr(cycle, "transport", None)
+    if transport is not None:
+        transport.abort()
+        await asyncio.sleep(0)
+    return Response(status_code=503)
+
+
+def _values(request: Request, raw: bytes) -> dict[str, Any]:
+    values: dict[str, Any] = dict(request.query_params)
+    if len(raw) > MAX_BODY:
+        raise SlackError("request_too_large")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not raw:
+        return values
+    if kind == "application/json":
+        try:
+            body = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            raise SlackError("invalid_json") from None
+        if not isinstance(body, dict):
+            raise SlackError("json_not_object")
+        return {**values, **body}
+    if kind == "application/x-www-form-urlencoded":
+        try:
+            return {**values, **dict(parse_qsl(raw.decode(), keep_blank_values=True))}
+        except UnicodeDecodeError:
+            raise SlackError("invalid_charset") from None
+    raise SlackError("invalid_post_type")
+
+
+def _token(request: Request, values: Mapping[str, Any]) -> str:
+    """From the header, or, as Slack still takes it, from a form."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return token.strip()
+    return str(values.get("token", ""))
+
+
+def _rate_limited(refused: RateLimited) -> Response:
+    return _json(refused.body(), 429, {"retry-after": str(refused.retry_after)})
+
+
+def _json(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(
+        orjson.dumps(body), status, headers=dict(headers or {}), media_type="application/json; charset=utf-8"
+    )
