@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.routing import BaseRoute
 
 from costguard_sandbox.slack import control, web_api
+from costguard_sandbox.slack.page import routes as page
 from costguard_sandbox.slack.workspace import Workspace
 
 
@@ -14,4 +15,5 @@ def slack_routes(workspace: Workspace) -> list[BaseRoute]:
         *web_api.routes(workspace),
         *control.routes(workspace),
         workspace.sockets.route(),
+        *page.routes(workspace),
     ]

@@ -1,0 +1,74 @@
+"""The page /slack: what a person sees and does, with nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from costguard_sandbox.slack.control import BadRequest, json_route
+from costguard_sandbox.slack.page.view import seen
+from costguard_sandbox.slack.workspace import Workspace
+
+_STATIC = Path(__file__).with_name("static")
+_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'"
+
+
+def routes(workspace: Workspace) -> list[BaseRoute]:
+    async def page(_request: Request) -> Response:
+        headers = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff"}
+        return FileResponse(_STATIC / "page.html", headers=headers)
+
+    async def state(request: Request) -> Response:
+        """The panes as HTML; without them when nothing has changed since `version`."""
+        asked = request.query_params
+        workspace.base_url = str(request.base_url).rstrip("/")
+        minute = int(workspace.now.timestamp()) // 60
+        version = f"{workspace.changes}.{minute}"
+        if asked.get("version") == version:
+            return JSONResponse({"version": version})
+        found = seen(workspace, asked.get("viewer", ""), asked.get("channel", ""), asked.get("thread", ""))
+        return JSONResponse({"version": version, **asdict(found)})
+
+    return [
+        Route("/slack", page),
+        Route("/slack/state", state),
+        json_route("/slack/write", workspace, _write, "POST"),
+        json_route("/slack/submit", workspace, _submit, "POST"),
+        json_route("/slack/close", workspace, _close, "POST"),
+        Mount("/slack/static", StaticFiles(directory=_STATIC)),
+    ]
+
+
+def _write(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
+    """What a person types: a slash command, or a message."""
+    user, channel, text = (str(body.get(key, "")) for key in ("user", "channel", "text"))
+    if text.startswith("/"):
+        command, _, rest = text.partition(" ")
+        delivery = workspace.command(user, channel, rest.strip(), command=command)
+        return {"ok": delivery.ok, "error": delivery.error}
+    place = workspace.channel(channel)
+    if not text.strip() or place.archived:
+        raise BadRequest("an archived channel takes no message" if place.archived else "an empty message")
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    workspace.write(channel, workspace.user(user).id, escaped, via="person", thread_ts=str(body.get("thread", "")))
+    return {"ok": True, "error": ""}
+
+
+def _submit(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
+    values = body.get("values")
+    if not isinstance(values, dict):
+        raise BadRequest("values must be an object")
+    delivery = workspace.submit(str(body.get("user", "")), values)
+    return {"ok": delivery.ok, "error": delivery.error}
+
+
+def _close(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
+    workspace.views.close(workspace.user(str(body.get("user", ""))).id)
+    return {"ok": True}
