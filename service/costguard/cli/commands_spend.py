@@ -62,7 +62,14 @@ def spend(
         print(server.get_csv("spend", **asked, format="csv"), end="")
         return
     answer = server.get("spend", **asked)
-    print_json(answer) if as_json else _show(console(), answer)
+    if as_json:
+        print_json(answer)
+        return
+    out = console()
+    _show(out, answer)
+    month = answer["to"][:7]
+    if not (preset or owner is not None) and answer["from"] == f"{month}-01":
+        _show_discounts(out, server.get("discounts", month=month, project=project))
 
 
 def _show(out: Console, answer: dict[str, Any]) -> None:
@@ -85,6 +92,12 @@ def _show(out: Console, answer: dict[str, Any]) -> None:
         say(out, text, "bold red")
         for span in answer["unpriced_spans"][:5]:
             say(out, f"  {span['project']} / {span['name']}: {span['reason']}", "bold red")
+
+
+def _show_discounts(out: Console, answer: dict[str, Any]) -> None:
+    if answer["total"].strip("0."):
+        saved = dollars(answer["total"])
+        say(out, f"Not in these amounts: sustained-use discounts of about {saved} so far, by our estimate.")
 
 
 def _figures(row: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, or_, select
 
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
@@ -72,6 +72,19 @@ class ChargeSum:
     ended_at: datetime
     seconds: int
     amount: Money
+
+
+def on_demand_within(connection: Connection, start: datetime, end: datetime, families: Sequence[str]) -> list[Lifetime]:
+    """On-demand lifetimes of these machine families, of known shape, that overlap [start, end)."""
+    query = select_lifetimes().join(instances, instances.c.id == lifetimes.c.instance_id)
+    query = query.where(
+        lifetimes.c.provisioning_model == "standard",
+        lifetimes.c.vcpus > 0,
+        or_(*(lifetimes.c.machine_type.startswith(f"{family}-", autoescape=True) for family in families)),
+        lifetimes.c.started_at < end,
+        or_(lifetimes.c.ended_at.is_(None), lifetimes.c.ended_at > start),
+    )
+    return [lifetime_of(row) for row in connection.execute(query)]
 
 
 def lifetimes_page(
