@@ -10,11 +10,11 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from slack_sdk.models.blocks import ActionsBlock, ButtonElement, HeaderBlock, SectionBlock
 from slack_sdk.models.metadata import Metadata
+from tests.sandbox.slack.refusals import refused
 
 from costguard_sandbox.slack.people import BOT_USER_ID
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
-from tests.sandbox.slack.refusals import refused
 
 BLOCKS = [
     HeaderBlock(text="VM trainer-7 is still running"),
