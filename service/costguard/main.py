@@ -17,6 +17,7 @@ from costguard import __version__
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
+from costguard.dashboard.app import add_dashboard
 from costguard.engine import price_refresh
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
@@ -125,9 +126,12 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
     `ready` is told the address once it is listened at, before the first request is answered.
     """
     daemon = daemon_of(guard)
+    deps = _deps(guard, daemon)
+    app = create_app(deps)
+    add_dashboard(app, deps, guard.speed)
     server = uvicorn.Server(
         uvicorn.Config(
-            create_app(_deps(guard, daemon)),
+            app,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=5,

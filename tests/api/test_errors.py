@@ -116,13 +116,13 @@ def test_without_the_token_nothing_answers_but_health(
 def test_with_the_token_everything_answers(client_with: Callable[..., TestClient]) -> None:
     """The bearer token opens every path; the scheme's case does not matter."""
     client = client_with(token="s3cret")
-    for path in ("/", "/openapi.json", *(f"/api/v1/{name}" for name in READS)):
+    for path in ("/api/v1", "/openapi.json", *(f"/api/v1/{name}" for name in READS)):
         assert client.get(path, headers={"Authorization": "bearer s3cret"}).status_code == 200, path
 
 
 def test_the_index_links_every_path(client: TestClient) -> None:
-    """/ names the version and every path that /openapi.json describes."""
-    answer = client.get("/").json()
+    """/api/v1 names the version and every path that /openapi.json describes."""
+    answer = client.get("/api/v1").json()
     assert answer["version"] == "1.2.3"
     assert set(answer["paths"]) == set(client.get("/openapi.json").json()["paths"])
     assert {"/healthz", "/readyz"} < set(answer["paths"])

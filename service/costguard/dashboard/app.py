@@ -1,0 +1,42 @@
+"""Pages for people, added to the application that also holds the API."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from costguard.dashboard import pages
+from costguard.dashboard.render import HEADERS, Renderer
+from costguard.dashboard.source import Source
+
+_STATIC = Path(__file__).parent / "static"
+_YEAR = 31_536_000
+
+
+def add_dashboard(app: FastAPI, source: Source, speed: float = 1.0) -> None:
+    """`/`, `/spend` and `/vm/PROJECT/ID`. `speed` is how many seconds of the clock pass in one of the viewer's."""
+    app.state.dashboard = pages.Dashboard(source, Renderer(source.version, speed, _fingerprint()))
+    app.include_router(pages.router, include_in_schema=False)
+    app.mount("/static", _Static(directory=_STATIC), name="static")
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
+
+
+def _fingerprint() -> str:
+    """Changes with the files, so that browsers may keep them for ever under one address."""
+    content = b"".join(path.read_bytes() for path in sorted(_STATIC.iterdir()) if path.is_file())
+    return sha256(content).hexdigest()[:12]
+
+
+class _Static(StaticFiles):
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        answer = await super().get_response(path, scope)
+        answer.headers.update(HEADERS)
+        is_addressed_by_content = scope["query_string"].startswith(b"v=")
+        answer.headers["Cache-Control"] = f"max-age={_YEAR}, immutable" if is_addressed_by_content else "no-cache"
+        return answer

@@ -1,0 +1,179 @@
+"""Values as people read them. Nothing here computes money; it only rounds for showing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from costguard.engine.fleet import Priced
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.lifetime import Lifetime
+from costguard.model.money import Money
+
+# Controls, and the marks that turn the direction of writing, hide, or pass for nothing.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+_LONGEST = 2_000  # characters of one value; the API has the whole
+_GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
+_HOW_KNOWN = {"job": "launched by their job", "label": "by label", "creator": "created it"}
+_MINUTE = timedelta(minutes=1)
+
+
+def visible(value: object) -> object:
+    """Each value on its way into a page: what would hide or turn the text around it is shown as its number."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
+        return _UNSEEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", short)
+    return value
+
+
+def rate(money: Money) -> str:
+    """Dollars an hour: three places below a dollar."""
+    if 0 < abs(money.nanos) < 1_000_000_000:
+        thousandths = int(money.dollars.quantize(Decimal("0.001")).scaleb(3))
+        return "<$0.001" if thousandths == 0 else f"${thousandths // 1000}.{thousandths % 1000:03d}"
+    return str(money)
+
+
+def dollars(money: Money) -> str:
+    """To the cent; an amount too small for that is `<$0.01`, not nothing."""
+    return "<$0.01" if 0 < money.nanos < 5_000_000 else str(money)
+
+
+def moving(money: Money) -> Markup:
+    """To a hundredth of a cent, cut off and never rounded up, as the page's script shows it when it counts on."""
+    whole, rest = divmod(max(0, money.nanos), 1_000_000_000)
+    digits = f"{rest // 100_000:04d}"
+    return Markup('${:,}.{}<span class="fine">{}</span>').format(whole, digits[:2], digits[2:])
+
+
+def is_nothing(priced: Priced) -> bool:
+    """Whether nothing of it could be priced, so that no amount may be shown."""
+    return not priced.whole and not priced.amount
+
+
+def age(span: timedelta) -> str:
+    """`45 s`, `12 min`, `3 h 05 min`, `2 d 4 h`."""
+    if span < _MINUTE:
+        return f"{max(0, int(span.total_seconds()))} s"
+    minutes = span // _MINUTE
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def clock(moment: datetime, style: str = "short") -> Markup:
+    """The moment in UTC, which the page's script shows in the viewer's zone; the exact one stands in the title."""
+    utc = moment.astimezone(UTC)
+    text = utc.strftime("%H:%M:%S" if style == "clock" else "%d %b, %H:%M")
+    exact = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}" title="{}" data-style="{}">{}</time>').format(
+        utc.isoformat().replace("+00:00", "Z"), exact, style, text
+    )
+
+
+def gpu(shape: Shape) -> str:
+    """`T4`, `8 × H100 80GB`; "" where there is no GPU."""
+    if not shape.gpu_type or not shape.gpu_count:
+        return ""
+    name = shape.gpu_type
+    for prefix in _GPU_PREFIXES:
+        name = name.removeprefix(prefix)
+    name = name.replace("-", " ").upper()
+    return name if shape.gpu_count == 1 else f"{shape.gpu_count} × {name}"
+
+
+def how_known(source: str) -> str:
+    return _HOW_KNOWN.get(source, source)
+
+
+def words(value: str) -> str:
+    """`host_error` as `host error`."""
+    return value.replace("_", " ")
+
+
+def is_spot(model: ProvisioningModel) -> bool:
+    return model is ProvisioningModel.SPOT
+
+
+def vm_link(key: InstanceKey) -> str:
+    return f"/vm/{quote(key.project, safe='')}/{quote(key.gce_id, safe='')}"
+
+
+def link(path: str, **query: Any) -> str:
+    """An address with those parameters that are given."""
+    given = [(name.rstrip("_"), value) for name, value in query.items() if value is not None and value is not False]
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def gib(mib: int) -> str:
+    return f"{mib / 1024:,.10g}"
+
+
+def quantity(millis: int) -> str:
+    return f"{millis / 1000:,.10g}"
+
+
+def unit_price(rate_nanos: int) -> str:
+    """A price in full: `$0.031611`."""
+    return f"${Money(rate_nanos).dollars.normalize():f}"
+
+
+def seconds(count: int) -> str:
+    return age(timedelta(seconds=count))
+
+
+def hours(count: int) -> str:
+    return f"{(count + 180) // 360 / 10:,.1f}"
+
+
+def day(of: date) -> str:
+    return f"{of.day} {of:%b %Y}"
+
+
+def tick(money: Money) -> str:
+    return f"${money.nanos // 1_000_000_000:,}" if money.nanos % 1_000_000_000 == 0 else str(money)
+
+
+def ran(lifetime: Lifetime, now: datetime) -> str:
+    return age(max(timedelta(), (lifetime.ended_at or now) - lifetime.started_at))
+
+
+def epoch_ms(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        rate,
+        dollars,
+        moving,
+        is_nothing,
+        age,
+        clock,
+        gpu,
+        how_known,
+        words,
+        is_spot,
+        vm_link,
+        gib,
+        quantity,
+        epoch_ms,
+        unit_price,
+        seconds,
+        hours,
+        day,
+        tick,
+        ran,
+    )
+}

@@ -1,0 +1,39 @@
+"""What the pages are made from, passed in by whoever builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from costguard.engine.ports import Clock
+from costguard.model.preset import Preset
+from costguard.store.transaction import Database
+
+
+class Status(Protocol):
+    """What the daemon in this process says of itself."""
+
+    @property
+    def is_acting(self) -> bool: ...
+    @property
+    def last_error(self) -> str: ...
+
+
+class Source(Protocol):
+    """The API's dependencies have this shape, and so has what tests pass in."""
+
+    @property
+    def database(self) -> Database: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def presets(self) -> Sequence[Preset]: ...
+    @property
+    def limits(self) -> Mapping[str, timedelta | None]: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def stale_after(self) -> timedelta: ...
+    @property
+    def status(self) -> Callable[[], Status]: ...

@@ -1,0 +1,62 @@
+"""What the page of one VM shows: its lifetimes, its charges with their prices, and what happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+
+from costguard.dashboard.asked import BadAddress
+from costguard.dashboard.now import Row, rows_of
+from costguard.dashboard.source import Source
+from costguard.engine import fleet, history
+from costguard.engine.accrual import Accrual
+from costguard.engine.history import LifetimeView, StorageView
+from costguard.model.instance import InstanceKey
+from costguard.model.price import Price
+from costguard.policy.price_book import PriceBook
+from costguard.store import facts, prices
+from costguard.store import fleet as stored_fleet
+from costguard.store.facts import StoredFact
+
+_FACTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Vm:
+    row: Row
+    lifetimes: Sequence[LifetimeView]
+    storage: Sequence[StorageView]
+    prices: Mapping[int, Price]
+    facts: Sequence[StoredFact]
+    facts_shown: int = _FACTS
+
+
+def vm_page(source: Source, key: InstanceKey, now: datetime) -> Vm:
+    """Raises BadAddress where no such VM was ever seen."""
+    if any(len(part) > 200 or "\x00" in part for part in (key.project, key.gce_id)):
+        raise _never_seen(key)
+    with source.database.read() as connection:
+        found = stored_fleet.instance_id(connection, key)
+        if found is None:
+            raise _never_seen(key)
+        known = prices.load(connection)
+        accrual = Accrual(PriceBook(known), now)
+        views = fleet.views(connection, accrual, source.limits, [found])
+        (row,) = rows_of(views, source, now)
+        return Vm(
+            row=row,
+            lifetimes=history.lifetimes_of(connection, accrual, found),
+            storage=history.storage_of(connection, accrual, found),
+            prices={price.id: price for price in known if price.id is not None},
+            facts=facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS),
+        )
+
+
+def _never_seen(key: InstanceKey) -> BadAddress:
+    return BadAddress(
+        f"No VM with the id {key.gce_id[:200]} was ever seen in project {key.project[:200]}.",
+        "Ids are Google's numbers, not names. Look for the VM in the fleet; gone VMs can be shown there too.",
+        HTTPStatus.NOT_FOUND,
+    )

@@ -1,0 +1,31 @@
+"""What the fleet can be filtered by: the values that VMs that are there have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from costguard.store.tables import instances
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Each in alphabetical order; an owner of "" stands for nobody."""
+
+    projects: tuple[str, ...]
+    presets: tuple[str, ...]
+    owners: tuple[str, ...]
+    statuses: tuple[str, ...]
+
+
+def read(connection: Connection) -> Choices:
+    of = instances.c
+    query = select(of.project, of.preset, of.owner, of.status).where(of.gone_at.is_(None)).distinct()
+    rows = connection.execute(query).all()
+    return Choices(*(_sorted(row[place] for row in rows) for place in range(4)))
+
+
+def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(values)))

@@ -1,0 +1,59 @@
+"""The pages over a fresh database of either kind, at a moment that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api.rows import NOW
+
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.dashboard.app import add_dashboard
+from costguard.model.preset import Match, Preset
+from costguard.store.transaction import Database
+
+
+class Standstill:
+    """A clock that always says the same."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+@pytest.fixture
+def deps(database: Database) -> Deps:
+    return Deps(
+        database=database,
+        clock=Standstill(),
+        presets=[
+            Preset("t4", Match(gpu_types=frozenset({"nvidia-tesla-t4"})), timedelta(hours=8)),
+            Preset("multi-gpu", Match(gpu_count_min=2), timedelta(hours=24)),
+            Preset("other", Match(), None),
+        ],
+        budgets=[],
+        token=None,
+        version="1.2.3",
+        stale_after=timedelta(minutes=10),
+        status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW),
+    )
+
+
+def pages(deps: Deps) -> TestClient:
+    app = create_app(deps)
+    add_dashboard(app, deps)
+    return TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.fixture
+def client(deps: Deps) -> TestClient:
+    return pages(deps)
+
+
+@pytest.fixture
+def client_with(deps: Deps) -> Callable[..., TestClient]:
+    """A client of pages that differ in some dependency."""
+    return lambda **changed: pages(replace(deps, **changed))
