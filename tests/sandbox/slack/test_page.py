@@ -207,7 +207,7 @@ def test_nothing_is_written_where_nobody_can(url: str, slack: Workspace) -> None
 
 
 def test_the_reader_s_day_divides_messages(world: World, client: WebClient, slack: Workspace) -> None:
-    """Messages stand under the reader's own day: at noon in UTC it is still today in Tokyo, three hours on it is not."""
+    """Messages stand under the reader's own day, which ends in Tokyo before it does in New York."""
     client.chat_postMessage(channel="gpu-costs", text="x")
     assert ">Today<" in seen(slack, "emi", "gpu-costs").main
     world.advance(timedelta(hours=3))
