@@ -1,0 +1,43 @@
+"""Measures what the README promises: `python -m tests.benchmarks [observing recording spending starting]`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.benchmarks.measure import Measured, show, write
+from tests.benchmarks.observing import observing
+from tests.benchmarks.recording import recording
+from tests.benchmarks.served import served_fleet
+from tests.benchmarks.spending import spending
+from tests.benchmarks.starting import starting
+
+_VMS = 10_000
+_RESULTS = Path(__file__).parents[2] / "bench.json"
+
+
+def _with_fleet(folder: Path, wanted: set[str]) -> Iterator[Measured]:
+    with served_fleet(_VMS) as url:
+        if "observing" in wanted:
+            yield from observing(url, _VMS)
+        if "recording" in wanted:
+            yield from recording(url, _VMS, folder)
+
+
+def _main(arguments: list[str]) -> None:
+    wanted = set(arguments) or {"observing", "recording", "spending", "starting"}
+    others: dict[str, Callable[[Path], Iterator[Measured]]] = {"spending": spending, "starting": starting}
+    with tempfile.TemporaryDirectory(prefix="costguard-bench-") as made:
+        folder = Path(made)
+        rows = list(_with_fleet(folder, wanted)) if wanted & {"observing", "recording"} else []
+        for name, measure in others.items():
+            if name in wanted:
+                rows += measure(folder)
+    show(rows)
+    write(rows, _RESULTS)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,31 @@
+"""The two databases that Costguard runs on, made by the migrations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+from sqlalchemy import make_url
+from tests.postgres import shared_server
+
+from costguard.store.migrate import upgrade
+from costguard.store.transaction import Database
+
+
+@contextmanager
+def both(folder: Path, name: str) -> Iterator[list[tuple[str, Database]]]:
+    """Each with what people call it. They end with the block, and so does the server."""
+    with shared_server(folder) as server:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        urls = {
+            "SQLite": f"sqlite:///{folder / name}.db",
+            "PostgreSQL": make_url(server).set(database=name).render_as_string(hide_password=False),
+        }
+        for url in urls.values():
+            upgrade(url)
+        sqlite, postgres = (Database.open(url) for url in urls.values())
+        with closing(sqlite), closing(postgres):
+            yield [("SQLite", sqlite), ("PostgreSQL", postgres)]

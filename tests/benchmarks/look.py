@@ -1,0 +1,91 @@
+"""One process that looks at the served fleet a few times, as Costguard does or as plainly as can be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypedDict
+
+from tests.benchmarks.served import PAGE_SIZE, PROJECT
+from tests.fakes import HandClock
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+class Looks(TypedDict):
+    """Seconds of each look, and the process's peak of resident memory in MB."""
+
+    seconds: list[float]
+    peak_mb: float
+
+
+def looks(how: str, url: str, count: int) -> Looks:
+    """`how` is "costguard" or "full"; a fresh process each time."""
+    command = [sys.executable, "-m", "tests.benchmarks.look", how, url, str(count)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    found: Looks = json.loads(done.stdout)
+    return found
+
+
+def _costguard(url: str) -> Callable[[], int]:
+    """Masked pages of instances and disks, and operations; all of it converted to the engine's values."""
+    import google.auth.transport.requests  # noqa: F401 - what a look imports is counted with the start of the daemon
+
+    from costguard.gce.client import ComputeCloud
+
+    cloud = ComputeCloud(url, HandClock(NOW))
+
+    def look() -> int:
+        seen = cloud.observe(PROJECT, None)
+        assert not seen.unread
+        assert all(vm.disks[0].disk_type for vm in seen.instances)
+        return len(seen.instances)
+
+    return look
+
+
+def _full(url: str) -> Callable[[], int]:
+    """The pages of instances alone, whole and indented as Google writes them unasked; parsed, nothing converted."""
+    import httpx2
+    import orjson
+
+    client = httpx2.Client()
+
+    def look() -> int:
+        params = {"maxResults": str(PAGE_SIZE)}
+        found = 0
+        while True:
+            answer = client.get(f"{url}/compute/v1/projects/{PROJECT}/aggregated/instances", params=params)
+            page = orjson.loads(answer.content)
+            found += sum(len(scope.get("instances", ())) for scope in page["items"].values())
+            if "nextPageToken" not in page:
+                return found
+            params["pageToken"] = page["nextPageToken"]
+
+    return look
+
+
+def _peak_mb() -> float:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def _main(how: str, url: str, count: int) -> None:
+    look = _costguard(url) if how == "costguard" else _full(url)
+    seconds = []
+    for _ in range(4):
+        begun = time.perf_counter()
+        found = look()
+        seconds.append(time.perf_counter() - begun)
+        assert found == count
+    print(json.dumps(Looks(seconds=seconds, peak_mb=_peak_mb())))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,51 @@
+"""A fleet served over HTTP from a process of its own: prepared bytes, full pages or those that a mask leaves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.gce.fleet_bodies import pages
+from tests.gce.server import Answer, Asked, serving
+
+PROJECT = "training-fleet"
+PAGE_SIZE = 500
+_NO_OPERATIONS = b'{"kind":"compute#operationAggregatedList","items":{}}'
+
+
+@contextmanager
+def served_fleet(count: int) -> Iterator[str]:
+    """The address of a Compute Engine that has so many VMs, each with one disk, and no operations."""
+    command = [sys.executable, "-m", "tests.benchmarks.served", str(count)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.stdin.close()
+
+
+def _main(count: int) -> None:
+    prepared = {
+        (collection, masked): list(pages(collection, count, masked=masked, project=PROJECT))
+        for collection in ("instances", "disks")
+        for masked in (False, True)
+    }
+
+    def answer(asked: Asked) -> Answer:
+        collection = asked.path.rsplit("/", 1)[-1]
+        if collection == "operations":
+            return Answer(_NO_OPERATIONS)
+        number = int(asked.query.get("pageToken", "0")) // PAGE_SIZE
+        return Answer(prepared[collection, "fields" in asked.query][number])
+
+    with serving(answer) as server:
+        print(server.url, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    _main(int(sys.argv[1]))

@@ -1,0 +1,106 @@
+"""A ledger of one year: a million lifetimes that ended, their charges and roll-up, and some VMs that run."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+
+from sqlalchemy import Connection, text
+from tests.benchmarks.look import NOW
+
+from costguard.engine import price_refresh
+from costguard.gce.price_snapshot import snapshot_prices
+from costguard.store.charges import roll_up_days
+from costguard.store.transaction import Database
+
+__all__ = ["DAYS", "LAST", "LIFETIMES", "NOW", "PRESETS", "fill"]
+
+LIFETIMES = 1_000_000
+DAYS = 365
+LAST: date = NOW.date()
+PRESETS = 4
+_VMS = 20_000
+_OPEN = 400
+_MIDNIGHT = int(datetime.combine(LAST, time(), UTC).timestamp())
+_FIRST = _MIDNIGHT - (DAYS - 1) * 86_400
+_DATE = {"sqlite": "date({seconds}, 'unixepoch')", "postgresql": "CAST(to_timestamp({seconds}) AS date)"}
+
+_NUMBERS = "WITH RECURSIVE numbers(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM numbers WHERE i + 1 < {count})"
+# Sixty owners, four presets and both provisioning models, all of them on every day.
+_WHOSE = "'preset-' || (({vm}) / 60 % 4), 'owner-' || (({vm}) % 60) || '@example.com', ''"
+_MODEL = "CASE ({vm}) / 240 % 2 WHEN 0 THEN 'spot' ELSE 'standard' END"
+_SHAPE = "'n1-standard-4', 4, 15360, 'nvidia-tesla-t4', 1, 0"
+_INSTANCES = """
+INSERT INTO instances (id, project, gce_id, name, zone, status, created_at, last_started_at, machine_type, vcpus,
+  memory_mib, gpu_type, gpu_count, local_ssd_gib, preset, owner, job, provisioning_model, labels, owner_source,
+  created_by, fingerprint, first_seen_at, gone_at)
+{numbers} SELECT i + 1, 'acme', CAST(1000000 + i AS VARCHAR), 'vm-' || i, 'us-central1-a', 'stopped', {first}, {first},
+  {shape}, {whose}, {model}, '{{}}', 'label', '', '', {first}, CASE WHEN i < {vms} THEN {first} ELSE NULL END
+FROM numbers
+"""
+# In the order of time, as passes write them. A VM's runs are a week apart, so no two overlap, and none goes past
+# its midnight.
+_LIFETIMES = """
+INSERT INTO lifetimes (id, instance_id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
+  preset, owner, job, provisioning_model, end_reason, started_at, ended_at, charged_to, unpriced)
+{numbers}, runs AS (
+  SELECT i, i % {vms} AS vm, CAST({seconds} + i * 73 / 200000 * 86400 + i * 19 % 54000 AS BIGINT) AS began,
+    600 + i * 31 % 25000 AS lasted FROM numbers)
+SELECT i + 1, vm + 1, 'us-central1-a', {shape}, {whose}, {model}, 'stopped', began * 1000000,
+  (began + lasted) * 1000000, (began + lasted) * 1000000, CASE i % 50000 WHEN 49 THEN 'no price' ELSE '' END
+FROM runs
+"""
+_CHARGES = """
+INSERT INTO charges (span, span_id, resource, started_at, ended_at, day, seconds, quantity_millis, price_id,
+  amount_nanos)
+WITH billed(resource, millis, rate) AS (VALUES ('gpu:nvidia-tesla-t4', 1000, 97000), ('n1:core', 4000, 35000),
+  ('n1:ram', 15000, 18000))
+SELECT 'lifetime', id, resource, started_at, ended_at, {day}, (ended_at - started_at) / 1000000, millis,
+  (SELECT MIN(id) FROM prices), (ended_at - started_at) / 1000000 * rate
+FROM lifetimes CROSS JOIN billed WHERE ended_at IS NOT NULL
+"""
+_OPEN_RUNS = """
+INSERT INTO lifetimes (instance_id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
+  preset, owner, job, provisioning_model, started_at, charged_to)
+SELECT id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib, preset, owner, job,
+  provisioning_model, {midnight} - id * 60000000, {midnight}
+FROM instances WHERE gone_at IS NULL
+"""
+_DISKS = """
+INSERT INTO storage_spans (instance_id, name, resource, size_mib, zone, started_at, ended_at, preset, owner, job,
+  charged_to)
+SELECT id, name, 'disk:pd-balanced', 102400, zone, created_at, gone_at, preset, owner, job,
+  COALESCE(gone_at, {midnight})
+FROM instances
+"""
+
+
+def fill(database: Database) -> None:
+    """Into an empty database: what months of passes would have written."""
+    price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
+    with database.write() as connection:
+        _fill(connection)
+        roll_up_days(connection, [LAST - timedelta(days=back) for back in range(DAYS)])
+    if database.dialect == "postgresql":
+        # As autovacuum does a minute after so many rows; SQLite has no such thing.
+        with database.write() as connection:
+            connection.exec_driver_sql("ANALYZE")
+
+
+def _fill(connection: Connection) -> None:
+    first = _FIRST * 1_000_000
+    everyone = _NUMBERS.format(count=_VMS + _OPEN)
+    whose, model = _WHOSE.format(vm="i"), _MODEL.format(vm="i")
+    _run(connection, _INSTANCES, numbers=everyone, first=first, whose=whose, model=model, vms=_VMS)
+    runs = _NUMBERS.format(count=LIFETIMES)
+    whose, model = _WHOSE.format(vm="vm"), _MODEL.format(vm="vm")
+    _run(connection, _LIFETIMES, numbers=runs, vms=_VMS, seconds=_FIRST, whose=whose, model=model)
+    day = _DATE[connection.dialect.name].format(seconds="started_at / 1000000")
+    _run(connection, _CHARGES, day=day)
+    _run(connection, _OPEN_RUNS, midnight=_MIDNIGHT * 1_000_000)
+    _run(connection, _DISKS, midnight=_MIDNIGHT * 1_000_000)
+
+
+def _run(connection: Connection, statement: str, **parts: object) -> None:
+    filled = statement.format(shape=_SHAPE, **parts)
+    # A colon within quotes is no parameter.
+    connection.execute(text(filled.replace(":", r"\:")))
