@@ -145,7 +145,6 @@ class Lifecycle:
     def _delete(self, operation: Operation, vm: VM) -> None:
         length = self._draw("delete running" if vm.status in _UP else "delete stopped", operation)
         number = self._begin(vm, length)
-        vm.release_memory(self._now)
         self._end_run(vm, Status.STOPPING)
 
         def gone() -> None:
@@ -219,6 +218,8 @@ class Lifecycle:
         self._on_change()
 
     def _end_run(self, vm: VM, status: Status, *, preempted: bool = False) -> None:
+        # A VM that is struck while it is resumed loses what was saved of it, too.
+        vm.release_memory(self._now)
         vm.end_run(self._now, status, preempted=preempted)
         self._on_change()
 
@@ -232,14 +233,11 @@ class Lifecycle:
             return
         length = self._draw("stop", operation)
         mine = self._begin(vm, length)
-        vm.release_memory(self._now)
         self._end_run(vm, Status.STOPPING)
         operation.ends_at = self._now + length
         self._wind_down(vm, mine, operation.ends_at, delete=False, done=lambda: operation.finish(self._now))
 
-    def _wind_down(
-        self, vm: VM, number: int, ends: datetime, *, delete: bool, done: Callable[[], None] | None
-    ) -> None:
+    def _wind_down(self, vm: VM, number: int, ends: datetime, *, delete: bool, done: Callable[[], None] | None) -> None:
         def nearly() -> None:
             if vm.transition == number:
                 # Written just before the operation ends: later than the billing's end, by the whole shutdown.

@@ -66,7 +66,7 @@ def account(
         return None
     record = _record(key, known, seen, operations, belonging, read_at, gone_at)
     lifetimes = _lifetimes(key, known, record, runs, operations)
-    storage = _storage(key, known, record, seen, runs, operations, read_at)
+    storage = _storage(key, known, record, seen, runs, operations, read_at, watched_since)
     return Entry(record, lifetimes, storage, tell(known, record, lifetimes, read_at))
 
 
@@ -83,14 +83,15 @@ def _gone_at(
         return told
     if seen is not None:
         return None
-    if known is not None and known.record.gone_at is not None:
-        return known.record.gone_at
-    if not absent:
+    found_gone_at = known.record.gone_at if known is not None else None
+    if found_gone_at is None and not absent:
         return None
     # A preempted VM that is set to be deleted goes without an operation of its own.
     if runs and runs[-1].reason is EndReason.PREEMPTED and runs[-1].ended_at is not None:
-        return runs[-1].ended_at
-    return read_at
+        stopped_at = known.record.last_stopped_at if known is not None else None
+        if stopped_at is None or stopped_at < runs[-1].ended_at:  # else it was seen to stay, stopped
+            return runs[-1].ended_at
+    return found_gone_at or read_at
 
 
 def _record(
@@ -169,7 +170,7 @@ def _lifetimes(
             shape, model = _made_of(known, record, run, operations)
             life = Lifetime(key, run.started_at, shape, model, record.zone)
         else:
-            life = old if old.shape.is_known else replace(old, shape=record.shape)
+            life = _completed(old, record)
         life = replace(
             life,
             ended_at=run.ended_at,
@@ -180,6 +181,15 @@ def _lifetimes(
         if life != old:
             changed.append(life)
     return tuple(changed)
+
+
+def _completed(life: Lifetime, record: InstanceRecord) -> Lifetime:
+    """With what was not known of it when it was stored, unless the VM has been remade since."""
+    if not life.shape.machine_type:  # nobody had seen the VM
+        return replace(life, shape=record.shape, provisioning_model=record.provisioning_model)
+    if not life.shape.is_known and life.shape.machine_type == record.shape.machine_type:
+        return replace(life, shape=record.shape)
+    return life
 
 
 def _made_of(
@@ -202,52 +212,55 @@ def _storage(
     runs: Sequence[Run],
     operations: Sequence[SeenOperation],
     read_at: datetime,
+    watched_since: datetime,
 ) -> tuple[StorageSpan, ...]:
     before = known.storage if known else ()
-    changed: list[StorageSpan] = []
-    if seen is not None and (record.gone_at is None or known is None):
-        changed += disks_of(
-            key,
-            before,
-            seen,
-            operations,
-            _account_from(known, record, runs, operations, read_at),
-            known is None,
-            read_at,
-        )
-    if record.gone_at is not None:
+    was_seen = known is not None and known.record.fingerprint != ""
+    # What ended as the VM went ends with it again when that moment moves, and goes on when the VM is back.
+    went_at = known.record.gone_at if known else None
+    disks = [
+        replace(span, ended_at=None) if span.ended_at is not None and span.ended_at == went_at else span
+        for span in before
+        if span.name != MEMORY
+    ]
+    if seen is not None and (record.gone_at is None or not was_seen):
+        since = read_at if was_seen else _account_from(record, runs, operations, read_at, watched_since)
+        changed = disks_of(key, disks, seen, operations, since, not was_seen, read_at)
         fresh = {(span.name, span.started_at) for span in changed}
-        still = [span for span in before if span.name != MEMORY and (span.name, span.started_at) not in fresh]
+        disks = [span for span in disks if (span.name, span.started_at) not in fresh] + changed
+    if record.gone_at is not None:
         gone_at = record.gone_at
-        changed = [
+        disks = [
             replace(span, ended_at=max(gone_at, span.started_at))
-            for span in [*changed, *still]
             if span.ended_at is None or span.ended_at > gone_at
+            else span
+            for span in disks
         ]
-    memory = saved_memory_of(key, runs, operations, record.shape.memory_mib, record.zone, record.gone_at)
+    memory = saved_memory_of(key, runs, operations, record.shape.memory_mib, record.zone, record.gone_at, seen, read_at)
+    return tuple(span for span in [*disks, *_merged(before, memory)] if span not in before)
+
+
+def _merged(before: Sequence[StorageSpan], memory: Sequence[StorageSpan]) -> list[StorageSpan]:
+    """Saved memory as it is stored, brought up to date. What was taken for a suspension and was none lasts no time."""
     stored = {span.started_at: span for span in before if span.name == MEMORY}
-    for span in memory:
-        old = stored.get(span.started_at)
-        if old is None:
-            changed.append(span)
-        elif old.ended_at != span.ended_at:
-            changed.append(replace(old, ended_at=span.ended_at))
-    return tuple(changed)
+    merged = [
+        span if (old := stored.pop(span.started_at, None)) is None else replace(old, ended_at=span.ended_at)
+        for span in memory
+    ]
+    return merged + [replace(span, ended_at=span.started_at) for span in stored.values()]
 
 
 def _account_from(
-    known: KnownInstance | None,
     record: InstanceRecord,
     runs: Sequence[Run],
     operations: Sequence[SeenOperation],
     read_at: datetime,
+    watched_since: datetime,
 ) -> datetime:
-    """Since when a VM's storage is accounted for: its creation where that was watched, else what is known of it.
+    """Since when a new VM's storage is accounted for: its creation where that was watched, else what is known of it.
 
     A VM that is older than the guard would otherwise arrive with years of disk, and no machine beside it.
     """
-    if known is not None:
-        return read_at
-    if any(op.kind == "insert" and op.error_code is None for op in operations):
+    if record.created_at >= watched_since or any(op.kind == "insert" for op in operations):
         return record.created_at
     return runs[0].started_at if runs else read_at

@@ -111,10 +111,12 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
     """
     if lifetime.ended_at is not None and _is_free(lifetime):
         return Bill()
+    if not lifetime.shape.machine_type:
+        return Bill((), "It came and went between two looks: nothing tells what it was made of, nor what it cost.")
     if not lifetime.shape.is_known:
         return Bill(
             (),
-            f"The machine type {lifetime.shape.machine_type or '(none)'} is not known in {lifetime.zone}: "
+            f"The machine type {lifetime.shape.machine_type} is not known in {lifetime.zone}: "
             "let the service account read machine types (compute.machineTypes.list).",
         )
     end = min(until, _billed_end(lifetime)) if lifetime.ended_at is not None else until

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from costguard.model.instance import AttachedDisk, InstanceKey, SeenInstance
+from costguard.model.instance import AttachedDisk, InstanceKey, SeenInstance, Status
 from costguard.model.lifetime import EndReason, StorageSpan
 from costguard.model.observation import SeenOperation
-from costguard.policy.timeline import Run
+from costguard.policy.timeline import ENDS, Run
 
 MEMORY = "memory"
 
@@ -66,9 +66,13 @@ def saved_memory_of(
     memory_mib: int,
     zone: str,
     gone_at: datetime | None,
+    seen: SeenInstance | None,
+    read_at: datetime,
 ) -> list[StorageSpan]:
     """A suspended VM pays for its saved memory from the end of a run until it is resumed, stopped or deleted."""
     spans = []
+    is_off = seen is not None and seen.status in {Status.STOPPING, Status.STOPPED}
+    stopped_at = seen.last_stopped_at if seen is not None else None
     for place, run in enumerate(runs):
         if run.reason is not EndReason.SUSPENDED or run.ended_at is None:
             continue
@@ -76,12 +80,15 @@ def saved_memory_of(
         ends += [
             op.started_at
             for op in operations
-            if op.kind in {"stop", "delete"}
+            if op.kind in ENDS
+            and op.kind != "suspend"
             and op.error_code is None
             and op.started_at
             and op.started_at > run.ended_at
         ]
         ends += [gone_at] if gone_at is not None else []
+        if is_off and not ends:
+            ends.append(stopped_at if stopped_at is not None and stopped_at > run.ended_at else read_at)
         ended_at = min(ends, default=None)
         spans.append(StorageSpan(key, MEMORY, "suspended-memory", memory_mib, zone, run.ended_at, ended_at))
     return spans

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,12 +14,14 @@ from costguard.model.observation import OperationStatus, SeenOperation
 
 # Google writes lastStartTimestamp as the operation ends, not at the same instant.
 _SAME_START = timedelta(seconds=10)
+# Starting a VM that runs does nothing, and is done without an error within a second; a real start takes longer.
+_REAL_START = timedelta(seconds=2)
 
 _STARTS = frozenset({"insert", "start", "resume", "startWithEncryptionKey"})
 # A system event: it says that a start was begun, not when the VM ran again.
 _RESTARTS = frozenset({"compute.instances.automaticRestart"})
 
-_ENDS = {
+ENDS = {
     "stop": EndReason.STOPPED,
     "suspend": EndReason.SUSPENDED,
     "delete": EndReason.DELETED,
@@ -57,6 +60,7 @@ class _Event:
     at: datetime
     order: _Order
     weak: bool = False  # a start whose true moment may be told by a later event
+    if_off: bool = False  # a start that does nothing where the VM runs
     of_start: datetime | None = None  # the one run that an estimated end belongs to
     reason: EndReason | None = None
     by: str = ""
@@ -77,7 +81,7 @@ def runs_of(
     operation that fails after all takes its end back; only starts and estimated ends are remembered.
     """
     good = [op for op in operations if op.error_code is None]
-    believed = [op for op in good if not _did_nothing(op, good, seen, read_at)]
+    believed = [op for op in good if not (_did_nothing(op, good, seen, read_at) or _was_graceful(op, known, seen))]
     events = _starts(known, believed, seen)
     events += (e for op in believed if (e := _end(op, seen)) is not None)
     events += (
@@ -91,7 +95,8 @@ def runs_of(
 
 def created_by(operations: Iterable[SeenOperation]) -> str:
     """The account whose insert operation made this VM; empty when that operation was never read."""
-    return next((op.user for op in operations if op.kind == "insert" and op.error_code is None), "")
+    # An insert fails when the VM is preempted while it comes up; the VM is there all the same.
+    return next((op.user for op in operations if op.kind == "insert"), "")
 
 
 def deleted_at(operations: Iterable[SeenOperation]) -> datetime | None:
@@ -104,36 +109,58 @@ def _is_done(op: SeenOperation) -> bool:
 
 
 def _starts(known: Sequence[Lifetime], operations: Sequence[SeenOperation], seen: SeenInstance | None) -> list[_Event]:
-    """Starts told several times are one start: the ledger's own moment wins, then the VM's, then the operation's."""
-    told: list[tuple[datetime, int]] = [(life.started_at, 0) for life in known]
+    """Starts told several times are one start: the ledger's own moment wins, then the VM's, then the operation's.
+
+    Two operations are two starts, however close: a VM can shut down and be up again within ten seconds.
+    """
+    listed: list[datetime] = []
     if seen is not None:
         # Answers from before 2015 lack lastStartTimestamp; such a VM ran at least since it was made.
         started_at = seen.last_started_at or (seen.created_at if seen.status.bills_machine else None)
-        if started_at is not None:
-            told.append((started_at, 1))
-    told += [(op.ended_at, 2) for op in operations if op.kind in _STARTS and _is_done(op) and op.ended_at is not None]
-    events: list[_Event] = []
-    cluster: list[tuple[datetime, int]] = []
-    for moment in sorted(told):
-        if cluster and moment[0] - cluster[0][0] > _SAME_START:
-            events.append(_best(cluster))
-            cluster = []
-        cluster.append(moment)
-    if cluster:
-        events.append(_best(cluster))
+        listed += [started_at] if started_at is not None else []
+    starts = {op.ended_at: op for op in operations if op.kind in _STARTS and _is_done(op) and op.ended_at is not None}
+    told = sorted(starts)
+    in_ledger, ledger_alone = _paired([life.started_at for life in known], told)
+    in_listing, listed_alone = _paired(listed, told)
+    listed_alone = _paired(listed_alone, sorted(ledger_alone))[1]
+    events = [_Event(moment, _Order.START) for moment in ledger_alone + listed_alone]
+    for moment in told:
+        better = in_ledger.get(moment) or in_listing.get(moment)
+        events.append(_Event(better or moment, _Order.START, if_off=better is None and _was_quick(starts[moment])))
     events += [
         _Event(op.ended_at or op.inserted_at, _Order.START, weak=True) for op in operations if op.kind in _RESTARTS
     ]
     return events
 
 
-def _best(cluster: Sequence[tuple[datetime, int]]) -> _Event:
-    return _Event(min(cluster, key=lambda moment: (moment[1], moment[0]))[0], _Order.START)
+def _was_quick(op: SeenOperation) -> bool:
+    return (
+        op.kind != "insert"
+        and op.started_at is not None
+        and op.ended_at is not None
+        and op.ended_at - op.started_at < _REAL_START
+    )
+
+
+def _paired(moments: Sequence[datetime], told: Sequence[datetime]) -> tuple[dict[datetime, datetime], list[datetime]]:
+    """Which of `moments` is which of `told` (sorted), the closest first; and those that are none of them."""
+    near = sorted(
+        (abs(moment - other), other, moment)
+        for moment in moments
+        for other in told[bisect_left(told, moment - _SAME_START) : bisect_right(told, moment + _SAME_START)]
+    )
+    found: dict[datetime, datetime] = {}
+    taken: set[datetime] = set()
+    for _, other, moment in near:
+        if other not in found and moment not in taken:
+            found[other] = moment
+            taken.add(moment)
+    return found, [moment for moment in moments if moment not in taken]
 
 
 def _end(op: SeenOperation, seen: SeenInstance | None) -> _Event | None:
     """Billing ends when the VM turns STOPPING: as the operation starts, unless the stop is a graceful one."""
-    reason = _ENDS.get(op.kind)
+    reason = ENDS.get(op.kind)
     if reason is None or (op.started_at is None and op.status is OperationStatus.PENDING):
         return None
     at, is_estimate = op.started_at or op.inserted_at, False
@@ -150,9 +177,23 @@ def _did_nothing(
     op: SeenOperation, operations: Sequence[SeenOperation], seen: SeenInstance | None, read_at: datetime
 ) -> bool:
     """Whether an end operation evidently left the VM running: done before the listing that shows it running on."""
-    if op.kind not in _ENDS or not _is_done(op) or op.ended_at is None or op.ended_at >= read_at:
+    if op.kind not in ENDS or not _is_done(op) or op.ended_at is None or op.ended_at >= read_at:
         return False
     return _runs_on_since(op.started_at or op.inserted_at, operations, seen)
+
+
+def _was_graceful(op: SeenOperation, known: Sequence[Lifetime], seen: SeenInstance | None) -> bool:
+    """Whether the ledger holds when this stop's grace was over, which nothing tells once the VM is gone."""
+    if op.kind not in {"stop", "delete"} or (seen is not None and seen.graceful_stop):
+        return False
+    asked_at, reason = op.started_at or op.inserted_at, ENDS[op.kind]
+    return any(
+        life.end_is_estimate
+        and life.end_reason is reason
+        and life.ended_at is not None
+        and life.started_at <= asked_at <= life.ended_at
+        for life in known
+    )
 
 
 def _is_back(life: Lifetime, operations: Sequence[SeenOperation], seen: SeenInstance | None, read_at: datetime) -> bool:
@@ -178,6 +219,8 @@ def _fold(events: Sequence[_Event], seen: SeenInstance | None) -> list[Run]:
         if event.order is _Order.START:
             if event.weak:
                 weak_start = None if is_open else (weak_start or event.at)
+                continue
+            if is_open and event.if_off:
                 continue
             if is_open:
                 runs[-1] = _missed_end(runs[-1], event.at, seen)
@@ -210,9 +253,12 @@ def _settle_last(
         return runs
     last = runs[-1]
     if absent:
-        return [*runs[:-1], replace(last, ended_at=read_at, reason=EndReason.UNKNOWN, end_is_estimate=True)]
+        ended_at = max(read_at, last.started_at)
+        return [*runs[:-1], replace(last, ended_at=ended_at, reason=EndReason.UNKNOWN, end_is_estimate=True)]
     if seen is None or seen.status.bills_machine or seen.status is Status.UNKNOWN:
         return runs
+    if last.started_at > read_at:
+        return runs  # operations are read after the listing, which shows the VM as it was before this start
     suspended = seen.status in {Status.SUSPENDING, Status.SUSPENDED}
     stamp = seen.last_suspended_at if suspended else seen.last_stopped_at
     if stamp is None or stamp < last.started_at:

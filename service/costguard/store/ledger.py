@@ -206,8 +206,9 @@ def _update(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]
 
 
 def _charged_to_after(table: Table) -> ColumnElement[Any]:
-    """A span that had ended, or that ends before what is charged, is charged anew from its start."""
+    """A span that had ended or lacked a price, or that ends before what is charged, is charged anew from its start."""
     return case(
+        (table.c.unpriced != "", null()),
         (table.c.ended_at.is_not(None), null()),
         (table.c.charged_to > bindparam("new_ended_at"), null()),
         else_=table.c.charged_to,
