@@ -13,12 +13,13 @@ class SystemClock:
 
 
 class ScaledClock:
-    """Time that runs `speed` times as fast as the machine's since `origin`: for demonstrations."""
+    """Time that is `origin` now and runs `speed` times as fast as the machine's: for demonstrations."""
 
-    def __init__(self, origin: datetime, speed: float) -> None:
+    def __init__(self, origin: datetime, speed: float, real: SystemClock | None = None) -> None:
         self._origin = origin
         self._speed = speed
-        self._real = SystemClock()
+        self._real = real or SystemClock()
+        self._since = self._real.now()
 
     def now(self) -> datetime:
-        return self._origin + (self._real.now() - self._origin) * self._speed
+        return self._origin + (self._real.now() - self._since) * self._speed

@@ -64,6 +64,7 @@ def demo(
         settings = _settings(listen, cloud, Path(folder))
         clock = _clock(cloud)
         with main.opened(settings, clock, speed) as guard:
+            guard.refresh_prices(None)  # before the first pass, so that no figure changes for want of them
             told: list[str] = []
             servers: list[Any] = []
             ready = threading.Event()
