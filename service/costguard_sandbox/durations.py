@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from datetime import timedelta
+from itertools import pairwise
 
 # (share of cases, seconds): straight lines between the points.
 _SHAPES: Mapping[str, tuple[tuple[float, float], ...]] = {
@@ -37,7 +38,7 @@ class Durations:
     def draw(self, what: str, subject: object) -> timedelta:
         share = random.Random(f"{self._seed}/{what}/{subject}").random()
         points = _SHAPES[what]
-        for (low, shortest), (high, longest) in zip(points, points[1:], strict=False):
+        for (low, shortest), (high, longest) in pairwise(points):
             if share <= high:
                 seconds = shortest + (longest - shortest) * (share - low) / (high - low)
                 return timedelta(milliseconds=max(1, round(seconds * 1000)))

@@ -152,7 +152,9 @@ class Faults:
                 raise not_found(f"projects/{project}")
         for fault in self._of("forbidden"):
             if fault.concerns(project):
-                raise Refused(403, "forbidden", f"Required 'compute.instances.list' permission for 'projects/{project}'")
+                raise Refused(
+                    403, "forbidden", f"Required 'compute.instances.list' permission for 'projects/{project}'"
+                )
         if method == "GET":
             self._count_read(project, now)
 
@@ -272,7 +274,9 @@ def stockout_failure(project: str, zone: str, shape: Shape, elsewhere: list[str]
         "zone": zone,
         "zonesAvailable": ",".join(elsewhere),
     }
-    where = f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill the request."
+    where = (
+        f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill the request."
+    )
     details = (
         {"help": {"links": [help_link]}},
         {"localizedMessage": {"locale": "en-US", "message": text}},

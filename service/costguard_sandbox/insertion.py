@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,9 @@ from costguard_sandbox.vm import Shape
 
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9_-]{0,63}")
-_N1_GPUS = frozenset({"nvidia-tesla-t4", "nvidia-tesla-v100", "nvidia-tesla-p100", "nvidia-tesla-p4", "nvidia-tesla-k80"})
+_N1_GPUS = frozenset(
+    {"nvidia-tesla-t4", "nvidia-tesla-v100", "nvidia-tesla-p100", "nvidia-tesla-p4", "nvidia-tesla-k80"}
+)
 _GIB_PER_SCRATCH_DISK = 375
 
 
@@ -48,7 +51,7 @@ def read_insert(zone: str, body: Mapping[str, Any]) -> WantedVM:
     if not NAME.fullmatch(name):
         raise invalid("resource.name", name, f"Must be a match of regex '{NAME.pattern}'")
     shape, accelerators = _shape(zone, body)
-    given = dict(body)
+    given = deepcopy(dict(body))
     if accelerators:
         given["guestAccelerators"] = accelerators
     given["scheduling"] = read_scheduling(body.get("scheduling") or {}, has_gpu=shape.gpu_count > 0)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from costguard_sandbox.clock import pacific
@@ -134,7 +135,7 @@ def _charges(span: Span, region: str, prices: PriceList, began: datetime) -> Ite
         cuts.add(midnight)
         midnight += timedelta(days=1)
     edges = [began, *sorted(cuts), span.ended]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         seconds = int(end.timestamp() // 1) - int(start.timestamp() // 1)
         nanos, unit = prices.rate(span.resource, region, span.spot, start)
         # round() of a Fraction rounds halves to even.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import IO
 
 import uvicorn
 from starlette.applications import Starlette
@@ -68,18 +69,43 @@ def running(world: World, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True)
         thread.start()
         try:
-            world.slack.base_url = f"http://{host}:{listener.getsockname()[1]}"
+            world.slack.base_url = _address(host, listener)
             yield world.slack.base_url
         finally:
             server.should_exit = True
             thread.join()
 
 
-def serve(world: World, host: str = "127.0.0.1", port: int = 0) -> None:
-    """Serve a world in this thread until Ctrl-C or SIGTERM. Raises OSError when the port is taken."""
+def serve(
+    world: World,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    announce: Callable[[str], None] | None = None,
+    until_ends: IO[str] | None = None,
+) -> None:
+    """Serve a world in this thread until Ctrl-C, or until `until_ends` does. Raises OSError when the port is taken.
+
+    `announce` is called with the address as soon as it is listened on.
+    """
     with _listen(host, port) as listener:
         server = _server(world)
+        if until_ends is not None:
+            threading.Thread(target=_follow, args=(until_ends, server), name="input", daemon=True).start()
+        world.slack.base_url = _address(host, listener)
+        if announce is not None:
+            announce(world.slack.base_url)
         try:
             server.run(sockets=[listener])
         except KeyboardInterrupt:
             return
+
+
+def _follow(stream: IO[str], server: uvicorn.Server) -> None:
+    """Whoever started us holds the other end: however they end, it closes."""
+    while stream.read(1):
+        pass
+    server.should_exit = True
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"

@@ -145,22 +145,26 @@ def _answer(call: Call, request: Request, handler: Handler, pages: _Pages | None
 class _Pages:
     """Rendered answers, good for as long as nothing in the world has changed."""
 
-    _MOST = 256
+    _MOST_BYTES = 128 * 2**20
 
     def __init__(self) -> None:
         self._state: tuple[Any, ...] = ()
         self._kept: dict[tuple[str, str, str], bytes] = {}
+        self._bytes = 0
 
     def get(self, key: tuple[str, str, str], world: World) -> bytes | None:
         state = (world.changes, world.faults.changes)
         if state != self._state:
             self._state = state
             self._kept.clear()
+            self._bytes = 0
         return self._kept.get(key)
 
     def put(self, key: tuple[str, str, str], world: World, rendered: bytes) -> None:
-        if len(self._kept) < self._MOST and (world.changes, world.faults.changes) == self._state:
+        fits = self._bytes + len(rendered) <= self._MOST_BYTES
+        if fits and (world.changes, world.faults.changes) == self._state:
             self._kept[key] = rendered
+            self._bytes += len(rendered)
 
 
 def page_number(token: str | None, size: int) -> int:

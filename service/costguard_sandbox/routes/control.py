@@ -21,6 +21,7 @@ def routes(world: World) -> list[Route]:
     return [
         compute(f"/services/{SERVICE}/skus", _skus, world, root="/v1"),
         control("/sandbox/clock", _clock, world, ("GET", "POST")),
+        control("/sandbox/projects", _projects, world),
         control("/sandbox/meter", _meter, world),
         control("/sandbox/faults", _faults, world, ("GET", "POST", "DELETE")),
         control("/sandbox/faults/{id:int}", _remove_fault, world, ("DELETE",)),
@@ -60,6 +61,10 @@ def _moment(text: object) -> datetime:
     if moment.tzinfo is None:
         raise bad_request(f"{text!r} needs a time zone")
     return moment
+
+
+def _projects(call: Call) -> Any:
+    return {"projects": call.world.projects}
 
 
 def _meter(call: Call) -> Any:

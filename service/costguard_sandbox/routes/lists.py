@@ -60,8 +60,7 @@ def _chosen(call: Call, rows: Sequence[Resource]) -> Sequence[Resource]:
         rows = [row for row in rows if keep(row)]
     order = call.query.get("orderBy", "")
     if order == "creationTimestamp desc":
-        # Operations have an insertTime instead; their rows come oldest first.
-        rows = sorted(reversed(rows), key=_created, reverse=True)
+        rows = sorted(rows, key=_created, reverse=True)
     elif order in ("name", "name asc"):
         rows = sorted(rows, key=lambda row: str(row["name"]))
     elif order:

@@ -31,17 +31,13 @@ def routes(world: World) -> list[Route]:
 
 def _aggregated(call: Call) -> Any:
     rows = [operation.resource() for operation in call.world.operations.of(call.project)]
-    return aggregated_list(
-        call, "compute#operationAggregatedList", "operations", rows, OPERATION_SCOPES, zone_scope
-    )
+    return aggregated_list(call, "compute#operationAggregatedList", "operations", rows, OPERATION_SCOPES, zone_scope)
 
 
 def _list(call: Call) -> Any:
     zone = call.params["zone"]
     refuse_unreachable(call, zone)
-    rows = [
-        operation.resource() for operation in call.world.operations.of(call.project) if operation.zone == zone
-    ]
+    rows = [operation.resource() for operation in call.world.operations.of(call.project) if operation.zone == zone]
     return plain_list(call, "compute#operationList", rows)
 
 

@@ -1,0 +1,52 @@
+"""`python -m costguard_sandbox [SCENARIO]`: the simulated cloud as a program of its own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.scenario import build, load, shipped
+from costguard_sandbox.scenario_keys import ScenarioError
+from costguard_sandbox.server import serve
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until Ctrl-C; 2 when the scenario is wrong or the port is taken."""
+    parser = argparse.ArgumentParser(
+        prog="costguard sandbox", description="A simulated Compute Engine, with prices and a meter of its own."
+    )
+    parser.add_argument(
+        "scenario", nargs="?", default="demo", help=f"a TOML file, or one of: {', '.join(shipped())} (default: demo)"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine only)")
+    parser.add_argument("--port", type=int, default=0, help="0, the default, takes any free one")
+    parser.add_argument("--speed", type=float, default=1.0, help="its seconds in one of yours (default: 1)")
+    parser.add_argument("--until-input-ends", action="store_true", help="end when standard input is closed")
+    wanted = parser.parse_args(arguments)
+    if wanted.speed <= 0:
+        parser.error("--speed must be above 0")
+    if not 0 <= wanted.port <= 65535:
+        parser.error("--port must be from 0 to 65535")
+    try:
+        scenario = load(wanted.scenario)
+    except ScenarioError as wrong:
+        sys.stderr.write(f"{wrong}\n")
+        return 2
+    world = build(scenario, ScaledClock(speed=wanted.speed))
+
+    def announce(url: str) -> None:
+        sys.stdout.write(f"{scenario.title}: {url} (projects {', '.join(scenario.projects)}). Ctrl-C ends it.\n")
+        sys.stdout.flush()
+
+    try:
+        serve(world, wanted.host, wanted.port, announce, sys.stdin if wanted.until_input_ends else None)
+    except OSError as error:
+        sys.stderr.write(f"cannot listen on {wanted.host}:{wanted.port}: {error.strerror}; try --port 0\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
