@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,21 +9,21 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from costguard_sandbox import images
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.durations import Durations
 from costguard_sandbox.faults import Faults
-from costguard_sandbox.insertion import WantedVM, check_labels, merged_metadata, read_insert, read_scheduling
+from costguard_sandbox.insertion import check_labels, merged_metadata, read_insert, read_scheduling
 from costguard_sandbox.lifecycle import Lifecycle
+from costguard_sandbox.making import Maker
 from costguard_sandbox.operations import Failure, Operation, OperationLog
-from costguard_sandbox.places import ZONES, default_service_account
+from costguard_sandbox.places import ZONES
 from costguard_sandbox.prices import PriceList
 from costguard_sandbox.problems import already_exists, bad_request, condition_not_met, invalid, not_found
 from costguard_sandbox.quotas import exceeded
 from costguard_sandbox.render import fingerprint
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.timeline import Timeline
-from costguard_sandbox.vm import VM, Attachment, Disk, Status
+from costguard_sandbox.vm import VM, Disk, Status
 
 DEFAULT_USER = "ana@example.com"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -68,13 +67,12 @@ class World:
         self.timeline = Timeline(clock, begins)
         self.changes = 0  # grows with every change of a VM or disk
         self._lock = threading.RLock()
-        self._random = random.Random(f"{seed}/ids")
-        self._durations = Durations(seed)
+        self._new = Maker(seed, base_url)
         self._vms: dict[tuple[str, str, str], VM] = {}
         self._ever: list[VM] = []
         self._disks: dict[tuple[str, str, str], Disk] = {}
         self._lifecycle = Lifecycle(
-            self.timeline, self._durations, self._capacity, self._remove, self._on_run_limit, self._changed
+            self.timeline, Durations(seed), self._capacity, self._remove, self._on_run_limit, self._changed
         )
 
     # Time.
@@ -151,7 +149,7 @@ class World:
             wanted = read_insert(zone, body)
             if (project, zone, wanted.name) in self._vms:
                 raise already_exists(f"projects/{project}/zones/{zone}/instances/{wanted.name}")
-            vm = self._make(project, zone, wanted)
+            vm = self._new.vm(project, zone, wanted, self.timeline.now, self._disks)
             operation = self._operation("insert", vm, user, request_id)
             if failure := self._capacity(vm):
                 self._lifecycle.fail(operation, failure)
@@ -327,63 +325,6 @@ class World:
         stockout = self.faults.stockout(vm.project, vm.zone, vm.shape, spot=vm.is_spot)
         return stockout or exceeded(self.faults, self._vms.values(), vm)
 
-    def _new_id(self) -> int:
-        return self._random.randrange(10**17, 2**63)
-
-    def _make(self, project: str, zone: str, wanted: WantedVM) -> VM:
-        now = self.timeline.now
-        for account in wanted.given.get("serviceAccounts") or ():
-            if account.get("email") == "default":
-                account["email"] = default_service_account(project)
-        attachments = []
-        for disk in wanted.disks:
-            made: Disk | None = None
-            if disk.source:
-                made = self._disks.get((project, zone, disk.source))
-                if made is None:
-                    raise not_found(f"projects/{project}/zones/{zone}/disks/{disk.source}")
-                if made.user is not None:
-                    raise bad_request(f"The disk resource '{disk.source}' is already being used by another instance.")
-            elif not disk.scratch:
-                if (project, zone, disk.name) in self._disks:
-                    raise already_exists(f"projects/{project}/zones/{zone}/disks/{disk.name}")
-                image = images.image_of(self.base_url, disk.source_image) if disk.source_image else None
-                made = Disk(
-                    id=self._new_id(),
-                    project=project,
-                    zone=zone,
-                    name=disk.name,
-                    size_gib=disk.size_gib,
-                    disk_type=disk.disk_type,
-                    created_at=now,
-                    source_image=image["selfLink"] if image else disk.source_image,
-                    licenses=tuple(image.get("licenses", ())) if image else (),
-                )
-            attachments.append(
-                Attachment(
-                    disk=made,
-                    device_name=disk.device_name,
-                    boot=disk.boot,
-                    auto_delete=disk.auto_delete,
-                    size_gib=made.size_gib if made else disk.size_gib,
-                    given=disk.given,
-                )
-            )
-        number = self._random.randrange(2**16)
-        return VM(
-            id=self._new_id(),
-            project=project,
-            zone=zone,
-            name=wanted.name,
-            shape=wanted.shape,
-            given=wanted.given,
-            attachments=tuple(attachments),
-            created_at=now,
-            cpu_platform="Intel Skylake" if wanted.shape.family == "n1" else "Intel Cascade Lake",
-            network_ip=f"10.128.{number >> 8}.{number & 255}",
-            nat_ip=f"203.0.113.{number & 255}",
-        )
-
     def _remove(self, vm: VM) -> None:
         del self._vms[vm.project, vm.zone, vm.name]
         vm.deleted_at = self.timeline.now
@@ -396,34 +337,12 @@ class World:
         self._changed()
 
     def _operation(self, kind: str, vm: VM, user: str, request_id: str) -> Operation:
-        return self._log(kind, vm, user, "operation", request_id=request_id)
+        operation = self._new.operation(kind, vm, user, self.timeline.now, request_id=request_id)
+        self.operations.add(operation)
+        return operation
 
     def _system_operation(self, kind: str, vm: VM, text: str) -> Operation:
         """Nobody asked for it, so there is nothing to wait for: it is over as it appears."""
-        operation = self._log(f"compute.instances.{kind}", vm, "system", "systemevent", status_message=text)
-        operation.finish(self.timeline.now)
-        return operation
-
-    def _log(
-        self, kind: str, vm: VM, user: str, prefix: str, *, request_id: str = "", status_message: str = ""
-    ) -> Operation:
-        now = self.timeline.now
-        bits = self._random.getrandbits(116)
-        ms = int(now.timestamp() * 1000)
-        operation = Operation(
-            id=self._new_id(),
-            name=f"{prefix}-{ms}-{bits >> 64:013x}-{bits >> 32 & 0xFFFFFFFF:08x}-{bits & 0xFFFFFFFF:08x}",
-            project=vm.project,
-            zone=vm.zone,
-            kind=kind,
-            target_link=f"{self.links}/projects/{vm.project}/zones/{vm.zone}/instances/{vm.name}",
-            target_id=vm.id,
-            user=user,
-            insert_time=now,
-            ends_at=now,
-            base=self.links,
-            request_id=request_id,
-            status_message=status_message,
-        )
+        operation = self._new.system_event(kind, vm, self.timeline.now, text)
         self.operations.add(operation)
         return operation
