@@ -14,7 +14,7 @@ from costguard.engine.charging import Charged, charge_due
 from costguard.engine.ports import Clock, Cloud
 from costguard.engine.record import Recorded, failed, record
 from costguard.errors import LeaseLost, StoreError
-from costguard.model.observation import Observation
+from costguard.model.observation import Observation, Unread
 from costguard.model.preset import Preset
 from costguard.policy.ledger import Belonging
 from costguard.policy.plan import Plan, Watched, decide
@@ -80,6 +80,9 @@ class Reconciler:
                 troubles.append(error)
                 recorded.append(failed(observation, error))
                 log.error("project_not_recorded", project=observation.project, error=str(error))
+            except Exception as error:  # one project's oddity must not keep the others out of the ledger
+                recorded.append(failed(observation, error))
+                log.exception("project_not_recorded", project=observation.project)
         if troubles and len(troubles) == len(recorded):
             raise troubles[0]
         interrupted = stop is not None and stop.is_set()
@@ -104,7 +107,7 @@ class Reconciler:
             since = {look.project: look.operations_through_at for look in projects.read_all(connection)}
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="observe") as pool:
             waiting: set[Future[Observation]] = {
-                pool.submit(self._cloud.observe, project, since.get(project)) for project in self._watched
+                pool.submit(self._look, project, since.get(project)) for project in self._watched
             }
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -113,6 +116,19 @@ class Reconciler:
                         pool.shutdown(wait=False, cancel_futures=True)
                         return
                     yield future.result()
+
+    def _look(self, project: str, since: datetime | None) -> Observation:
+        """An error that no adapter should let through costs the look at one project, not the pass."""
+        try:
+            return self._cloud.observe(project, since)
+        except Exception as error:
+            log.exception("project_not_observed", project=project)
+            reason = (
+                f"Project {project} could not be read ({type(error).__name__}: {error}). "
+                "It is tried again at every pass; the log holds the trace to report."
+            )
+            unread = (Unread("project", reason, "unexpected"),)
+            return Observation(project, self._clock.now(), instances_complete=False, unread=unread)
 
 
 def _unread_zones(unread: Sequence[object]) -> Iterator[str]:

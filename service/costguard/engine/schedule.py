@@ -84,7 +84,10 @@ class Daemon:
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
         if self._lease is not None:
-            leases.release(self._database, self._lease)
+            try:
+                leases.release(self._database, self._lease)
+            except CostguardError as error:  # it expires by itself
+                log.error("lease_not_released", error=str(error))
             self._lease = None
 
     def _keep_lease(self) -> None:

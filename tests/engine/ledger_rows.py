@@ -1,0 +1,27 @@
+"""The whole ledger as values that two databases can be compared by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Table, select
+
+from costguard.store.tables import charges, daily_spend, facts, instances, lifetimes, operations, storage_spans
+from costguard.store.transaction import Database
+
+# Which span a charge belongs to is told by ids, and these depend on what was tried before.
+_UNLIKE = {"id", "instance_id", "span_id", "recorded_at", "price_id"}
+
+
+def ledger_rows(database: Database) -> dict[str, list[str]]:
+    """Every row of every table of the ledger, without ids and the moments of recording."""
+    tables = (instances, lifetimes, storage_spans, charges, daily_spend, operations, facts)
+    return {table.name: _rows(database, table) for table in tables}
+
+
+def _rows(database: Database, table: Table) -> list[str]:
+    def shown(row: Any) -> str:
+        return repr({name: value for name, value in row._mapping.items() if name not in _UNLIKE})
+
+    with database.read() as connection:
+        return sorted(shown(row) for row in connection.execute(select(table)))
