@@ -6,7 +6,7 @@ import pytest
 
 from costguard.policy.owner import Owner, OwnerRules, OwnerSource, owner_of
 
-RULES = OwnerRules(domain="example.com", addresses={"ana": "ana.silva@example.org"})
+RULES = OwnerRules(domain="example.com", addresses={"ana": "ana@research.example.org"})
 ROBOT = "builder@my-project.iam.gserviceaccount.com"
 
 
@@ -26,7 +26,7 @@ def test_label_comes_before_the_creator() -> None:
 
 def test_map_comes_before_the_domain() -> None:
     """A label in the map is exactly the address that the map gives."""
-    assert owner_of({"owner": "ana"}, None, None, RULES).address == "ana.silva@example.org"
+    assert owner_of({"owner": "ana"}, None, None, RULES).address == "ana@research.example.org"
 
 
 def test_label_stays_bare_without_a_rule() -> None:
