@@ -13,6 +13,7 @@ from costguard.model.observation import SeenOperation
 from costguard.model.record import KnownInstance
 from costguard.policy.ledger import Belonging, Entry, account
 from costguard.policy.owner import OwnerRules
+from costguard.policy.storage import MEMORY
 
 BELONGING = Belonging((), OwnerRules(domain="example.com"))
 INSERT = operation("insert", "09:59", "10:00")
@@ -133,7 +134,7 @@ def test_a_suspended_vm_pays_for_its_memory_until_it_is_resumed() -> None:
     known = _after(_account(seen(shape=T4), INSERT))
     suspend = operation("suspend", "10:30", "10:31")
     entry = _account(seen(Status.SUSPENDED, shape=T4, last_suspended_at="10:31"), INSERT, suspend, known=known)
-    memory = StorageSpan(KEY, "memory", "suspended-memory", 15360, "us-central1-a", at("10:30"))
+    memory = StorageSpan(KEY, MEMORY, "suspended-memory", 15360, "us-central1-a", at("10:30"))
     assert entry is not None
     assert entry.storage == (memory,)
     resume = operation("resume", "10:59", "11:00")

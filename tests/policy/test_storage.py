@@ -13,6 +13,7 @@ from costguard.model.observation import SeenOperation
 from costguard.model.record import KnownInstance
 from costguard.policy.ledger import Belonging, Entry, account
 from costguard.policy.owner import OwnerRules
+from costguard.policy.storage import MEMORY
 
 BELONGING = Belonging((), OwnerRules())
 WATCHED = at("09:00")
@@ -54,6 +55,10 @@ class _Books:
         )
 
     @property
+    def memory(self) -> list[StorageSpan]:
+        return [span for span in (self.known.storage if self.known else ()) if span.name == MEMORY]
+
+    @property
     def lifetimes(self) -> tuple[Lifetime, ...]:
         return self.known.lifetimes if self.known else ()
 
@@ -88,7 +93,7 @@ def test_a_suspension_that_is_told_late_bills_its_memory_once() -> None:
     books.look("10:05", seen())
     books.look("11:05", seen(Status.SUSPENDED, last_suspended_at="11:01"))
     books.look("11:10", seen(Status.SUSPENDED, last_suspended_at="11:01"), operation("suspend", "11:00", "11:01"))
-    assert books.storage == [("memory", "11:00:00", None), ("vm", "09:59:00", None)]
+    assert books.storage == [(MEMORY, "11:00:00", None), ("vm", "09:59:00", None)]
 
 
 def test_saved_memory_ends_with_a_stop_that_no_operation_tells() -> None:
@@ -97,7 +102,7 @@ def test_saved_memory_ends_with_a_stop_that_no_operation_tells() -> None:
     books.look("10:05", seen(), operation("suspend", "11:00", "11:01"))
     books.look("11:10", seen(Status.SUSPENDED, last_suspended_at="11:01"))
     books.look("12:00", seen(Status.STOPPED, last_suspended_at="11:01", last_stopped_at="11:30"))
-    assert books.storage[0] == ("memory", "11:00:00", "11:30:00")
+    assert books.storage[0] == (MEMORY, "11:00:00", "11:30:00")
 
 
 def test_a_preemption_told_late_ends_the_disk_of_a_vm_that_went_with_it() -> None:
@@ -148,3 +153,25 @@ def test_a_type_told_for_a_remade_vm_is_not_that_of_its_earlier_run() -> None:
     books.look("11:00", seen(Status.STOPPED, last_stopped_at="10:31"), operation("stop", "10:30", "10:31"))
     assert [life.shape for life in books.lifetimes] == [unknown]
     assert books.lifetimes[0].end_reason is EndReason.STOPPED
+
+
+def test_a_vm_that_is_preempted_as_it_comes_up_goes_with_it() -> None:
+    """Its last run ended long before, and only the preemption tells when the VM went."""
+    books = _Books()
+    books.look("10:05", seen(provisioning_model=SPOT))
+    stopped = seen(Status.STOPPED, provisioning_model=SPOT, last_stopped_at="10:31")
+    books.look("10:40", stopped, operation("stop", "10:30", "10:31"))
+    start = operation("start", "11:00", "11:00:20", error_code="UNSUPPORTED_OPERATION")
+    books.look("11:30", None, start, event("preempted", "11:00:10"), absent=True)
+    assert books.storage == [("vm", "09:59:00", "11:00:10")]
+
+
+def test_the_memory_of_a_suspended_vm_of_an_unknown_type_is_unpriced_until_it_is_known() -> None:
+    """Never memory of no size, which would cost nothing and say nothing."""
+    books = _Books()
+    unknown = replace(A100, vcpus=0, memory_mib=0)
+    suspended = seen(Status.SUSPENDED, last_suspended_at="11:01", shape=unknown)
+    books.look("11:10", suspended, operation("insert", "09:59", "10:00"), operation("suspend", "11:00", "11:01"))
+    assert [(span.resource, span.size_mib) for span in books.memory] == [(None, 0)]
+    books.look("11:20", replace(suspended, shape=A100))
+    assert [(span.resource, span.size_mib) for span in books.memory] == [("suspended-memory", A100.memory_mib)]

@@ -60,7 +60,7 @@ class StorageSpan:
     """
 
     key: InstanceKey
-    name: str  # the disk's name, or "memory" for the saved memory of a suspended VM
+    name: str  # the disk's name, or "saved memory" for the saved memory of a suspended VM
     resource: str | None  # None: the disk's type is not known, so it cannot be priced
     size_mib: int  # whole disks are GiB, but memory need not be
     zone: str

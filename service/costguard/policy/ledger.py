@@ -16,7 +16,7 @@ from costguard.policy.classify import classify
 from costguard.policy.narrate import tell
 from costguard.policy.owner import OwnerRules, owner_of
 from costguard.policy.storage import MEMORY, disks_of, saved_memory_of
-from costguard.policy.timeline import Run, created_by, deleted_at, runs_of
+from costguard.policy.timeline import ENDS, Run, created_by, deleted_at, runs_of
 
 _NO_SHAPE = Shape("", 0, 0)
 _RESHAPES = frozenset({"setMachineType", "setMachineResources", "setScheduling"})
@@ -86,11 +86,12 @@ def _gone_at(
     found_gone_at = known.record.gone_at if known is not None else None
     if found_gone_at is None and not absent:
         return None
-    # A preempted VM that is set to be deleted goes without an operation of its own.
-    if runs and runs[-1].reason is EndReason.PREEMPTED and runs[-1].ended_at is not None:
+    # A preempted VM that is set to be deleted goes without an operation of its own, even as it comes up.
+    struck_at = max((op.inserted_at for op in operations if ENDS.get(op.kind) is EndReason.PREEMPTED), default=None)
+    if struck_at is not None and not (runs and runs[-1].started_at > struck_at):
         stopped_at = known.record.last_stopped_at if known is not None else None
-        if stopped_at is None or stopped_at < runs[-1].ended_at:  # else it was seen to stay, stopped
-            return runs[-1].ended_at
+        if stopped_at is None or stopped_at < struck_at:  # else it was seen to stay, stopped
+            return struck_at
     return found_gone_at or read_at
 
 
@@ -244,7 +245,9 @@ def _merged(before: Sequence[StorageSpan], memory: Sequence[StorageSpan]) -> lis
     """Saved memory as it is stored, brought up to date. What was taken for a suspension and was none lasts no time."""
     stored = {span.started_at: span for span in before if span.name == MEMORY}
     merged = [
-        span if (old := stored.pop(span.started_at, None)) is None else replace(old, ended_at=span.ended_at)
+        span
+        if (old := stored.pop(span.started_at, None)) is None
+        else replace(span if old.resource is None else old, ended_at=span.ended_at, id=old.id)
         for span in memory
     ]
     return merged + [replace(span, ended_at=span.started_at) for span in stored.values()]

@@ -131,7 +131,9 @@ def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: dat
     """The charges of a disk, or of a suspended VM's memory, within [since, until). Never a Spot price."""
     if span.resource is None:
         return Bill(
-            (), f"The type of disk {span.name} is not known: let the service account read disks (compute.disks.list)."
+            (),
+            f"What kind of storage {span.name} is, is not known: let the service account read disks and machine types "
+            "(compute.disks.list, compute.machineTypes.list).",
         )
     end = until if span.ended_at is None else min(until, span.ended_at)
     key = PriceKey(span.resource, _region(span.zone), ProvisioningModel.STANDARD)

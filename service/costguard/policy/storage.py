@@ -11,7 +11,7 @@ from costguard.model.lifetime import EndReason, StorageSpan
 from costguard.model.observation import SeenOperation
 from costguard.policy.timeline import ENDS, Run
 
-MEMORY = "memory"
+MEMORY = "saved memory"  # no disk can have this name
 
 
 def disks_of(
@@ -90,5 +90,6 @@ def saved_memory_of(
         if is_off and not ends:
             ends.append(stopped_at if stopped_at is not None and stopped_at > run.ended_at else read_at)
         ended_at = min(ends, default=None)
-        spans.append(StorageSpan(key, MEMORY, "suspended-memory", memory_mib, zone, run.ended_at, ended_at))
+        resource = "suspended-memory" if memory_mib else None  # None: the machine type is not known
+        spans.append(StorageSpan(key, MEMORY, resource, memory_mib, zone, run.ended_at, ended_at))
     return spans
