@@ -58,6 +58,8 @@ class Sockets:
         """
         future: Future[Answer] = Future()
         with self._lock:
+            if not self._open:
+                return None
             self._issued += 1
             envelope = make_id("", f"envelope/{self._issued}").lower()
             socket = self._open[self._issued % len(self._open)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from costguard_sandbox.slack.errors import SlackError
@@ -45,25 +45,25 @@ def open_(call: Call) -> dict[str, Any]:
 
 def history(call: Call) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.history: newest first, replies left out."""
-    channel = _readable(call)
+    channel, within = _readable(call), _bounds(call)
     found = [
         one
         for one in call.workspace.messages(channel.id)
-        if one.deleted_at is None and (not one.is_reply or one.broadcast) and _within(call, one)
+        if one.deleted_at is None and (not one.is_reply or one.broadcast) and within(one)
     ]
     return _page(call, found[::-1])
 
 
 def replies(call: Call) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.replies: oldest first, the parent on every page."""
-    channel = _readable(call)
+    channel, within = _readable(call), _bounds(call)
     try:
         parent = call.workspace.message(channel.id, call.required("ts"))
     except SlackError:
         raise SlackError("thread_not_found") from None
     if parent.is_reply:
         parent = call.workspace.message(channel.id, parent.thread_ts)
-    page = _page(call, [one for one in parent.live_replies if _within(call, one)])
+    page = _page(call, [one for one in parent.live_replies if within(one)])
     page["messages"].insert(0, parent.shown(all_metadata=bool(call.flag("include_all_metadata"))))
     return page
 
@@ -136,12 +136,18 @@ def _readable(call: Call) -> Channel:
     return channel
 
 
-def _within(call: Call, message: Message) -> bool:
+def _bounds(call: Call) -> Callable[[Message], bool]:
+    """Whether a message lies between oldest and latest, which lie outside themselves unless inclusive."""
+    margin = 0 if call.flag("inclusive") else 1
     oldest, latest = _micros(call, "oldest"), _micros(call, "latest")
-    own = int(message.ts.replace(".", ""))
-    if call.flag("inclusive"):
-        return (oldest is None or own >= oldest) and (latest is None or own <= latest)
-    return (oldest is None or own > oldest) and (latest is None or own < latest)
+    first = 0 if oldest is None else oldest + margin
+    last = None if latest is None else latest - margin
+
+    def within(message: Message) -> bool:
+        own = int(message.ts.replace(".", ""))
+        return own >= first and (last is None or own <= last)
+
+    return within
 
 
 def _micros(call: Call, key: str) -> int | None:

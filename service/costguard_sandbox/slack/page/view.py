@@ -14,6 +14,7 @@ from costguard_sandbox.slack.people import TEAM_NAME, Channel, User
 from costguard_sandbox.slack.workspace import Workspace
 
 _COLOURS = 8
+_MOST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,9 @@ def _main(workspace: Workspace, place: Channel, messages: Sequence[Message], rea
     title = _title(workspace, place)
     shown: list[Html] = []
     day = ""
-    for message in messages:
+    if len(messages) > _MOST_SHOWN:
+        shown.append(el("p", f"{len(messages) - _MOST_SHOWN} earlier messages are not shown.", cls="quiet empty"))
+    for message in messages[-_MOST_SHOWN:]:
         here = day_name(reader.local(_moment(message.ts)), local)
         if here != day:
             shown.append(el("div", el("span", here), cls="day"))
@@ -136,13 +139,16 @@ def _main(workspace: Workspace, place: Channel, messages: Sequence[Message], rea
         ),
         el("div", shown or empty, cls="messages", id="messages"),
         note,
-        el(
-            "form",
-            el("input", name="text", autocomplete="off", placeholder=hint, aria_label=hint, disabled=place.archived),
-            el("button", "Send", type="submit", disabled=place.archived),
-            cls="composer",
-            id="composer",
-        ),
+        _composer(hint, place),
+    )
+
+
+def _composer(hint: str, place: Channel) -> Html:
+    return el(
+        "form",
+        el("input", name="text", autocomplete="off", placeholder=hint, aria_label=hint, disabled=place.archived),
+        el("button", "Send", type="submit", disabled=place.archived),
+        cls="composer",
     )
 
 
@@ -162,6 +168,7 @@ def _thread(workspace: Workspace, place: Channel, messages: Sequence[Message], r
             [_message(workspace, place, one, reader, in_thread=True) for one in replies],
             cls="messages",
         ),
+        _composer("Reply", place),
     )
 
 

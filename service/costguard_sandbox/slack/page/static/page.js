@@ -9,6 +9,8 @@ const state = {
 };
 let version = "";
 let busy = false;
+let asks = 0;
+let waiting = 0;
 const byId = (id) => document.getElementById(id);
 const readKey = (channel) => `read/${state.viewer}/${channel}`;
 
@@ -23,13 +25,15 @@ async function post(path, body) {
   return answer.ok;
 }
 
-function swap(pane, html) {
+function swap(pane, html, what = "") {
   if (pane.dataset.html === html) return;
+  const same = pane.dataset.what === what;
+  pane.dataset.what = what;
   const list = pane.querySelector(".messages");
-  const atEnd = !list || list.scrollHeight - list.scrollTop - list.clientHeight < 60;
+  const atEnd = !same || !list || list.scrollHeight - list.scrollTop - list.clientHeight < 60;
   const top = list ? list.scrollTop : 0;
   const field = pane.querySelector(".composer input");
-  const typed = field ? [field.value, document.activeElement === field, field.selectionStart] : null;
+  const typed = field && same ? [field.value, document.activeElement === field, field.selectionStart] : null;
   pane.dataset.html = html;
   pane.innerHTML = html;
   const next = pane.querySelector(".messages");
@@ -47,8 +51,13 @@ function swap(pane, html) {
 function showModal(html) {
   const modal = byId("modal");
   if (modal.dataset.html === html) return;
+  const key = (field) => `${field.dataset.block} ${field.dataset.input}`;
+  const typed = new Map([...modal.querySelectorAll("[data-input]")].map((field) => [key(field), field.value]));
   modal.dataset.html = html;
   modal.innerHTML = html;
+  for (const field of modal.querySelectorAll("[data-input]")) {
+    if (typed.has(key(field))) field.value = typed.get(key(field));
+  }
   if (html && !modal.open) modal.showModal();
   if (!html && modal.open) modal.close();
 }
@@ -63,23 +72,28 @@ function markUnread() {
 
 async function refresh() {
   const asked = new URLSearchParams({ ...state, version });
+  const turn = ++asks;
   let seen;
+  waiting += 1;
   try {
     seen = await (await fetch(`/slack/state?${asked}`)).json();
   } catch {
     byId("offline").hidden = false;
     return;
+  } finally {
+    waiting -= 1;
   }
   byId("offline").hidden = true;
+  if (turn !== asks) return; // asked before the person went elsewhere
   version = seen.version;
   if (!("main" in seen)) return;
   if (state.channel && state.channel !== seen.channel) state.thread = "";
   state.viewer = seen.viewer;
   state.channel = seen.channel;
   if (document.activeElement?.tagName !== "SELECT") swap(byId("sidebar"), seen.sidebar);
-  swap(byId("main"), seen.main);
+  swap(byId("main"), seen.main, seen.channel);
   byId("thread").hidden = !seen.thread;
-  swap(byId("thread"), seen.thread);
+  swap(byId("thread"), seen.thread, state.thread);
   showModal(seen.modal);
   markUnread();
   history.replaceState(null, "", `#${new URLSearchParams(state)}`);
@@ -161,9 +175,9 @@ document.addEventListener("submit", (event) => {
   const text = field?.value.trim();
   if (!text) return;
   field.value = "";
-  post("/slack/write", { text });
+  post("/slack/write", { text, thread: event.target.closest("#thread") ? state.thread : "" });
 });
 byId("modal").addEventListener("cancel", () => post("/slack/close", {}));
 
 refresh();
-setInterval(refresh, 1000);
+setInterval(() => waiting || refresh(), 1000);
