@@ -133,7 +133,8 @@ class Daemon:
                 log.warning("pass_ended", why="another daemon took over")
             except Exception as error:  # the daemon must live on: the next pass sees the same world
                 self.state = replace(self.state, last_error=str(error))
-                log.exception("pass_failed", error=str(error))
+                # What Costguard raises on purpose says what to do; only the rest needs its trace.
+                log.error("pass_failed", error=str(error), exc_info=not isinstance(error, CostguardError))
             else:
                 self._tell(report)
 

@@ -1,0 +1,203 @@
+"""Who acts, what a daemon shows of itself, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+
+from sqlalchemy import func, select
+from tests.builders import PROJECT, at, observation, operation, seen
+from tests.engine.ledger_rows import ledger_rows
+from tests.fakes import FakeCloud, HandClock
+
+from costguard.engine.reconcile import Reconciler
+from costguard.engine.schedule import LEASE, Daemon
+from costguard.errors import PriceSourceError
+from costguard.model.observation import Observation
+from costguard.policy.ledger import Belonging
+from costguard.policy.owner import OwnerRules
+from costguard.store import lease as leases
+from costguard.store.lease import Lease
+from costguard.store.tables import instances
+from costguard.store.transaction import Database
+
+NOW = at("12:00")
+PATIENCE = 30.0  # seconds until a test that hangs fails
+LOOK = observation(seen(), operations=(operation("insert", "09:59", "10:00", operation_id="1"),))
+
+
+class _Cloud(FakeCloud):
+    """Says when it is looked at, and holds the answer back until it may go on."""
+
+    def __init__(self, look: Observation = LOOK) -> None:
+        super().__init__({look.project: look})
+        self.looked = threading.Semaphore(0)
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def observe(self, project: str, operations_since: object) -> Observation:
+        self.looked.release()
+        assert self.go_on.wait(PATIENCE)
+        return self.observations[project]
+
+
+def _daemon(
+    database: Database, cloud: FakeCloud, holder: str, refresh: Callable[[Lease], None] | None = None
+) -> Daemon:
+    reconciler = Reconciler(database, cloud, HandClock(NOW), [PROJECT], {}, Belonging((), OwnerRules()))
+    hour = timedelta(hours=1)
+    return Daemon(database, reconciler, refresh or (lambda _fence: None), holder, hour, hour if refresh else None)
+
+
+@contextmanager
+def _started(daemon: Daemon) -> Iterator[Daemon]:
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+def _vms(database: Database) -> int:
+    with database.read() as connection:
+        return connection.execute(select(func.count()).select_from(instances)).scalar_one()
+
+
+def test_a_daemon_acts_as_it_starts_and_when_it_is_woken(sqlite_database: Database) -> None:
+    """The first pass does not wait for its interval, and neither does one that was asked for."""
+    cloud = _Cloud()
+    with _started(_daemon(sqlite_database, cloud, "one")) as daemon:
+        assert cloud.looked.acquire(timeout=PATIENCE)
+        with daemon._busy:  # the pass is over
+            pass
+        daemon.wake()
+        assert cloud.looked.acquire(timeout=PATIENCE)
+    assert daemon.state.acting
+    assert daemon.state.last_pass_at == NOW
+    assert _vms(sqlite_database) == 1
+
+
+def test_two_daemons_on_one_database_record_everything_once(database: Database, database_url: str) -> None:
+    """The one that came second writes nothing while the first acts, and takes over when that one ends."""
+    with closing(Database.open(database_url)) as other:
+        first, second = _daemon(database, _Cloud(), "one"), _daemon(other, _Cloud(), "two")
+        first._pass()
+        once = ledger_rows(database)
+        for _ in range(3):
+            second._pass()
+            second._keep_lease()
+        assert (first.state.acting, second.state.acting) == (True, False)
+        assert ledger_rows(database) == once
+        first.stop()
+        second._pass()
+        assert second.state.acting
+        assert ledger_rows(database) == once
+        second.stop()
+
+
+def test_two_daemons_that_race_come_to_what_one_comes_to(database: Database, database_url: str) -> None:
+    """Both are started at once, on connections of their own: no double facts, no lost lifetimes."""
+    with closing(Database.open(database_url)) as other:
+        clouds = _Cloud(), _Cloud()
+        daemons = _daemon(database, clouds[0], "one"), _daemon(other, clouds[1], "two")
+        with _started(daemons[0]), _started(daemons[1]):
+            won = _first_looked(clouds)
+            clouds[1 - won].go_on.set()
+        rows = ledger_rows(database)
+    assert (len(rows["instances"]), len(rows["lifetimes"]), len(rows["operations"])) == (1, 1, 1)
+    assert len(rows["facts"]) == len(set(rows["facts"])) == 2
+
+
+def _first_looked(clouds: tuple[_Cloud, _Cloud]) -> int:
+    while True:
+        for number, cloud in enumerate(clouds):
+            if cloud.looked.acquire(timeout=0.05):
+                return number
+
+
+def test_a_daemon_that_froze_in_a_pass_wakes_and_writes_nothing(database: Database, database_url: str) -> None:
+    """Its lease expired and was taken while it looked at the cloud; it gives way, and waits for its turn."""
+    with closing(Database.open(database_url)) as other:
+        cloud = _Cloud()
+        frozen, awake = _daemon(database, cloud, "frozen"), _daemon(other, _Cloud(), "awake")
+        frozen._keep_lease()
+        cloud.go_on.clear()
+        sleeper = threading.Thread(target=frozen._pass)
+        sleeper.start()
+        assert cloud.looked.acquire(timeout=PATIENCE)
+        held = frozen._lease
+        assert held is not None
+        leases.release(other, held)
+        awake._pass()
+        once = ledger_rows(other)
+        stopped = seen(fingerprint="later", labels={"owner": "nobody"})
+        cloud.observations[PROJECT] = observation(stopped, operations=LOOK.operations)
+        cloud.go_on.set()
+        sleeper.join(PATIENCE)
+        assert not frozen.state.acting
+        assert ledger_rows(other) == once
+        frozen._pass()
+        assert not frozen.state.acting
+        awake.stop()
+
+
+def test_stopping_in_mid_pass_loses_nothing_and_hands_the_lease_on(sqlite_database: Database) -> None:
+    """What was not yet written is left to the next daemon, which need not wait for the lease to expire."""
+    cloud = _Cloud()
+    cloud.go_on.clear()
+    daemon = _daemon(sqlite_database, cloud, "one")
+    daemon.start()
+    assert cloud.looked.acquire(timeout=PATIENCE)
+    ender = threading.Thread(target=daemon.stop)
+    ender.start()
+    assert daemon._stop.wait(PATIENCE)
+    cloud.go_on.set()
+    ender.join(PATIENCE)
+    assert not ender.is_alive()
+    assert _vms(sqlite_database) == 0
+    assert leases.acquire(sqlite_database, LEASE, "next", timedelta(seconds=1)) is not None
+
+
+def test_a_failing_pass_is_shown_and_the_daemon_lives_on(sqlite_url: str) -> None:
+    """The database was locked: the state says so, and the next pass clears it."""
+    with closing(Database.open(sqlite_url, lock_timeout=timedelta(milliseconds=20))) as database:
+        daemon = _daemon(database, _Cloud(), "one")
+        daemon._keep_lease()
+        with closing(Database.open(sqlite_url)) as other, other.write():
+            daemon._pass()
+            daemon._keep_lease()
+        assert "locked" in daemon.state.last_error
+        assert daemon.state.acting
+        daemon._pass()
+        assert daemon.state.last_error == ""
+        assert _vms(database) == 1
+        daemon.stop()
+
+
+def test_prices_that_cannot_be_refreshed_are_shown_and_passes_go_on(sqlite_database: Database) -> None:
+    """The last good prices stay in force, and the error goes when the catalogue answers."""
+    answers = iter([PriceSourceError("The catalogue did not answer."), None])
+
+    def refresh(_fence: Lease) -> None:
+        if (error := next(answers)) is not None:
+            raise error
+
+    daemon = _daemon(sqlite_database, _Cloud(), "one", refresh)
+    daemon._refresh()
+    assert daemon.state.prices_error == "The catalogue did not answer."
+    daemon._pass()
+    daemon._refresh()
+    assert (daemon.state.prices_error, daemon.state.last_error) == ("", "")
+    daemon.stop()
+
+
+def test_a_daemon_ends_although_the_database_is_out_of_reach(sqlite_url: str) -> None:
+    """Its lease expires by itself."""
+    with closing(Database.open(sqlite_url, lock_timeout=timedelta(milliseconds=20))) as database:
+        daemon = _daemon(database, _Cloud(), "one")
+        daemon._keep_lease()
+        with closing(Database.open(sqlite_url)) as other, other.write():
+            daemon.stop()
+        assert daemon._lease is None
