@@ -45,24 +45,25 @@ class Lifecycle:
         return self._timeline.now
 
     def accept(self, operation: Operation, vm: VM) -> None:
-        """Plan the operation's start; what it then does depends on the state that the VM is in by then."""
+        """Plan the operation's start, after those accepted before it; what it does depends on the VM's state then."""
         begins = self._now + self._draw("begin", operation)
-        if operation.kind in _PATIENT and vm.busy_until is not None and vm.busy_until >= begins:
+        if vm.accepted_until is not None and vm.accepted_until >= begins:
+            begins = vm.accepted_until + timedelta(milliseconds=1)
+        vm.accepted_until = begins
+        self._until(operation, begins, lambda: self._start_or_wait(operation, vm))
+
+    def _start_or_wait(self, operation: Operation, vm: VM) -> None:
+        if operation.kind in _PATIENT and vm.busy_until is not None and vm.busy_until > self._now:
             begins = vm.busy_until + self._draw("begin", operation)
-        operation.ends_at = begins
-        act: Callable[[Operation, VM], None] = getattr(self, f"_{operation.kind}")
-
-        def start() -> None:
-            operation.begin(self._now)
-            if vm.status is Status.DELETED:
-                resource = f"projects/{vm.project}/zones/{vm.zone}/instances/{vm.name}"
-                operation.finish(
-                    self._now, Failure("RESOURCE_NOT_FOUND", f"The resource '{resource}' was not found", 404)
-                )
-            else:
-                act(operation, vm)
-
-        self._timeline.at(begins, start)
+            self._until(operation, begins, lambda: self._start_or_wait(operation, vm))
+            return
+        operation.begin(self._now)
+        if vm.status is Status.DELETED:
+            text = f"The resource 'projects/{vm.project}/zones/{vm.zone}/instances/{vm.name}' was not found"
+            operation.finish(self._now, Failure("RESOURCE_NOT_FOUND", text, 404))
+        else:
+            act: Callable[[Operation, VM], None] = getattr(self, f"_{operation.kind}")
+            act(operation, vm)
 
     def fail(self, operation: Operation, failure: Failure) -> None:
         """An insert that comes to nothing: nobody ever sees its VM."""
@@ -110,10 +111,6 @@ class Lifecycle:
         graceful = vm.scheduling.get("gracefulShutdown") or {}
         if vm.status is Status.TERMINATED:
             self._nothing_to_do(operation)
-        elif vm.status is Status.STOPPING:
-            self._until(operation, vm.busy_until or self._now, lambda: operation.finish(self._now))
-        elif vm.status is Status.SUSPENDING:
-            self._not_ready(operation, vm)
         elif vm.status is Status.RUNNING and graceful.get("enabled"):
             longest = timedelta(seconds=int((graceful.get("maxDuration") or {}).get("seconds", 600)))
             grace = min(longest, self._draw("guest shutdown", operation))

@@ -107,6 +107,7 @@ class VM:
     # Each transition gets a number; the steps of one that was overtaken find another number and do nothing.
     transition: int = 0
     busy_until: datetime | None = None
+    accepted_until: datetime | None = None  # when the last request that was accepted starts
     run_limit: int = 0  # numbers the run-time limits that were armed, so that an old one cannot fire
     rendered: dict[str, Any] | None = field(default=None, repr=False)
 

@@ -1,0 +1,174 @@
+"""What the cloud does by itself: preemptions, host errors, run-time limits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world, up
+
+from costguard_sandbox.clock import zulu
+from costguard_sandbox.operations import Operation
+from costguard_sandbox.problems import Refused
+from costguard_sandbox.render import instance_resource
+from costguard_sandbox.vm import Status
+from costguard_sandbox.world import World
+
+
+def events(world: World) -> list[Operation]:
+    return [operation for operation in world.operations.of(PROJECT) if operation.user == "system"]
+
+
+def test_a_preemption_is_an_operation_of_the_systems_own() -> None:
+    """It is over as it appears, has no user to wait for it, and names the incarnation."""
+    world = new_world()
+    vm = up(world, **SPOT)
+    shown = world.preempt(PROJECT, "vm").resource()
+    assert shown["name"].startswith("systemevent-")
+    assert shown["operationType"] == "compute.instances.preempted"
+    assert (shown["user"], shown["status"], shown["progress"]) == ("system", "DONE", 100)
+    assert shown["insertTime"] == shown["startTime"] == shown["endTime"]
+    assert (shown["statusMessage"], shown["targetId"]) == ("Instance was preempted.", str(vm.id))
+
+
+def test_a_preempted_vm_is_stopping_with_its_old_last_stop() -> None:
+    """Billing ends in the moment of the preemption; lastStop comes only with TERMINATED."""
+    world = new_world()
+    vm = up(world, **SPOT)
+    operation = world.preempt(PROJECT, "vm")
+    assert (vm.status, vm.last_stop) == (Status.STOPPING, None)
+    assert vm.runs[0].ended == operation.insert_time
+    world.advance(MINUTE)
+    assert vm.status is Status.TERMINATED
+    assert vm.last_stop is not None
+    world.start(PROJECT, "vm")
+    world.advance(MINUTE)
+    stopped = vm.last_stop
+    world.preempt(PROJECT, "vm")
+    assert (vm.status, vm.last_stop) == (Status.STOPPING, stopped)
+
+
+def test_a_preemption_honours_the_termination_action() -> None:
+    """With DELETE the VM and its disk are gone within half a minute, and no delete operation is written."""
+    world = new_world()
+    up(world, scheduling={**SPOT["scheduling"], "instanceTerminationAction": "DELETE"})
+    world.preempt(PROJECT, "vm")
+    world.advance(MINUTE)
+    assert world.instances(PROJECT) == []
+    assert world.disks(PROJECT) == []
+    assert "delete" not in {operation.kind for operation in world.operations.of(PROJECT)}
+
+
+def test_a_vm_preempted_while_it_is_made_fails_its_insert() -> None:
+    """The insert ends in UNSUPPORTED_OPERATION, and nothing was billed."""
+    world = new_world()
+    operation = world.insert(PROJECT, ZONE, body(**SPOT))
+    world.advance(timedelta(seconds=2))
+    world.preempt(PROJECT, "vm")
+    world.advance(MINUTE)
+    assert operation.failure is not None
+    assert operation.failure.code == "UNSUPPORTED_OPERATION"
+    assert world.instance(PROJECT, "vm").runs == []
+
+
+@pytest.mark.parametrize(
+    ("event", "more", "why"),
+    [
+        ("preempt", {}, "not a Spot VM"),
+        ("migrate", T4, "does not migrate"),
+        ("explode", {}, "expected one of preempt"),
+    ],
+)
+def test_what_cannot_happen_to_a_vm_is_refused(event: str, more: dict[str, Any], why: str) -> None:
+    """A test that strikes the wrong VM is told so."""
+    world = new_world()
+    up(world, **more)
+    with pytest.raises(Refused, match=why):
+        world.strike(event, PROJECT, "vm")
+
+
+def test_a_host_error_restarts_the_vm_by_itself() -> None:
+    """hostError ends the lifetime; automaticRestart, minutes later, begins the next, with its own lastStart."""
+    world = new_world()
+    vm = up(world, **T4)
+    error = world.strike("host-error", PROJECT, "vm")
+    assert vm.status is Status.REPAIRING
+    world.advance(5 * MINUTE)
+    restart = events(world)[-1]
+    assert [one.kind for one in events(world)] == ["compute.instances.hostError", "compute.instances.automaticRestart"]
+    assert vm.runs[0].ended == error.insert_time
+    assert vm.runs[1].began == restart.insert_time == vm.last_start
+    assert vm.status is Status.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        ("guest-shutdown", "guestTerminate"),
+        ("host-error", "hostError"),
+        ("host-maintenance", "terminateOnHostMaintenance"),
+    ],
+)
+def test_without_automatic_restart_the_vm_stays_down(event: str, kind: str) -> None:
+    """The event's operation is the only one, and the VM is TERMINATED."""
+    world = new_world()
+    vm = up(world, scheduling={"automaticRestart": False})
+    world.strike(event, PROJECT, "vm")
+    world.advance(10 * MINUTE)
+    assert [one.kind for one in events(world)] == [f"compute.instances.{kind}"]
+    assert vm.status is Status.TERMINATED
+
+
+def test_a_migration_changes_nothing_that_bills() -> None:
+    """Only an operation tells of it."""
+    world = new_world()
+    vm = up(world)
+    world.strike("migrate", PROJECT, "vm")
+    assert (vm.status, len(vm.runs), len(events(world))) == (Status.RUNNING, 1, 1)
+
+
+@pytest.mark.parametrize(("action", "kind"), [("STOP", "deferredStop"), ("DELETE", "deferredDelete")])
+def test_the_run_time_limit_fires_up_to_half_a_minute_late(action: str, kind: str) -> None:
+    """It is counted from the request's start, not from lastStart, and is no user's stop."""
+    world = new_world()
+    scheduling = {**SPOT["scheduling"], "maxRunDuration": {"seconds": "3600"}, "instanceTerminationAction": action}
+    vm = up(world, scheduling=scheduling)
+    limit, begun = vm.termination_at, vm.last_start
+    assert limit is not None
+    assert begun is not None
+    assert begun < limit < begun + HOUR
+    assert instance_resource(world.links, vm)["resourceStatus"]["scheduling"] == {"terminationTimestamp": zulu(limit)}
+    world.advance(2 * HOUR)
+    (event,) = events(world)
+    assert event.kind == f"compute.instances.{kind}"
+    assert timedelta(0) <= event.insert_time - limit <= timedelta(seconds=30)
+    assert vm.runs[0].ended == event.insert_time
+    assert vm.status is (Status.TERMINATED if action == "STOP" else Status.DELETED)
+
+
+def test_a_stopped_vm_has_no_limit_until_it_starts_again() -> None:
+    """A limit that was armed before the stop never fires afterwards."""
+    world = new_world()
+    vm = up(world, scheduling={"maxRunDuration": {"seconds": "3600"}})
+    world.stop(PROJECT, "vm")
+    world.advance(3 * MINUTE)
+    assert vm.termination_at is None
+    world.advance(30 * MINUTE)
+    world.start(PROJECT, "vm")
+    world.advance(50 * MINUTE)
+    assert (vm.status, events(world)) == (Status.RUNNING, [])
+    world.advance(20 * MINUTE)
+    assert vm.status is Status.TERMINATED
+
+
+def test_operations_are_forgotten_after_the_retention() -> None:
+    """After 14 days the log no longer tells who made the VM, while it runs on."""
+    world = new_world()
+    up(world)
+    world.advance(timedelta(days=13))
+    assert [one.kind for one in world.operations.of(PROJECT)] == ["insert"]
+    world.advance(timedelta(days=2))
+    with world.settled():
+        assert list(world.operations.of(PROJECT)) == []
+    assert world.instance(PROJECT, "vm").status is Status.RUNNING
