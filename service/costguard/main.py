@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -138,7 +140,7 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
         )
     )
     listen = guard.settings.server
-    with _listening(listen.host, listen.port) as listener:
+    with _listening(listen.host, listen.port) as listener, _ended_by_sigterm(server):
         daemon.start()
         try:
             ready(f"http://{_shown(listen.host)}:{listener.getsockname()[1]}", server)
@@ -184,6 +186,27 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
                 "Choose another port under [server] listen, or with --port.",
             ) from error
         yield listener
+
+
+@contextmanager
+def _ended_by_sigterm(server: uvicorn.Server) -> Iterator[None]:
+    """SIGTERM ends the server, and then lets this process finish what it does.
+
+    uvicorn sends itself the signal again after its own shutdown; by default that would end us on the spot,
+    in mid-pass and with the lease in hand.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: object) -> None:
+        server.should_exit = True
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _shown(host: str) -> str:

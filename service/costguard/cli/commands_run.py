@@ -55,7 +55,10 @@ def run_pass(
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Run one pass now, and print what it saw, recorded, decided and did. Exits 1 when a project failed."""
+    """Run one pass now, and print what it saw, recorded, decided and did.
+
+    Exits 1 when a project could not be read at all, or not be recorded; the others were.
+    """
     from costguard import main
     from costguard.cli import report
     from costguard.cli.format import clean
@@ -69,7 +72,7 @@ def run_pass(
     else:
         for line in report.lines(done):
             print(clean(line))
-    if done.failed_projects:
+    if any(one.error or any(part.scope == "project" for part in one.unread) for one in done.recorded):
         raise typer.Exit(1)
 
 

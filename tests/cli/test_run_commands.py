@@ -1,0 +1,195 @@
+"""The commands that run something, as a person runs them: real processes against the simulated cloud."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from tests.scenario.fleet import body
+
+from costguard.engine.schedule import LEASE, LEASE_TTL
+from costguard.store import lease as leases
+from costguard.store.migrate import downgrade, upgrade
+from costguard.store.transaction import Database
+from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+COSTGUARD = Path(sys.executable).with_name("costguard")
+LONGEST_S = 60
+
+
+@pytest.fixture
+def cloud() -> Iterator[str]:
+    """A simulated cloud in real time, with one VM that is being made."""
+    world = World(ScaledClock(), projects=["acme-training"])
+    zone = "us-central1-a"
+    world.insert("acme-training", zone, body("trainer", zone, "a2-highgpu-1g", labels={"owner": "ana"}))
+    with running(world) as url:
+        yield url
+
+
+@pytest.fixture
+def config(cloud: str, tmp_path: Path) -> Path:
+    return settings(tmp_path, cloud)
+
+
+def settings(folder: Path, cloud: str, *projects: str) -> Path:
+    path = folder / "costguard.toml"
+    path.write_text(
+        f"""
+[watch]
+projects = {json.dumps(projects or ["acme-training"])}
+every = "10s"
+[database]
+url = "sqlite:///{folder}/costguard.db"
+[server]
+listen = "127.0.0.1:0"
+[compute]
+endpoint = "{cloud}"
+[prices]
+endpoint = "{cloud}"
+"""
+    )
+    return path
+
+
+def run(*command: str, config: Path) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "COSTGUARD_CONFIG": str(config)}
+    return subprocess.run(
+        [str(COSTGUARD), *command], env=environ, capture_output=True, text=True, timeout=LONGEST_S, check=False
+    )
+
+
+@contextmanager
+def started(*command: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command that goes on, and the line that it printed first; ended at the end, whatever happens."""
+    environ = {**os.environ, "COSTGUARD_CONFIG": str(folder / "costguard.toml")}
+    process = subprocess.Popen(
+        [str(COSTGUARD), *command], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "http://" in line, process.communicate(timeout=5)
+        yield process, line
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def address(line: str) -> str:
+    found = re.search(r"http://[0-9.]+:\d+", line)
+    assert found, line
+    return found[0]
+
+
+def test_a_pass_tells_what_it_saw_recorded_decided_and_did(config: Path) -> None:
+    """In words, and as JSON; the second pass records nothing that the first did."""
+    done = run("pass", config=config)
+    assert done.returncode == 0, done.stderr
+    for part in ("Saw", "Recorded", "Decided", "Did", "trainer", "owner ana", "sends no reminders"):
+        assert part in done.stdout
+    again = json.loads(run("pass", "--json", config=config).stdout)
+    assert [project["seen"] for project in again["projects"]] == [1]
+    assert again["decisions"][0]["name"] == "trainer"
+    assert again["actions"] == []
+
+
+def test_a_project_that_does_not_exist(cloud: str, tmp_path: Path) -> None:
+    """It is named with what to do, the other project is recorded, and the exit code tells a script."""
+    done = run("pass", config=settings(tmp_path, cloud, "acme-training", "acme-typo-project"))
+    assert done.returncode == 1
+    assert "acme-training: 1 VMs" in done.stdout
+    assert "not read: project (not_found)" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_pass_leaves_the_work_to_a_daemon(config: Path, tmp_path: Path) -> None:
+    """While a daemon holds the lease, nothing else records."""
+    url = f"sqlite:///{tmp_path}/costguard.db"
+    upgrade(url)
+    database = Database.open(url)
+    leases.acquire(database, LEASE, "a daemon", LEASE_TTL)
+    database.close()
+    done = run("pass", config=config)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "holds the lease" in done.stderr
+    assert "costguard ps" in done.stderr
+
+
+def test_a_server_starts_answers_and_ends(config: Path, tmp_path: Path) -> None:
+    """SIGTERM ends it with 0, and the lease is free for another."""
+    with started("serve", folder=tmp_path) as (process, line):
+        with urlopen(f"{address(line)}/healthz", timeout=LONGEST_S) as answer:
+            assert json.load(answer)["status"] == "alive"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=LONGEST_S)
+    assert process.returncode == 0
+    assert "Traceback" not in errors
+    database = Database.open(f"sqlite:///{tmp_path}/costguard.db")
+    assert leases.acquire(database, LEASE, "another", LEASE_TTL) is not None
+    database.close()
+
+
+def test_a_port_that_is_taken(config: Path, cloud: str) -> None:
+    """The address, the reason and the way out, and no traceback."""
+    done = run("serve", "--listen", cloud.removeprefix("http://"), config=config)
+    assert done.returncode == 1
+    assert "cannot listen at" in done.stderr
+    assert "Choose another port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_database_is_brought_to_this_version(config: Path, tmp_path: Path) -> None:
+    """`db check` changes nothing and says what to do; `db upgrade` does it."""
+    url = f"sqlite:///{tmp_path}/costguard.db"
+    upgrade(url)
+    downgrade(url, "base")
+    before = run("db", "check", config=config)
+    assert before.returncode == 1
+    assert "costguard db upgrade" in before.stderr
+    assert run("db", "upgrade", config=config).returncode == 0
+    assert run("db", "check", config=config).returncode == 0
+
+
+def test_the_demo_starts_shows_and_ends(tmp_path: Path) -> None:
+    """It prints its address and a fleet with owners, rates and dollars; Ctrl-C ends the simulated cloud too."""
+    with started("demo", "--listen", "127.0.0.1:0", folder=tmp_path) as (process, first):
+        assert process.stdout is not None
+        seen = ""
+        while "an hour" not in seen:
+            line = process.stdout.readline()
+            assert line, "the demo ended by itself"
+            seen += line
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LONGEST_S)
+    assert process.returncode == 0
+    for part in ("debug-ana", "ana@example.com (label)", "unclaimed", "over by", "$"):
+        assert part in seen
+    with pytest.raises(OSError, match="refused"):
+        urlopen(address(first.partition("simulated cloud")[2]), timeout=5)
+
+
+def test_the_sandbox_alone(tmp_path: Path) -> None:
+    """A scenario of one's own, at a port of one's own; a wrong one is told and nothing starts."""
+    with (
+        started("sandbox", "empty", "--port", "0", folder=tmp_path) as (_, line),
+        urlopen(f"{address(line)}/sandbox/clock", timeout=LONGEST_S) as answer,
+    ):
+        assert json.load(answer)["speed"] == 1.0
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('title = "x"\n')
+    done = run("sandbox", str(wrong), config=wrong)
+    assert done.returncode == 2
+    assert "wrong.toml: projects: expected a list" in done.stderr
