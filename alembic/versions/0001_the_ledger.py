@@ -30,6 +30,18 @@ def upgrade() -> None:
         ),
     )
     op.create_table(
+        "daily_totals",
+        sa.Column("day", sa.Date(), nullable=False),
+        sa.Column("project", sa.String(), nullable=False),
+        sa.Column("preset", sa.String(), nullable=False),
+        sa.Column("provisioning_model", sa.String(), nullable=False),
+        sa.Column("machine_nanos", sa.BigInteger(), nullable=False),
+        sa.Column("gpu_nanos", sa.BigInteger(), nullable=False),
+        sa.Column("storage_nanos", sa.BigInteger(), nullable=False),
+        sa.Column("seconds", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("day", "project", "preset", "provisioning_model", name=op.f("pk_daily_totals")),
+    )
+    op.create_table(
         "facts",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
         sa.Column("key", sa.String(), nullable=False),
@@ -328,4 +340,5 @@ def downgrade() -> None:
     op.drop_index("ix_facts_instance", "facts")
 
     op.drop_table("facts")
+    op.drop_table("daily_totals")
     op.drop_table("daily_spend")

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, insert
 
 from costguard.store import tables
+from costguard.store.charges import total_days
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EARLIER = datetime(2026, 1, 1, tzinfo=UTC)
@@ -141,6 +142,7 @@ def day(connection: Connection, day: date, **given: Any) -> None:
         **given,
     }
     connection.execute(insert(tables.daily_spend), row)
+    total_days(connection, [day])
 
 
 def project(connection: Connection, name: str = "lab", unread: Sequence[Mapping[str, str]] = (), **given: Any) -> None:

@@ -33,6 +33,7 @@ from costguard.store.tables import (
     UNCHARGED,
     charges,
     daily_spend,
+    daily_totals,
     instances,
     lifetimes,
     storage_spans,
@@ -133,7 +134,7 @@ def recharge_unpriced(connection: Connection) -> int:
 
 
 def roll_up_days(connection: Connection, days: Collection[date]) -> None:
-    """Make the daily spend of these days anew from their charges and from whose the spans are now."""
+    """Make the daily spend and totals of these days anew from their charges and from whose the spans are now."""
     ordered = sorted(days)
     for at in range(0, len(ordered), CHUNK):
         some = ordered[at : at + CHUNK]
@@ -143,6 +144,16 @@ def roll_up_days(connection: Connection, days: Collection[date]) -> None:
         amounts = ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
         rolled = select(*keys, *(func.sum(parts.c[name]).label(name) for name in amounts)).group_by(*keys)
         connection.execute(insert(daily_spend).from_select([*(key.name for key in keys), *amounts], rolled))
+        total_days(connection, some)
+
+
+def total_days(connection: Connection, days: Collection[date]) -> None:
+    """Make the totals of these days anew from their daily spend."""
+    connection.execute(delete(daily_totals).where(daily_totals.c.day.in_(days)))
+    keys = [daily_spend.c[key.name] for key in daily_totals.primary_key]
+    sums = [func.sum(daily_spend.c[column.name]) for column in daily_totals.c if not column.primary_key]
+    totals = select(*keys, *sums).where(daily_spend.c.day.in_(days)).group_by(*keys)
+    connection.execute(insert(daily_totals).from_select([column.name for column in daily_totals.c], totals))
 
 
 def days_of(connection: Connection, kind: str, span_ids: Collection[int]) -> set[date]:

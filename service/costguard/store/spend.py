@@ -13,7 +13,7 @@ from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution
 from costguard.model.money import Money
-from costguard.store.tables import daily_spend, instances, lifetimes, storage_spans
+from costguard.store.tables import daily_spend, daily_totals, instances, lifetimes, storage_spans
 
 
 class Grouping(StrEnum):
@@ -64,17 +64,14 @@ def rolled_up(
     # By the beginning of the primary key SQLite adds up as it reads; by anything else it sorts a year first.
     by_key = Grouping.DAY in group_by and _KEY_START.issuperset(group_by)
     sql_groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET] if by_key else list(group_by)
-    columns = [daily_spend.c[grouping.value] for grouping in sql_groups]
+    whose = {Grouping.OWNER, Grouping.JOB} & set(group_by) or scope.owner is not None
+    table = daily_spend if whose else daily_totals
+    columns = [table.c[grouping.value] for grouping in group_by]
     sums = [
         func.sum(column).label(column.name)
-        for column in (
-            daily_spend.c.machine_nanos,
-            daily_spend.c.gpu_nanos,
-            daily_spend.c.storage_nanos,
-            daily_spend.c.seconds,
-        )
+        for column in (table.c.machine_nanos, table.c.gpu_nanos, table.c.storage_nanos, table.c.seconds)
     ]
-    query = select(*columns, *sums).where(daily_spend.c.day.between(first, last), *_within(daily_spend, scope))
+    query = select(*columns, *sums).where(table.c.day.between(first, last), *_within(table, scope))
     rows = connection.execute(query.group_by(*columns)).all()
     width = len(columns)
     places = [sql_groups.index(grouping) for grouping in group_by]
@@ -147,5 +144,5 @@ def _is_unpriced(spans: Table) -> ColumnElement[bool]:
 
 def _within(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
     project = table.c.project if "project" in table.c else instances.c.project
-    wanted = ((project, scope.project), (table.c.preset, scope.preset), (table.c.owner, scope.owner))
-    return [column == value for column, value in wanted if value is not None]
+    wanted = ((project, scope.project), (table.c.preset, scope.preset), (table.c.get("owner"), scope.owner))
+    return [column == value for column, value in wanted if column is not None and value is not None]

@@ -217,6 +217,21 @@ daily_spend = Table(
     Column("seconds", BigInteger, nullable=False),  # of running VMs
 )
 
+# The same without owners and jobs: a year by day and preset is read from hundreds of rows, not from hundreds of
+# thousands. Made anew with daily_spend, day by day.
+daily_totals = Table(
+    "daily_totals",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("provisioning_model", String, primary_key=True),
+    Column("machine_nanos", BigInteger, nullable=False),
+    Column("gpu_nanos", BigInteger, nullable=False),
+    Column("storage_nanos", BigInteger, nullable=False),
+    Column("seconds", BigInteger, nullable=False),
+)
+
 prices = Table(
     "prices",
     metadata,
