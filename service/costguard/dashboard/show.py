@@ -15,6 +15,7 @@ from costguard.engine.fleet import Priced
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
+from costguard.policy.narrate import span_text
 
 # Controls, and the marks that turn the direction of writing, hide, or pass for nothing.
 _UNSEEN = re.compile(
@@ -24,7 +25,6 @@ _UNSEEN = re.compile(
 _LONGEST = 2_000  # characters of one value; the API has the whole
 _GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
 _HOW_KNOWN = {"job": "launched by their job", "label": "by label", "creator": "created it"}
-_MINUTE = timedelta(minutes=1)
 
 
 def visible(value: object) -> object:
@@ -61,14 +61,8 @@ def is_nothing(priced: Priced) -> bool:
 
 
 def age(span: timedelta) -> str:
-    """`45 s`, `12 min`, `3 h 05 min`, `2 d 4 h`."""
-    if span < _MINUTE:
-        return f"{max(0, int(span.total_seconds()))} s"
-    minutes = span // _MINUTE
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as the reasons beside it say it."""
+    return span_text(max(timedelta(), span))
 
 
 def clock(moment: datetime, style: str = "short") -> Markup:

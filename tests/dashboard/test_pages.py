@@ -1,0 +1,193 @@
+"""What stands on the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.dashboard import story
+from tests.dashboard.html import Page, tidy
+
+from costguard.api.deps import DaemonStatus
+from costguard.store.transaction import Database
+
+
+def read(client: TestClient, address: str, status: int = 200) -> Page:
+    """The page, which must be well made."""
+    answer = client.get(address)
+    assert answer.status_code == status, answer.text
+    page = Page(answer.text)
+    assert page.mistakes == []
+    return page
+
+
+def names(page: Page) -> list[str]:
+    """The VMs of the fleet's table, by their addresses."""
+    return [str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and attrs.get("class") == "name"]
+
+
+def test_now_shows_what_burns_and_what_is_not_known(database: Database, client: TestClient) -> None:
+    """The rate, the month, the counts, and for each VM its money, its age against its limit, and why it is left."""
+    story.tell(database)
+    text = tidy(read(client, "/").text)
+    assert "Burning now $1.08 an hour, and what is unpriced" in text  # 2 x 0.53 of machine and 4 x 0.004 of disk
+    assert "Running 3 of 4 VMs" in text
+    assert "1 VM has no complete price" in text
+    assert "1 part of the fleet could not be read lab, us-central1-b: Google could not reach us-central1-b." in text
+    assert "9 h of 8 h" in text
+    assert "past the limit of preset t4 (8 h) by 1 h" in text
+    assert "not known: us-central1-b could not be read" in text
+    assert "stopped: only what it stores is billed" in text
+    assert "unclaimed" in text
+    assert "$4.8060" in text  # 9 h of machine at 0.53 and of disk at 0.004
+
+
+def test_amounts_tell_the_script_their_exact_value_and_rate(database: Database, client: TestClient) -> None:
+    """What counts on does so from nano-dollars and nano-dollars an hour, never from a rounded figure."""
+    story.tell(database)
+    moving = [attrs for _, attrs in read(client, "/").tags if attrs.get("class") == "money"]
+    assert {"class": "money", "data-nanos": "4806000000", "data-rate": "534000000"} in moving
+
+
+def test_a_vm_tells_its_story(database: Database, client: TestClient) -> None:
+    """Lifetimes and storage with each charge and the price it was billed at, and the facts."""
+    addresses = story.tell(database)
+    text = tidy(read(client, addresses["forgotten"]).text)
+    assert "gpu:nvidia-tesla-t4 1 $0.35 / h snapshot 2026-11-20 9 h $3.15" in text
+    assert "disk:pd-standard 73 $0.04 / GiBy.mo" in text
+    assert "forgotten started." in text
+    gone = tidy(read(client, addresses["left"]).text)
+    assert "Gone since 20 Nov, 11:00" in gone
+    assert "ended: preempted" in gone
+    assert "No price is known for" in tidy(read(client, addresses["dear"]).text)
+
+
+def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
+    """An unknown id is a page with status 404 that says where to look."""
+    page = read(client, "/vm/lab/123", 404)
+    assert "No VM with the id 123 was ever seen in project lab." in page.text
+    assert "/" in page.addresses
+
+
+def test_spend_stands_by_day_and_by_group(database: Database, client: TestClient) -> None:
+    """Bars, the same figures as a table, totals by group, and the way to the CSV."""
+    story.tell(database)
+    page = read(client, "/spend?from=2026-11-01&to=2026-11-19")
+    text = tidy(page.text)
+    assert "Spent, 1 Nov 2026 – 19 Nov 2026 $37.02" in text
+    assert "3 Nov 2026 $12.34 $12.34 $24.68" in text
+    bars = [attrs for tag, attrs in page.tags if tag == "rect" and attrs.get("y")]
+    assert len(bars) == 3
+    csv = next(address for address in page.addresses if "format=csv" in address)
+    assert client.get(csv).headers["content-type"].startswith("text/csv")
+
+
+@pytest.mark.parametrize("group_by", ["preset", "owner", "project", "provisioning_model"])
+def test_spend_is_stacked_by_what_is_asked_for(database: Database, client: TestClient, group_by: str) -> None:
+    """Every grouping that is offered answers, today's live share included."""
+    story.tell(database)
+    page = read(client, f"/spend?group_by={group_by}")
+    assert any(attrs.get("aria-current") == "true" for _, attrs in page.tags)
+    assert "2026" in page.text
+
+
+@pytest.mark.parametrize(
+    "query", ["from=x", "to=1999-01-01", "from=2026-11-05&to=2026-11-04", "from=2020-01-01", "group_by=colour"]
+)
+def test_a_wrong_address_of_spend_is_explained(client: TestClient, query: str) -> None:
+    """What cannot be asked for is a page that says what can."""
+    assert "Back to the fleet" in read(client, f"/spend?{query}", 422).text
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("project=lab", {"forgotten", "dear", "far", "resting"}),
+        ("project=nowhere", set()),
+        ("preset=multi-gpu", {"dear"}),
+        ("owner=bob@lab.example", {"far"}),
+        ("owner=-", {"dear"}),
+        ("status=stopped", {"resting"}),
+        ("project=&preset=&owner=&status=", {"forgotten", "dear", "far", "resting"}),
+        ("gone=yes", {"forgotten", "dear", "far", "resting", "left"}),
+        ("owner=ada@lab.example&status=running", {"forgotten"}),
+        ("gone=yes&owner=ada@lab.example&status=running", {"forgotten", "left"}),
+    ],
+)
+def test_filters_stand_in_the_address(database: Database, client: TestClient, query: str, expected: set[str]) -> None:
+    """Each filter, and several together, leave the VMs that fit; an empty one asks for nothing."""
+    addresses = story.tell(database)
+    assert set(names(read(client, f"/?{query}"))) == {addresses[name] for name in expected}
+
+
+@pytest.mark.parametrize("after", ["x", "0.1", "0.x.1.a", f"0.{2**70}.1.a", "1.-5.1.a"])
+def test_a_wrong_page_of_the_fleet_is_explained(client: TestClient, after: str) -> None:
+    """A page's place that was tampered with is told, and breaks nothing."""
+    read(client, f"/?after={after}", 422)
+
+
+def test_following_the_pages_shows_every_vm_once(database: Database, client: TestClient) -> None:
+    """The links to the next VMs lead through the whole fleet, those gone last."""
+    with database.write() as connection:
+        for number in range(230):
+            gone = {"gone_at": NOW - number * story.HOUR} if number % 10 == 0 else {}
+            rows.instance(connection, f"vm {number}", gce_id=str(number), **gone)
+    found: list[str] = []
+    address: str | None = "/?gone=yes"
+    while address is not None:
+        page = read(client, address)
+        found += names(page)
+        address = next((str(attrs["href"]) for _, attrs in page.tags if attrs.get("rel") == "next"), None)
+    assert len(found) == len(set(found)) == 230
+
+
+def test_an_empty_database_says_what_happens_next(client: TestClient) -> None:
+    """Before the first pass the page says that nothing was read, not that nothing is there."""
+    text = tidy(read(client, "/").text)
+    assert "Nothing has been read yet" in text
+    assert "No VM is known yet." in text
+    assert "Nothing was spent on these days." in tidy(read(client, "/spend").text)
+
+
+def test_an_empty_fleet_and_empty_filters_are_told_apart(database: Database, client: TestClient) -> None:
+    """No VM at all is good news; no VM that fits has a way back."""
+    with database.write() as connection:
+        rows.project(connection, "lab")
+    assert "No VM is there. Nothing bills." in read(client, "/").text
+    assert "No VM fits these filters." in read(client, "/?preset=t4").text
+
+
+def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable[..., TestClient]) -> None:
+    """A project that was not read for too long, and a pass that failed, stand above the fleet."""
+    with database.write() as connection:
+        rows.project(connection, "lab", last_complete_at=NOW - timedelta(hours=2))
+    client = client_with(status=lambda: DaemonStatus(is_acting=True, last_error="The disk is full."))
+    text = tidy(read(client, "/").text)
+    assert "lab was not read whole since 20 Nov, 10:00" in text
+    assert "The last pass had trouble The disk is full." in text
+
+
+def test_the_token_is_asked_for_on_pages_too(client_with: Callable[..., TestClient]) -> None:
+    """With a token configured, no page and no static file answers without it."""
+    client = client_with(token="s3cret")
+    for path in ("/", "/spend", "/vm/lab/1", "/static/costguard.css"):
+        assert client.get(path).status_code == 401
+    assert client.get("/", headers={"Authorization": "Bearer s3cret"}).status_code == 200
+
+
+def test_a_failing_database_is_told_on_a_page(database: Database, client: TestClient) -> None:
+    """A database that does not answer is a page with status 503 that says what to do."""
+    with database.write() as connection:
+        connection.exec_driver_sql("ALTER TABLE instances RENAME TO elsewhere")
+    try:
+        answer = client.get("/")
+    finally:
+        with database.write() as connection:
+            connection.exec_driver_sql("ALTER TABLE elsewhere RENAME TO instances")
+    assert answer.status_code == 503
+    assert answer.headers["content-type"].startswith("text/html")
+    assert Page(answer.text).mistakes == []
