@@ -10,12 +10,15 @@ from sqlalchemy import func, select
 from tests.builders import KEY, PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud
 
+from costguard.engine.charging import charge_due
 from costguard.engine.record import Recorded, record
-from costguard.model.instance import InstanceKey, SeenInstance, Shape, Status
+from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.money import Money
 from costguard.model.observation import Observation, SeenOperation, Unread
+from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.store import facts, ledger
+from costguard.store import facts, ledger, prices
 from costguard.store.tables import instances, lifetimes, storage_spans
 from costguard.store.transaction import Database
 
@@ -187,3 +190,32 @@ def test_a_thousand_vms_change_in_a_few_statements(database: Database) -> None:
     with database.read() as connection:
         ended = connection.execute(select(func.count()).where(lifetimes.c.ended_at == at("11:00"))).scalar_one()
     assert ended == 1000
+
+
+def test_operations_that_google_has_forgotten_are_told(database: Database) -> None:
+    """After an outage of weeks the ledger says for which days it cannot know everything, once."""
+    _record(database, observation(_vm(1)))
+    _record(database, observation(_vm(1), read="2026-11-15T12:00:00"))
+    assert "OperationsForgotten" not in _kinds(database)
+    _record(database, observation(_vm(1), read="2026-11-29T13:00:00", operations_through_at=None))
+    assert "OperationsForgotten" not in _kinds(database)
+    _record(database, observation(_vm(1), read="2026-11-29T13:01:00"))
+    _record(database, observation(_vm(1), read="2026-11-29T13:02:00"))
+    assert _kinds(database).count("OperationsForgotten") == 1
+
+
+def test_a_type_that_becomes_known_is_charged_from_the_start_at_once(sqlite_database: Database) -> None:
+    """Not at the next midnight: until then the spend would lack it."""
+    unknown = Shape("a2-highgpu-1g", 0, 0)
+    with sqlite_database.write() as connection:
+        rate = Money.of(1).nanos
+        for resource, unit in (("a2:core", Unit.HOUR), ("a2:ram", Unit.GIB_HOUR), ("gpu:nvidia-tesla-a100", Unit.HOUR)):
+            key = PriceKey(resource, "us-central1", ProvisioningModel.STANDARD)
+            prices.add(connection, [Price(key, unit, rate, at("00:00"), "test")], at("00:00"))
+    _record(sqlite_database, observation(_vm(1, shape=unknown, disks=())))
+    morning = at("2026-11-03T08:00:00")
+    with sqlite_database.write() as connection:
+        charge_due(connection, morning)
+    _record(sqlite_database, observation(_vm(1, disks=(), fingerprint="known"), read="2026-11-03T08:01:00"))
+    with sqlite_database.write() as connection:
+        assert charge_due(connection, morning).charges == 3

@@ -14,7 +14,7 @@ from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey, SeenInstance
 from costguard.model.observation import Observation, OperationStatus, Unread
 from costguard.policy.ledger import Belonging, account
-from costguard.policy.narrate import tell_failed, tell_looks
+from costguard.policy.narrate import tell_failed, tell_gap, tell_looks
 from costguard.policy.timeline import DELETES
 from costguard.store import facts, ledger, operations, projects
 from costguard.store.lease import Lease
@@ -67,6 +67,9 @@ def record(
         looked = replace(observation, unread=observation.unread + unread)
         before = projects.last_look(connection, observation.project)
         told = (*written, *tell_looks(looked, before.unread if before is not None else ()))
+        if before is not None and before.operations_through_at and observation.operations_through_at:
+            gap = tell_gap(observation.project, before.operations_through_at, observation.read_at)
+            told = (*told, *([gap] if gap else []))
         facts.append(connection, told, observation.read_at)
         projects.record_look(connection, looked, observation.read_at)
     return Recorded(

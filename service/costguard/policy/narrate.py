@@ -11,6 +11,8 @@ from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.observation import Observation, SeenOperation, Unread
 from costguard.model.record import InstanceRecord, KnownInstance
 
+_KEPT = timedelta(days=14)  # how long Google keeps operations
+
 _ENDED = {
     EndReason.STOPPED: "was stopped",
     EndReason.SUSPENDED: "was suspended",
@@ -79,6 +81,24 @@ def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Fact
             data={"scope": part.scope, "code": part.code},
         )
         for kind, part, text in sorted(lost + back, key=lambda item: (item[0], item[1].scope))
+    )
+
+
+def tell_gap(project: str, read_through: datetime, read_at: datetime) -> Fact | None:
+    """The fact that operations were not read for so long that Google has forgotten some of them."""
+    forgotten_to = read_at - _KEPT
+    if read_through >= forgotten_to:
+        return None
+    return Fact(
+        key=f"OperationsForgotten:{project}:{read_through.isoformat()}",
+        kind="OperationsForgotten",
+        occurred_at=read_at,
+        text=f"The operations of {project} from {read_through:%Y-%m-%d %H:%M} to {forgotten_to:%Y-%m-%d %H:%M} UTC "
+        "were not read in time, and Google keeps them for about two weeks. VMs that came and went in that time are "
+        "not in the ledger, nor are runs that began and ended in it; where others ended then is estimated. "
+        "Compare those days with Google's bill.",
+        project=project,
+        data={"from": read_through.isoformat(), "to": forgotten_to.isoformat()},
     )
 
 
