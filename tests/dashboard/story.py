@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from typing import Any
 
 from tests.api import rows
 from tests.api.rows import H100, NOW
@@ -16,18 +17,17 @@ UNREAD = {"scope": "us-central1-b", "code": "unreachable", "reason": "Google cou
 def tell(database: Database) -> dict[str, str]:
     """A forgotten T4, an unpriced H100, an unread Spot VM, one that is stopped, one gone; addresses by name."""
     addresses = {}
+    fleet: dict[str, dict[str, Any]] = {
+        "forgotten": {},
+        "dear": {**H100, "preset": "multi-gpu", "owner": "", "owner_source": ""},
+        "far": {"zone": "us-central1-b", "provisioning_model": "spot", "owner": "bob@lab.example"},
+        "resting": {"status": "stopped"},
+        "left": {"gone_at": NOW - HOUR},
+    }
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection, "lab", [UNREAD])
-        for number, (name, given) in enumerate(
-            {
-                "forgotten": {},
-                "dear": {**H100, "preset": "multi-gpu", "owner": "", "owner_source": ""},
-                "far": {"zone": "us-central1-b", "provisioning_model": "spot", "owner": "bob@lab.example"},
-                "resting": {"status": "stopped"},
-                "left": {"gone_at": NOW - HOUR},
-            }.items()
-        ):
+        for number, (name, given) in enumerate(fleet.items()):
             gce_id = str(9_000 + number)
             row_id = rows.instance(connection, name, gce_id=gce_id, **given)
             addresses[name] = f"/vm/lab/{gce_id}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -37,7 +38,7 @@ def test_names_chosen_by_an_attacker_are_only_text(database: Database, client: T
         rows.prices(connection)
         part = {"scope": attack, "code": "x", "reason": attack}
         rows.project(connection, project, [part])
-        words = dict.fromkeys(("name", "zone", "preset", "owner", "owner_source", "created_by"), attack)
+        words: dict[str, Any] = dict.fromkeys(("name", "zone", "preset", "owner", "owner_source", "created_by"), attack)
         vm = rows.instance(
             connection,
             **{**words, "project": project, "gce_id": "1", "machine_type": attack, "labels": {attack: attack}},
