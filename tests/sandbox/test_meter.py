@@ -1,0 +1,197 @@
+"""The meter against bills worked out by hand from the price list."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, START, ZONE, body, new_world, up
+
+from costguard_sandbox.meter import bill
+from costguard_sandbox.vm import VM
+from costguard_sandbox.world import World
+
+
+def seconds(one: datetime | None, other: datetime | None) -> int:
+    """Billed seconds between two moments: whole epoch seconds, rounded down at both ends."""
+    assert one is not None
+    assert other is not None
+    return int(other.timestamp()) - int(one.timestamp())
+
+
+def cost(nanos: int, quantity: int, used: int, per: int = 3600) -> int:
+    """One charge: halves of a nano-dollar go to the even side."""
+    return round(Fraction(nanos * quantity * used, per))
+
+
+def billed(world: World, vm: VM, resource: str) -> tuple[int, int]:
+    found = bill(vm, world.prices, world.now).resources[resource]
+    return found.seconds, found.nanos
+
+
+def test_a_run_is_billed_from_running_to_stopping() -> None:
+    """Neither the way up nor the way down costs anything but the disk."""
+    world = new_world()
+    vm = up(world)
+    world.advance(HOUR)
+    stop = world.stop(PROJECT, "vm")
+    world.advance(HOUR)
+    ran = seconds(vm.last_start, stop.start_time)
+    # 4 vCPUs at 0.031611 and 15 GiB at 0.004237 dollars an hour.
+    assert billed(world, vm, "n1:core") == (ran, cost(31_611_000, 4, ran))
+    assert billed(world, vm, "n1:ram") == (ran, cost(4_237_000, 15, ran))
+
+
+def test_a_disk_is_billed_from_its_making_to_the_end_of_the_delete() -> None:
+    """While the VM is stopped too; 50 GiB at 0.10 dollars a month of 730 hours."""
+    world = new_world()
+    vm = up(world)
+    world.stop(PROJECT, "vm")
+    world.advance(5 * HOUR)
+    delete = world.delete(PROJECT, "vm")
+    world.advance(HOUR)
+    kept = seconds(START, delete.end_time)
+    assert billed(world, vm, "disk:pd-balanced") == (kept, cost(100_000_000, 50, kept, 730 * 3600))
+
+
+def test_a_bill_is_the_same_whenever_it_is_looked_at() -> None:
+    """A deleted VM costs nothing more, and a charge is never moved between looks."""
+    world = new_world()
+    vm = up(world)
+    world.delete(PROJECT, "vm")
+    world.advance(HOUR)
+    first = bill(vm, world.prices, world.now)
+    world.advance(timedelta(days=40))
+    assert bill(vm, world.prices, world.now).shown() == first.shown()
+
+
+def _half_minute(**more: Any) -> tuple[World, VM]:
+    world = new_world()
+    operation = world.insert(PROJECT, ZONE, body(**more))
+    vm = world.instance(PROJECT, "vm")
+    while not operation.is_done:
+        world.advance(timedelta(seconds=1))
+    world.advance(timedelta(seconds=20))
+    return world, vm
+
+
+def test_a_short_run_costs_a_minute() -> None:
+    """Stopped after twenty seconds: sixty are billed."""
+    world, vm = _half_minute()
+    world.stop(PROJECT, "vm")
+    world.advance(5 * MINUTE)
+    assert billed(world, vm, "n1:core")[0] == 60
+
+
+def test_a_spot_vm_preempted_in_its_first_minute_costs_only_its_disk() -> None:
+    """A preemption later than that is billed, and so is a short run that its owner stopped."""
+    world, vm = _half_minute(**SPOT)
+    world.preempt(PROJECT, "vm")
+    world.advance(5 * MINUTE)
+    assert set(bill(vm, world.prices, world.now).resources) == {"disk:pd-balanced"}
+    world.start(PROJECT, "vm")
+    world.advance(10 * MINUTE)
+    event = world.preempt(PROJECT, "vm")
+    world.advance(5 * MINUTE)
+    assert billed(world, vm, "n1:core")[0] == seconds(vm.last_start, event.insert_time)
+
+
+def test_a_spot_vm_has_spot_prices_for_its_machine_and_none_for_its_disk() -> None:
+    """0.0080110 a core and hour instead of 0.031611; the disk costs what every disk costs."""
+    world = new_world()
+    vm = up(world, **SPOT)
+    world.advance(HOUR)
+    ran = seconds(vm.last_start, world.now)
+    assert billed(world, vm, "n1:core") == (ran, cost(8_011_000, 4, ran))
+    kept = seconds(START, world.now)
+    assert billed(world, vm, "disk:pd-balanced")[1] == cost(100_000_000, 50, kept, 730 * 3600)
+
+
+def test_charges_are_cut_at_utc_midnight_and_rounded_one_by_one() -> None:
+    """The total is the sum of rounded days, not the rounded whole."""
+    world = new_world(datetime(2026, 11, 20, 23, 0, tzinfo=UTC))
+    vm = up(world)
+    world.advance(26 * HOUR)
+    days = [
+        datetime(2026, 11, 20, 23, 0, tzinfo=UTC),
+        datetime(2026, 11, 21, tzinfo=UTC),
+        datetime(2026, 11, 22, tzinfo=UTC),
+        world.now,
+    ]
+    expected = sum(cost(100_000_000, 50, seconds(day, following), 730 * 3600) for day, following in pairwise(days))
+    assert billed(world, vm, "disk:pd-balanced") == (seconds(days[0], days[-1]), expected)
+
+
+def test_a_new_price_holds_from_its_moment_on() -> None:
+    """What was used before keeps the price of its time."""
+    world = new_world()
+    vm = up(world)
+    world.advance(HOUR)
+    changed = world.now
+    world.prices.change("n1:core", "us-central1", False, 60_000_000, changed)
+    world.advance(HOUR)
+    before, after = seconds(vm.last_start, changed), seconds(changed, world.now)
+    expected = cost(31_611_000, 4, before) + cost(60_000_000, 4, after)
+    assert billed(world, vm, "n1:core") == (before + after, expected)
+
+
+def test_saved_memory_is_billed_until_the_vm_is_up_again() -> None:
+    """From the suspend's start to the resume's end; the machine costs nothing in between."""
+    world = new_world()
+    vm = up(world)
+    suspend = world.suspend(PROJECT, "vm")
+    world.advance(HOUR)
+    resume = world.resume(PROJECT, "vm")
+    world.advance(HOUR)
+    assert billed(world, vm, "suspended-memory")[0] == seconds(suspend.start_time, resume.end_time)
+    ran = seconds(vm.runs[0].began, suspend.start_time) + seconds(resume.end_time, world.now)
+    # Two runs of one minute's minimum each: the first ended within its first minute.
+    short = max(0, 60 - seconds(vm.runs[0].began, suspend.start_time))
+    assert billed(world, vm, "n1:core")[0] == ran + short
+
+
+def test_a_vm_that_was_never_made_costs_nothing() -> None:
+    """A stockout bills neither machine nor disk."""
+    world = new_world()
+    world.faults.add("stockout")
+    world.insert(PROJECT, ZONE, body())
+    world.advance(HOUR)
+    assert world.every_vm() == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "more", "resources"),
+    [
+        ("a2-highgpu-1g", {}, {"a2:core", "a2:ram", "gpu:nvidia-tesla-a100"}),
+        (
+            "n1-standard-8",
+            {"guestAccelerators": [{"acceleratorType": "nvidia-tesla-t4", "acceleratorCount": 2}]},
+            {"n1:core", "n1:ram", "gpu:nvidia-tesla-t4"},
+        ),
+        ("n1-custom-4-8192", {}, {"n1-custom:core", "n1-custom:ram"}),
+    ],
+)
+def test_each_part_of_a_machine_has_its_own_line(machine: str, more: dict[str, Any], resources: set[str]) -> None:
+    """Cores, memory and GPUs, built in or attached; custom types have prices of their own."""
+    world = new_world()
+    vm = up(world, machine=machine, scheduling={"onHostMaintenance": "TERMINATE"}, **more)
+    world.advance(HOUR)
+    found = bill(vm, world.prices, world.now)
+    assert (set(found.resources), found.unpriced) == (resources | {"disk:pd-balanced"}, [])
+
+
+def test_a_local_ssd_bills_with_the_machine() -> None:
+    """It is part of what runs, not of what is kept."""
+    world = new_world()
+    wanted = body()
+    wanted["disks"].append({"type": "SCRATCH", "interface": "NVME", "autoDelete": True})
+    world.insert(PROJECT, ZONE, wanted)
+    world.advance(MINUTE)
+    vm = world.instance(PROJECT, "vm")
+    stop = world.stop(PROJECT, "vm")
+    world.advance(HOUR)
+    assert vm.shape.local_ssd_gib == 375
+    assert billed(world, vm, "local-ssd")[0] == max(60, seconds(vm.last_start, stop.start_time))

@@ -1,0 +1,191 @@
+"""Scenario files: what they may say, what they make happen, and how a wrong one is told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.sandbox.vms import HOUR, MINUTE, START
+
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.meter import bill
+from costguard_sandbox.scenario import build, load, read, shipped
+from costguard_sandbox.scenario_keys import ScenarioError
+from costguard_sandbox.vm import Status
+from costguard_sandbox.world import World
+
+_FLEET = """
+projects = ["acme-training"]
+[[instance]]
+project = "acme-training"
+name = "t4"
+zone = "us-central1-a"
+machine = "n1-standard-4"
+gpu = "nvidia-tesla-t4"
+owner = "ana"
+creator = "ben@example.com"
+started = "3d ago"
+"""
+
+
+def play(text: str) -> World:
+    return build(read(text, Path("test.toml")), ManualClock(START))
+
+
+def test_the_fleet_has_lived_before_the_start() -> None:
+    """Started three days ago means billed for three days, by a creator whom the operation names."""
+    world = play(_FLEET)
+    vm = world.instance("acme-training", "t4")
+    assert (vm.status, vm.given["labels"]) == (Status.RUNNING, {"owner": "ana"})
+    assert vm.last_start is not None
+    assert timedelta(0) < vm.last_start - (START - timedelta(days=3)) < MINUTE
+    (insert,) = world.operations.of("acme-training")
+    assert insert.user == "ben@example.com"
+    assert bill(vm, world.prices, world.now).resources["gpu:nvidia-tesla-t4"].seconds > 259_000
+
+
+def test_a_vm_can_have_been_stopped_since() -> None:
+    """Its disk bills on."""
+    world = play(_FLEET + 'stopped = "1d ago"\n')
+    vm = world.instance("acme-training", "t4")
+    assert vm.status is Status.TERMINATED
+    resources = bill(vm, world.prices, world.now).resources
+    assert resources["disk:pd-balanced"].seconds == 3 * 86_400
+    assert abs(resources["n1:core"].seconds - 2 * 86_400) < 60
+
+
+def test_events_happen_at_their_moments() -> None:
+    """Verbs, strikes, inserts, faults that pass and prices that change."""
+    world = play(
+        _FLEET
+        + """
+[[event]]
+at = "10m"
+do = "guest-shutdown"
+project = "acme-training"
+name = "t4"
+[[event]]
+at = "20m"
+do = "start"
+project = "acme-training"
+name = "t4"
+user = "cleo@example.com"
+[[event]]
+at = "30m"
+do = "fault"
+fault = { kind = "unreachable_zone", zone = "us-central1-a" }
+lasts = "5m"
+[[event]]
+at = "40m"
+do = "price"
+price = { resource = "n1:core", region = "us-central1", dollars = "0.05" }
+[[event]]
+at = "50m"
+do = "insert"
+[event.instance]
+project = "acme-training"
+name = "new"
+zone = "us-central1-a"
+machine = "n1-standard-4"
+spot = true
+"""
+    )
+    vm = world.instance("acme-training", "t4")
+    world.advance(15 * MINUTE)
+    assert vm.status is Status.TERMINATED
+    assert vm.runs[0].ended == START + 10 * MINUTE
+    world.advance(10 * MINUTE)
+    assert vm.status is Status.RUNNING
+    world.advance(7 * MINUTE)
+    assert world.faults.unreachable_zones("acme-training") == {"us-central1-a"}
+    world.advance(30 * MINUTE)
+    assert world.faults.listed() == []
+    assert world.prices.rate("n1:core", "us-central1", False, world.now)[0] == 50_000_000
+    assert world.instance("acme-training", "new").is_spot
+
+
+def test_an_event_whose_vm_is_gone_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever watches a scenario may delete a VM before its turn: that is logged, and the rest goes on."""
+    world = play(_FLEET + '[[event]]\nat = "1h"\ndo = "stop"\nproject = "acme-training"\nname = "t4"\n')
+    world.delete("acme-training", "t4")
+    world.advance(2 * HOUR)
+    assert "stop t4 did not happen" in caplog.text
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_scenario_plays_to_its_end(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Not one of its events fails, and all that it makes can be billed."""
+    world = build(load(name), ManualClock(START))
+    world.advance(timedelta(days=2))
+    assert caplog.text == ""
+    assert [vm.name for vm in world.every_vm() if bill(vm, world.prices, world.now).unpriced] == []
+
+
+def test_the_demo_tells_the_products_story() -> None:
+    """A forgotten T4, a busy A100, several GPUs, a VM nobody claims, and a Spot VM that is preempted."""
+    world = build(load("demo"), ManualClock(START))
+    vms = {vm.name: vm for project in world.projects for vm in world.instances(project)}
+    assert vms["debug-ana"].shape.gpu_type == "nvidia-tesla-t4"
+    assert world.now - vms["debug-ana"].created_at > timedelta(days=3)
+    assert vms["train-vision-ben"].shape.gpu_type == "nvidia-tesla-a100"
+    assert vms["finetune-cleo"].shape.gpu_count == 4
+    assert [vm.name for vm in vms.values() if not vm.given["labels"]] == ["instance-20261118-041207"]
+    world.advance(2 * HOUR + 5 * MINUTE)
+    assert vms["sweep-ben-1"].runs[0].preempted
+    world.advance(HOUR)
+    assert vms["sweep-ben-1"].status is Status.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('zone = "us-central1-a"', 'zone = "mars-1a"', "instance[1].zone: expected a zone of Google's"),
+        ('machine = "n1-standard-4"', 'machine = "a2-highgpu-1g"', "instance[1].machine: expected a VM that Compute"),
+        ('started = "3d ago"', 'started = "3 days"', "instance[1].started: expected a time such as '3d ago'"),
+        ('started = "3d ago"', "", "instance[1].started: expected a time such as '3d ago' or '2h30m ago', but it is"),
+        ('owner = "ana"', 'ower = "ana"', "instance[1].ower: expected no such key here; known are"),
+        ('owner = "ana"', "owner = 7", "instance[1].owner: expected a text, not 7"),
+        ('project = "acme-training"', 'project = "other"', "instance[1].project: expected one of acme-training"),
+        ('projects = ["acme-training"]', 'projects = ["X"]', "projects: expected project ids"),
+        ('projects = ["acme-training"]', "projects = []", "projects: expected at least one"),
+        ("[[instance]]", "[instance]", "instance: expected tables written as [[instance]]"),
+        ("[[instance]]", "[[instance", "is not TOML"),
+    ],
+)
+def test_a_wrong_key_names_file_key_and_what_was_expected(old: str, new: str, told: str) -> None:
+    """Before anything is played."""
+    with pytest.raises(ScenarioError) as error:
+        play(_FLEET.replace(old, new))
+    assert str(error.value).startswith("test.toml: ")
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ('at = "1m"\ndo = "dance"', "event[1].do: expected one of start, stop"),
+        ('at = "soon"\ndo = "stop"', "event[1].at: expected a time such as '90s'"),
+        ('at = "1m"\ndo = "stop"\nproject = "acme-training"\nname = "x"', "event[1].name: expected the name of an"),
+        ('at = "1m"\ndo = "fault"\nfault = { kind = "meteor" }', "event[1].fault: expected a fault that can be made"),
+        (
+            'at = "1m"\ndo = "price"\nprice = { resource = "n9:core", region = "us-central1", dollars = "1" }',
+            "event[1].price.resource: expected something that has a price",
+        ),
+        (
+            'at = "1m"\ndo = "price"\nprice = { resource = "n1:core", region = "us-central1", dollars = "-1" }',
+            "event[1].price.dollars: expected an amount above 0",
+        ),
+    ],
+)
+def test_a_wrong_event_is_told_before_it_is_due(event: str, told: str) -> None:
+    """A scenario that would fail in its third hour fails at the start."""
+    with pytest.raises(ScenarioError) as error:
+        play(f"{_FLEET}[[event]]\n{event}\n")
+    assert told in str(error.value)
+
+
+def test_a_missing_file_names_the_scenarios_that_ship() -> None:
+    """So that a typing error is seen as one."""
+    with pytest.raises(ScenarioError, match=r"one of: demo, empty"):
+        load("dmeo")

@@ -1,0 +1,227 @@
+"""What can be made to go wrong, seen through HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import requests
+from tests.sandbox.vms import MINUTE, PROJECT, ZONE, body, new_world, up
+
+from costguard_sandbox.faults import BadFault, Faults
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+_ALL = f"/compute/v1/projects/{PROJECT}/aggregated/instances"
+_ZONAL = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}"
+
+
+class Served:
+    def __init__(self, world: World, url: str, session: requests.Session) -> None:
+        self.world, self.url, self.session = world, url, session
+
+    def get(self, path: str, **query: Any) -> requests.Response:
+        return self.session.get(self.url + path, params=query, timeout=10)
+
+    def post(self, path: str, values: dict[str, Any]) -> requests.Response:
+        return self.session.post(self.url + path, json=values, timeout=10)
+
+    def error(self, path: str = _ALL) -> tuple[int, str, str]:
+        """Status, reason and message of the refusal that this path meets."""
+        answer = self.get(path)
+        (error,) = answer.json()["error"]["errors"]
+        assert answer.json()["error"]["code"] == answer.status_code
+        return answer.status_code, error["reason"], error["message"]
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    world = new_world()
+    up(world)
+    with running(world) as url, requests.Session() as session:
+        yield Served(world, url, session)
+
+
+def test_an_unreachable_zone_is_named_and_its_vms_are_missing(served: Served) -> None:
+    """The list still answers 200; the zone's own list and reads answer 503; afterwards all is as before."""
+    up(served.world, "elsewhere", zone="us-east1-c")
+    fault = served.world.faults.add("unreachable_zone", zone=ZONE)
+    listed = served.get(_ALL).json()
+    assert listed["unreachables"] == [f"zones/{ZONE}"]
+    assert [vm["name"] for scope in listed["items"].values() for vm in scope.get("instances", ())] == ["elsewhere"]
+    assert served.error(f"{_ZONAL}/instances")[0] == 503
+    assert served.error(f"{_ZONAL}/instances/vm")[0] == 503
+    served.world.faults.remove(fault.id)
+    assert "unreachables" not in served.get(_ALL).json()
+    assert served.get(f"{_ZONAL}/instances/vm").status_code == 200
+
+
+def test_reads_are_limited_per_minute_and_project(served: Served) -> None:
+    """The answer is 403, not 429; the bucket refills on the minute; other projects and writes go on."""
+    served.world.faults.add("rate_limit", limit=3, project=PROJECT)
+    served.world.advance_to(served.world.now.replace(second=40))
+    assert [served.get(_ALL).status_code for _ in range(5)] == [200, 200, 200, 403, 403]
+    code, reason, message = served.error()
+    assert (code, reason) == (403, "rateLimitExceeded")
+    assert "limit 'Read requests per minute per region'" in message
+    assert served.get(_ALL.replace(PROJECT, "acme-research")).status_code == 200
+    assert served.post(f"{_ZONAL}/instances/vm/reset", {}).status_code == 200
+    served.world.advance(timedelta(seconds=20))
+    assert served.get(_ALL).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "code", "reason"),
+    [
+        ("unauthenticated", {}, 401, "authError"),
+        ("forbidden", {"project": PROJECT}, 403, "forbidden"),
+        ("project_gone", {"project": PROJECT}, 404, "notFound"),
+        ("server_error", {}, 503, "backendError"),
+        ("server_error", {"code": 500}, 500, "internalError"),
+    ],
+)
+def test_a_refusal_lasts_until_it_is_cleared(
+    served: Served, kind: str, values: dict[str, Any], code: int, reason: str
+) -> None:
+    """Each in Google's own shape; the sandbox's routes are never touched."""
+    made = served.post("/sandbox/faults", {"kind": kind, **values})
+    assert made.status_code == 200
+    assert served.error()[:2] == (code, reason)
+    assert served.get("/sandbox/meter").status_code == 200
+    assert served.get("/sandbox/faults").json()["faults"] == [made.json()]
+    assert served.session.delete(f"{served.url}/sandbox/faults/{made.json()['id']}", timeout=10).status_code == 200
+    assert served.get(_ALL).status_code == 200
+
+
+def test_the_next_few_failures_can_be_counted_and_aimed(served: Served) -> None:
+    """`count` runs out by itself; `method` and `path` say what is met."""
+    served.world.faults.add("server_error", code=502, count=2, method="GET", path="/aggregated/")
+    assert served.get(f"{_ZONAL}/instances").status_code == 200
+    assert [served.get(_ALL).status_code for _ in range(3)] == [502, 502, 200]
+    assert served.world.faults.listed() == []
+
+
+def test_garbage_is_a_200_that_is_not_json(served: Served) -> None:
+    """A listing that breaks off in the middle."""
+    served.world.faults.add("garbage", count=1)
+    answer = served.get(_ALL)
+    assert answer.status_code == 200
+    with pytest.raises(requests.exceptions.JSONDecodeError):
+        answer.json()
+
+
+def test_a_page_in_the_middle_can_fail(served: Served) -> None:
+    """The pages before it are given, the list as a whole is not."""
+    for number in range(4):
+        up(served.world, f"more-{number}")
+    served.world.faults.add("failing_page", page=2, code=500)
+    first = served.get(_ALL, maxResults=2)
+    assert first.status_code == 200
+    assert served.get(_ALL, maxResults=2, pageToken=first.json()["nextPageToken"]).status_code == 500
+
+
+def test_an_answer_can_be_slow(served: Served) -> None:
+    """A client whose patience is shorter than the delay times out; nothing waits longer than a minute."""
+    served.world.faults.add("slow", seconds=5, count=1)
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        requests.get(served.url + _ALL, timeout=0.2)
+    assert served.get(_ALL).status_code == 200
+    served.world.faults.add("slow", seconds=10_000)
+    assert served.world.faults.delay(PROJECT, "GET", _ALL) == 60.0
+
+
+def test_a_project_that_does_not_exist_is_not_found(served: Served) -> None:
+    """As is a zone's VM; an unknown zone is a bad value, and an unknown path says so."""
+    assert served.error("/compute/v1/projects/nobodys/aggregated/instances")[:2] == (404, "notFound")
+    assert served.error(f"{_ZONAL}/instances/nobody")[:2] == (404, "notFound")
+    assert served.error(f"/compute/v1/projects/{PROJECT}/zones/mars-1a/instances")[:2] == (400, "invalid")
+    assert served.error("/compute/v1/nonsense")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ({"maxResults": "501"}, "maxResults"),
+        ({"pageToken": "made-up"}, "pageToken"),
+        ({"filter": "status ="}, "filter"),
+        ({"fields": "items(("}, "field selection"),
+        ({"orderBy": "colour"}, "orderBy"),
+    ],
+)
+def test_a_bad_parameter_is_a_400_that_names_it(served: Served, query: dict[str, str], text: str) -> None:
+    """Nothing is silently ignored that would change the answer."""
+    answer = served.get(_ALL, **query)
+    assert answer.status_code == 400
+    assert text in answer.json()["error"]["message"]
+
+
+def test_a_body_that_is_not_json_is_a_400(served: Served) -> None:
+    """So is one that is no object."""
+    for raw in ("{", "[]"):
+        answer = served.session.post(f"{served.url}{_ZONAL}/instances", data=raw, timeout=10)
+        assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text"),
+    [
+        ("meteor", {}, "expected one of unreachable_zone"),
+        ("rate_limit", {}, "needs 'limit'"),
+        ("slow", {"seconds": "5"}, "'seconds' must be a number"),
+        ("stockout", {"colour": "red"}, "'colour' means nothing"),
+        ("unreachable_zone", {"zone": "mars-1a"}, "not a zone"),
+        ("garbage", {"path": "("}, "regular expression"),
+        ("rate_limit", {"limit": True}, "a whole number"),
+    ],
+)
+def test_a_fault_that_cannot_be_made_says_why(kind: str, values: dict[str, Any], text: str) -> None:
+    """A misspelt fault would otherwise make a test pass for nothing."""
+    with pytest.raises(BadFault, match=text):
+        Faults().add(kind, **values)
+
+
+def _strike(served: Served) -> requests.Response:
+    return served.post("/sandbox/events", {"event": "guest-shutdown", "project": PROJECT, "name": "vm"})
+
+
+def _advance(served: Served) -> requests.Response:
+    return served.post("/sandbox/clock", {"advance": 90})
+
+
+@pytest.mark.parametrize(("act", "shown"), [(_strike, "operationType"), (_advance, "now")])
+def test_the_world_can_be_driven_over_http(
+    served: Served, act: Callable[[Served], requests.Response], shown: str
+) -> None:
+    """Events strike one VM, and a clock that stands still is moved."""
+    answer = act(served)
+    assert answer.status_code == 200
+    assert shown in answer.json()
+
+
+def test_wrong_control_requests_say_what_was_expected(served: Served) -> None:
+    """A still clock has no speed, and an event needs a VM."""
+    assert "advance" in served.post("/sandbox/clock", {"speed": 2}).json()["error"]["message"]
+    assert "'event'" in served.post("/sandbox/events", {}).json()["error"]["message"]
+    assert "time zone" in served.post("/sandbox/clock", {"to": "2026-12-01T00:00:00"}).json()["error"]["message"]
+    assert served.get("/sandbox/projects").json() == {"projects": [PROJECT, "acme-research"]}
+
+
+def test_clearing_takes_all_or_one_kind() -> None:
+    """Both say how many there were."""
+    faults = Faults()
+    faults.add("garbage")
+    faults.add("garbage")
+    faults.add("slow", seconds=1)
+    assert faults.clear("garbage") == 2
+    assert faults.clear() == 1
+    assert faults.listed() == []
+
+
+def test_a_stockout_can_be_for_one_try(served: Served) -> None:
+    """The next insert works, so that a launcher's retry can be tested."""
+    served.world.faults.add("stockout", count=1)
+    operations = [served.world.insert(PROJECT, ZONE, body(f"try-{number}")) for number in range(2)]
+    served.world.advance(MINUTE)
+    assert [operation.failure is None for operation in operations] == [False, True]
