@@ -123,14 +123,11 @@ def _type_name(url: str) -> str:
 def _attached(raw: Mapping[str, Any], disks: Mapping[str, DiskFacts]) -> AttachedDisk:
     source = raw.get("source")
     facts = disks.get(disk_key(source)) if source else None
-    return AttachedDisk(
-        name=last_part(source) if source else "disk",
-        size_gib=facts.size_gib if facts else int(raw.get("diskSizeGb") or 0),
-        disk_type=facts.disk_type if facts else None,
-        created_at=facts.created_at if facts else None,
-        boot=raw.get("boot") is True,
-        auto_delete=raw.get("autoDelete") is True,
-    )
+    name = last_part(source) if source else "disk"
+    boot, auto_delete = raw.get("boot") is True, raw.get("autoDelete") is True
+    if facts is None:
+        return AttachedDisk(name, int(raw.get("diskSizeGb") or 0), None, None, boot, auto_delete)
+    return AttachedDisk(name, facts.size_gib, facts.disk_type, facts.created_at, boot, auto_delete)
 
 
 def with_disks(seen: SeenInstance, keys: Iterable[str], disks: Mapping[str, DiskFacts]) -> SeenInstance:
