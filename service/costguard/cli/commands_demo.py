@@ -47,9 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    listen: Annotated[
-        str, typer.Option("--listen", callback=listening_address, help="HOST:PORT of the guard.")
-    ] = "127.0.0.1:8765",
+    listen: Annotated[str, typer.Option("--listen", help="HOST:PORT of the guard.")] = "127.0.0.1:8765",
     sandbox_port: Annotated[int, typer.Option("--sandbox-port", min=0, max=65535, help="0: any free one.")] = 0,
     scenario: Annotated[str, typer.Option("--scenario", help="A file, or the name of one shipped.")] = "demo",
     speed: Annotated[float, typer.Option("--speed", min=0.1, max=3600, help="Its seconds in one of yours.")] = 60.0,
@@ -58,14 +56,16 @@ def demo(
     stop = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, lambda _number, _frame: stop.set())
-    from costguard import logs, main  # only here: this is where the weight is
+    # Only now: this is where the weight is, and Ctrl-C may come meanwhile.
+    from costguard import logs, main
 
+    address = listening_address(listen)
     logs.configure("error", "console")
     with (
         tempfile.TemporaryDirectory(prefix="costguard-demo-") as folder,
         _simulated_cloud(scenario, sandbox_port, speed) as cloud,
     ):
-        settings = _settings(listen, cloud, Path(folder))
+        settings = _settings(address, cloud, Path(folder))
         clock = _clock(cloud)
         with main.opened(settings, clock, speed) as guard:
             guard.refresh_prices(None)  # before the first pass, so that no figure changes for want of them

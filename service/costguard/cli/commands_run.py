@@ -44,14 +44,12 @@ keep real time: for them, leave --speed at 1.
 
 def serve(
     config: Config = None,
-    listen: Annotated[
-        str | None, typer.Option("--listen", callback=listening_address, help="HOST:PORT in place of server.listen.")
-    ] = None,
+    listen: Annotated[str | None, typer.Option("--listen", help="HOST:PORT in place of server.listen.")] = None,
 ) -> None:
     """Watch the projects, keep the ledger, and answer over HTTP, until Ctrl-C or SIGTERM."""
     from costguard import main  # only here: this is where the weight is
 
-    settings = _settings(config, listen)
+    settings = _settings(config, None if listen is None else listening_address(listen))
     _log(settings)
     how = "" if settings.token is not None else " (open it in a browser)"  # no browser sends a token
     with main.opened(settings) as guard:

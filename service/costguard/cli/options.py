@@ -25,14 +25,12 @@ def print_json(answer: dict[str, Any]) -> None:
     print(json.dumps(answer, indent=2))
 
 
-def listening_address(text: str | None) -> str | None:
+def listening_address(text: str) -> str:
     """Where to listen, as the settings write it; `:9000` is this machine's port 9000."""
     from costguard.settings import values  # only here: other commands need no settings, and start sooner
 
-    if text is None:
-        return None
     address = f"127.0.0.1{text}" if text.startswith(":") else text
     try:
         return values.listen(address)
     except ValueError as expected:
-        raise typer.BadParameter(f"{text!r} is not {expected}.") from None
+        raise typer.BadParameter(f"{text!r} is not {expected}.", param_hint="--listen") from None
