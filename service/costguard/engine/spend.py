@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TypeAlias
@@ -81,9 +81,7 @@ def spend(
         for group in {**found, **dict.fromkeys(counts)}
     ]
     rows.sort(key=lambda row: _order(row, group_by))
-    total = _NOTHING
-    for amounts in found.values():
-        total = _sum(total, amounts)
+    total = _total(found.values())
     latest_first = sorted(gaps.values(), key=lambda gap: (gap.started_at, gap.kind, gap.id), reverse=True)
     return Spend(tuple(rows), total, tuple(latest_first))
 
@@ -201,7 +199,16 @@ def _groups_of(
 
 def _order(row: SpendRow, group_by: Sequence[Grouping]) -> tuple[str, int, Group]:
     day = row.group[group_by.index(Grouping.DAY)] if Grouping.DAY in group_by else ""
-    return day, -row.amounts.total.nanos, row.group
+    amounts = row.amounts
+    return day, -(amounts.machine.nanos + amounts.gpu.nanos + amounts.storage.nanos), row.group
+
+
+def _total(all_amounts: Collection[Amounts]) -> Amounts:
+    """In whole numbers: a year by day and preset is thousands of rows."""
+    machine, gpu, storage = (
+        Money(sum(getattr(amounts, part).nanos for amounts in all_amounts)) for part in ("machine", "gpu", "storage")
+    )
+    return Amounts(machine, gpu, storage, sum(amounts.seconds for amounts in all_amounts))
 
 
 def _sum(one: Amounts, other: Amounts) -> Amounts:
