@@ -41,12 +41,12 @@ def test_ps_shows_who_burns_what(fleet: Database, run: Run) -> None:
     assert header.split()[0] == "VM"
     assert "unclaimed" in dear
     assert "unpriced" in dear
-    for part in ("t4 x 1", "ada@lab.example (label)", "14h 00m", "over by 6h 00m", "$0.534", "$7.48"):
+    for part in ("t4 x 1", "ada@lab.example (label)", "14 h", "over by 6 h", "$0.534", "$7.48"):
         assert part in forgotten
     tail = "\n".join(rest)
     assert "2 VMs, 2 running, $0.534 an hour and what the unpriced cost" in tail
-    assert "NOT PRICED: 1 VMs" in tail
-    assert "NOT READ: lab, us-east1-b (as of 1h 00m ago): Google did not reach it." in tail
+    assert "NOT PRICED: 1 VM." in tail
+    assert "NOT READ: lab, us-east1-b (as of 1 h ago): Google did not reach it." in tail
 
 
 def test_in_a_pipe_nothing_is_coloured_cut_or_wrapped(sqlite_database: Database, run: Run) -> None:
@@ -96,7 +96,7 @@ def test_spend_as_a_table_and_as_csv(fleet: Database, run: Run) -> None:
     shown = run("spend", "--by", "owner,preset").stdout
     assert "ada@lab.example" in shown
     assert "$7.48 from 2026-11-01 to 2026-11-20 (UTC)" in shown
-    assert "NOT PRICED and not in these amounts: 1 lifetimes and disks" in shown
+    assert "NOT PRICED and not in these amounts: 1 lifetime or disk, such as" in shown
     csv = run("spend", "--from", "2026-11-20", "--csv").stdout
     assert csv.splitlines()[0] == "day,machine_usd,gpu_usd,storage_usd,total_usd,seconds,hours,unpriced"
 
@@ -105,27 +105,84 @@ def test_show_and_prices(fleet: Database, run: Run) -> None:
     """One VM charge by charge; prices with what has none."""
     shown = run("show", "forgotten").stdout
     assert "Ran 2026-11-19 22:00:00 to now: $7.42" in shown
+    assert "over by 6 h" in shown
     assert "gpu:nvidia-tesla-t4" in shown
     prices = run("prices", "--resource", "gpu:").stdout
     assert "$0.35" in prices
-    assert "NOT PRICED: 1 lifetimes and disks in use now." in prices
+    assert "NOT PRICED: 1 lifetime or disk in use now." in prices
 
 
 def test_exit_codes_tell_what_went_wrong(fleet: Database, run: Run) -> None:
     """0 done, 1 error, 2 wrong usage, 3 no server; each with one message on stderr and no traceback."""
     for code, arguments in (
         (1, ["show", "nobody"]),
-        (1, ["spend", "--from", "tomorrow"]),
         (1, ["ps", "--url", "ftp://x"]),
         (2, ["ps", "--colour"]),
         (2, ["ps", "--watch", "1", "--json"]),
         (2, ["spend", "--csv", "--json"]),
+        (2, ["spend", "--from", "2026-11-20", "--to", "2026-11-01"]),
         (3, ["ps", "--url", "http://127.0.0.1:1"]),
     ):
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (code, ""), arguments
         assert done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ps", "--sort", "cost"),
+        ("ps", "--status", "nonsense"),
+        ("lifetimes", "--reason", "bored"),
+        ("spend", "--from", "yesterday"),
+        ("spend", "--from", "2026-02-30"),
+        ("spend", "--from", "1850-01-01"),
+        ("spend", "--by", "owner,vm"),
+        ("facts", "--since", "5"),
+        ("facts", "--until", "1850-01-01"),
+        ("facts", "--kind", "x" * 600),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_names_the_option(fleet: Database, run: Run, arguments: tuple[str, ...]) -> None:
+    """Whether the command line or the server finds it: code 2, the option as it was typed, no words of the API."""
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert arguments[1] in done.stderr
+    assert "query." not in done.stderr
+    assert "openapi" not in done.stderr
+
+
+def test_days_and_times_are_taken_as_the_tables_show_them(fleet: Database, run: Run) -> None:
+    """A time without a zone is UTC, and a day is its beginning."""
+    for since in ("2026-11-20T11:00:00Z", "2026-11-20 11:00:00", "2026-11-20", "2026-11-20T12:00:00+01:00"):
+        assert "forgotten" in run("facts", "--since", since).stdout, since
+    assert "forgotten" not in run("facts", "--since", "2026-11-20 11:00:01").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("ps", "--preset", "zzz"), "No VM fits. `costguard ps --all` shows"),
+        (("facts", "--kind", "Nope"), "No fact fits. `costguard facts` alone shows"),
+        (("facts", "--id", "abc"), "`costguard show NAME` tells a VM's id"),
+        (("lifetimes", "--owner", "x"), "No lifetime fits. `costguard lifetimes` alone shows"),
+        (("prices", "--region", "mars"), "No price fits. `costguard prices` alone lists"),
+    ],
+)
+def test_nothing_to_show_is_a_sentence(fleet: Database, run: Run, arguments: tuple[str, ...], sentence: str) -> None:
+    """No heading over nothing: what fits nothing says how to find what there is."""
+    done = run(*arguments)
+    assert (done.returncode, done.stdout.splitlines()[0][: len("No ")]) == (0, "No ")
+    assert sentence in done.stdout
+
+
+def test_nothing_recorded_yet_is_a_sentence_too(run: Run) -> None:
+    """A new database blames no filter."""
+    assert run("facts").stdout == "No fact is recorded yet.\n"
+    assert run("ps").stdout.startswith("No VM is recorded yet.\n")
+    assert "0 VMs, 0 running, $0.00 an hour" in run("ps").stdout
 
 
 def test_the_token_comes_from_the_environment(sqlite_database: Database, run: Run) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from costguard.cli import fleet_table
+from costguard.cli import fleet_table, history_table
 from costguard.cli.commands_fleet import follow
-from costguard.cli.format import age, amount_text, clean, dollars, rate
+from costguard.cli.format import age, amount_text, clean, count, dollars, limit_text, rate
+from costguard.cli.tables import cell, show_table
 from costguard.errors import ServerUnreachable
 
 
@@ -59,14 +60,66 @@ def _text(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_a_narrow_terminal_gets_fewer_columns() -> None:
-    """Below 120 columns preset, place and limit are left out; no line is longer than the terminal."""
-    narrow, wide = _terminal(80), _terminal(160)
-    fleet_table.show(narrow, _fleet())
-    fleet_table.show(wide, _fleet())
-    assert "in 7h 00m" in _text(wide)
+def test_a_narrow_terminal_keeps_what_is_overdue() -> None:
+    """80 columns leave out places before limits, say what is left out, and break neither names nor addresses."""
+    late = _fleet(name="forgotten-notebook-7", due_at="2026-11-17T19:00:00Z", project="acme-training")
+    narrow, wide = _terminal(80), _terminal(200)
+    fleet_table.show(narrow, late)
+    fleet_table.show(wide, late)
+    assert "over by 2 d 17 h" in _text(wide)
+    assert "Not shown" not in _text(wide)
+    row = next(line for line in _text(narrow).splitlines() if "forgotten-notebook-7" in line)
+    assert "ada@lab.example" in row
+    assert "over 2 d 17 h" in row
     assert "us-central1-a" not in _text(narrow)
+    assert "Not shown, for want of width: Project / zone" in _text(narrow)
     assert max(map(len, _text(narrow).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ({"status": "stopped", "started_at": None, "due_at": None}, "stopped"),
+        ({"unread": "Google did not reach it."}, "in 7 h ?"),
+    ],
+)
+def test_a_narrow_terminal_tells_a_status_where_it_matters(changed: dict[str, Any], shown: str) -> None:
+    """Where no column is left for the status, the limit tells what is not simply running."""
+    console = _terminal(56)
+    fleet_table.show(console, _fleet(**changed))
+    assert "Status" in _text(console).partition("Not shown")[2]
+    assert shown in _text(console)
+
+
+def test_what_cannot_fit_is_folded_and_never_cut() -> None:
+    """A terminal of 30 columns still shows every letter."""
+    console = _terminal(30)
+    row = {"Name": cell("n" * 40), "Text": cell("t" * 50)}
+    show_table(console, ("Name", "Text"), [row], prose=("Text",), spare=())
+    assert _text(console).count("n") == 40
+    assert _text(console).count("t") == 50 + 1  # and the heading's
+
+
+def test_prose_is_wrapped_at_words_and_nothing_else_is() -> None:
+    """Facts in 80 columns: times stay whole, sentences take the width that is left."""
+    text = (
+        "trainer (a2-highgpu-1g, 1 x nvidia-tesla-a100, Spot) was first seen in us-central1-a; owner ana@example.com."
+    )
+    fact = {
+        "occurred_at": "2026-11-20T11:00:00Z",
+        "kind": "InstanceSeen",
+        "project": "acme-training",
+        "name": "a-trainer-of-some-length-4",
+        "text": text,
+        "actor": "ana@example.com",
+    }
+    console = _terminal(80)
+    history_table.show_facts(console, {"facts": [fact], "next_cursor": None}, asked=False)
+    shown = _text(console)
+    assert "2026-11-20 11:00:00" in shown
+    assert [word for word in text.split() if word not in shown] == []
+    assert "Not shown, for want of width: VM" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_an_instance_that_was_not_read_says_so() -> None:
@@ -115,8 +168,8 @@ def test_dollars_are_rounded_for_showing_only(amount: str, shown: str) -> None:
 
 
 def test_rates_and_amounts_say_what_is_missing() -> None:
-    """Small rates keep a third place; unpriced is a word and a partial amount has a question mark."""
-    assert (rate("0.534"), rate("88.49"), rate("0.0001")) == ("$0.534", "$88.49", "<$0.001")
+    """Small rates keep a third place, nothing needs none; unpriced is a word, a partial amount has a question mark."""
+    assert (rate("0.534"), rate("88.49"), rate("0.0001"), rate("0.00")) == ("$0.534", "$88.49", "<$0.001", "$0.00")
     assert amount_text(_amount(None, complete=False)) == "unpriced"
     assert amount_text(_amount("1.20", complete=False)) == "$1.20 + ?"
 
@@ -124,16 +177,25 @@ def test_rates_and_amounts_say_what_is_missing() -> None:
 @pytest.mark.parametrize(
     ("span", "shown"),
     [
-        (timedelta(seconds=-1), "0s"),
-        (timedelta(seconds=59), "59s"),
-        (timedelta(minutes=59), "59m"),
-        (timedelta(hours=47, minutes=5), "47h 05m"),
-        (timedelta(days=3, hours=4), "3d 4h"),
+        (timedelta(seconds=-1), "0 s"),
+        (timedelta(seconds=59), "59 s"),
+        (timedelta(minutes=59), "59 min"),
+        (timedelta(hours=35, minutes=5), "1 d 11 h"),
+        (timedelta(days=3, hours=4), "3 d 4 h"),
     ],
 )
 def test_ages(span: timedelta, shown: str) -> None:
-    """Two units at most, and days from the second on."""
+    """The two largest units, as facts and pages say it."""
     assert age(span) == shown
+
+
+def test_limits_and_counts_in_words() -> None:
+    """What is past a limit says by how much; one thing is not several."""
+    now = "2026-11-20T12:00:00Z"
+    assert limit_text(now, "2026-11-17T19:00:00Z") == "over by 2 d 17 h"
+    assert limit_text(now, "2026-11-20T17:10:00Z") == "in 5 h 10 min"
+    assert (count(1, "VM"), count(2, "VM"), count(0, "VM")) == ("1 VM", "2 VMs", "0 VMs")
+    assert count(1, "lifetime or disk", "lifetimes and disks") == "1 lifetime or disk"
 
 
 def test_clean_shows_controls_and_keeps_letters() -> None:

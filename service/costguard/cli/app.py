@@ -16,10 +16,12 @@ from costguard.cli import (
     commands_run,
     commands_spend,
 )
+from costguard.cli.client import WrongUsage
 from costguard.cli.format import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
 
 EXIT_ERROR = 1
+EXIT_USAGE = 2
 EXIT_UNREACHABLE = 3
 
 app = typer.Typer(
@@ -49,6 +51,12 @@ for _module in (commands_run, commands_demo, commands_fleet, commands_spend, com
     _module.register(app)
 
 
+def _exit_code(error: CostguardError) -> int:
+    if isinstance(error, WrongUsage):
+        return EXIT_USAGE
+    return EXIT_UNREACHABLE if isinstance(error, ServerUnreachable) else EXIT_ERROR
+
+
 def main() -> None:
     """The entry point: an error that a person can mend is one message on stderr, never a traceback."""
     try:
@@ -57,7 +65,7 @@ def main() -> None:
         print(f"costguard: {clean_lines(error.message)}", file=sys.stderr)
         if error.what_next:
             print(clean_lines(error.what_next), file=sys.stderr)
-        sys.exit(EXIT_UNREACHABLE if isinstance(error, ServerUnreachable) else EXIT_ERROR)
+        sys.exit(_exit_code(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

@@ -13,8 +13,13 @@ from costguard.errors import CostguardError, ServerUnreachable
 
 DEFAULT_URL = "http://127.0.0.1:8765"
 _TIMEOUT_S = 30
+_OPTIONS = {"end_reason": "reason", "gce_id": "id", "group_by": "by"}  # those called otherwise than the parameter
 
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
+
+
+class WrongUsage(CostguardError):
+    """The server does not take what an option was given."""
 
 
 class Server:
@@ -80,7 +85,7 @@ class Server:
         finally:
             connection.close()
         if answer.status != 200:
-            raise _refusal(self.url, f"{answer.status} {answer.reason}", body)
+            raise _refusal(self.url, answer.status, answer.reason, body)
         return body
 
 
@@ -94,13 +99,22 @@ def _pairs(name: str, value: str | int | bool | Sequence[str] | None) -> list[tu
     return [(name, each) for each in value]
 
 
-def _refusal(url: str, status: str, body: bytes) -> CostguardError:
+def _refusal(url: str, status: int, reason: str, body: bytes) -> CostguardError:
     """What a problem document says; anything else is not a Costguard server."""
     try:
         problem = json.loads(body)
+        if status == 422:
+            wrong = [f"{_option(each['where'])}: {each['message']}" for each in problem["errors"]]
+            return WrongUsage("\n".join(wrong) or str(problem["detail"]), "Add --help to see what each option takes.")
         return CostguardError(str(problem["detail"]), str(problem["next"]))
     except (ValueError, KeyError, TypeError):
         return ServerUnreachable(
-            f"{url} answered {status}, not as a Costguard server does.",
+            f"{url} answered {status} {reason}, not as a Costguard server does.",
             "Check the address given with --url or COSTGUARD_URL.",
         )
+
+
+def _option(where: str) -> str:
+    """`query.gce_id` is --id to who typed it; parts of a list, `query.status.0`, are one option."""
+    parameter = where.split(".")[1] if "." in where else where
+    return f"--{_OPTIONS.get(parameter, parameter)}"

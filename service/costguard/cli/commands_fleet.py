@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,9 +14,10 @@ from rich.text import Text
 from costguard.cli import fleet_table, history_table
 from costguard.cli.client import Server
 from costguard.cli.format import clean_lines
-from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, print_json
+from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, is_asked, print_json
 from costguard.cli.tables import console
 from costguard.errors import CostguardError, ServerUnreachable
+from costguard.model.instance import Status
 
 _PS_EXAMPLES = """Examples:
 
@@ -37,11 +38,11 @@ def ps(
     project: Project = None,
     preset: Preset = None,
     owner: Owner = None,
-    status: Annotated[list[str] | None, typer.Option("--status", help="Only this status, such as running.")] = None,
+    status: Annotated[list[Status] | None, typer.Option("--status", help="Only this status, such as running.")] = None,
     gpu: Annotated[str | None, typer.Option("--gpu", help="An accelerator type, any, or none.")] = None,
     spot: Annotated[bool | None, typer.Option("--spot/--no-spot", help="Only Spot VMs, or only others.")] = None,
     gone: Annotated[bool, typer.Option("--all", "-a", help="Also VMs that are gone.")] = False,
-    sort: Annotated[str, typer.Option("--sort", help="rate, age or name.")] = "rate",
+    sort: Annotated[Literal["rate", "age", "name"], typer.Option("--sort", help="What stands first.")] = "rate",
     limit: Limit = 200,
     watch: Annotated[
         float | None, typer.Option("--watch", "-w", min=0.5, metavar="SECONDS", help="Show afresh so often.")
@@ -68,7 +69,8 @@ def ps(
         )
 
     if watch is None:
-        print_json(fetch()) if as_json else fleet_table.show(console(), fetch())
+        asked = is_asked(project, preset, owner, status, gpu, spot)
+        print_json(fetch()) if as_json else fleet_table.show(console(), fetch(), asked)
         return
     if as_json:
         raise typer.BadParameter("--watch shows a table; leave --json out.")

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from costguard.cli import history_table
 from costguard.cli.client import Server
-from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, print_json
+from costguard.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    Limit,
+    Owner,
+    Preset,
+    Project,
+    Since,
+    Until,
+    Url,
+    is_asked,
+    print_json,
+)
 from costguard.cli.tables import console
-
-Moment = Annotated[str | None, typer.Option(metavar="TIME", help="A time such as 2026-11-20T08:00:00Z.")]
+from costguard.model.lifetime import EndReason
 
 
 def register(app: typer.Typer) -> None:
@@ -24,29 +35,29 @@ def lifetimes(
     project: Project = None,
     preset: Preset = None,
     owner: Owner = None,
-    reason: Annotated[list[str] | None, typer.Option("--reason", help="Only ended so, such as preempted.")] = None,
+    reason: Annotated[
+        list[EndReason] | None, typer.Option("--reason", help="Only ended so, such as preempted.")
+    ] = None,
     is_open: Annotated[bool | None, typer.Option("--open/--ended", help="Only those that run, or that ended.")] = None,
     limit: Limit = 50,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """Continuous runs of VMs: when, why they ended, and what each cost."""
-    answer = Server(url).pages(
-        "lifetimes",
-        "lifetimes",
-        limit,
-        project=project,
-        preset=preset,
-        owner=owner,
-        end_reason=reason,
-        state=None if is_open is None else "open" if is_open else "ended",
-    )
-    print_json(answer) if as_json else history_table.show_lifetimes(console(), answer)
+    filters: dict[str, Any] = {
+        "project": project,
+        "preset": preset,
+        "owner": owner,
+        "end_reason": reason,
+        "state": None if is_open is None else "open" if is_open else "ended",
+    }
+    answer = Server(url).pages("lifetimes", "lifetimes", limit, **filters)
+    print_json(answer) if as_json else history_table.show_lifetimes(console(), answer, is_asked(*filters.values()))
 
 
 def facts(
-    since: Moment = None,
-    until: Moment = None,
+    since: Since = None,
+    until: Until = None,
     kind: Annotated[str | None, typer.Option("--kind", help="Only this kind, such as LifetimeStarted.")] = None,
     project: Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")] = None,
     vm: Annotated[str | None, typer.Option("--id", help="Only the VM with this numeric id.")] = None,
@@ -55,8 +66,9 @@ def facts(
     as_json: AsJson = False,
 ) -> None:
     """What happened, the latest first: who, what and why."""
-    answer = Server(url).pages("facts", "facts", limit, since=since, until=until, kind=kind, project=project, gce_id=vm)
-    print_json(answer) if as_json else history_table.show_facts(console(), answer)
+    filters = {"since": since, "until": until, "kind": kind, "project": project, "gce_id": vm}
+    answer = Server(url).pages("facts", "facts", limit, **filters)
+    print_json(answer) if as_json else history_table.show_facts(console(), answer, is_asked(*filters.values()))
 
 
 def prices(
@@ -68,4 +80,4 @@ def prices(
 ) -> None:
     """Prices in force, prices refused, and loudly what has none."""
     answer = Server(url).get("prices", resource=resource, region=region, history=history)
-    print_json(answer) if as_json else history_table.show_prices(console(), answer)
+    print_json(answer) if as_json else history_table.show_prices(console(), answer, is_asked(resource, region))

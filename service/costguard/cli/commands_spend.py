@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import Server
-from costguard.cli.format import dollars
-from costguard.cli.options import DEFAULT_URL, AsJson, Url, print_json
-from costguard.cli.tables import cell, console, say, table
+from costguard.cli.format import count, dollars
+from costguard.cli.options import DEFAULT_URL, AsJson, From, To, Url, print_json
+from costguard.cli.tables import Row, cell, console, say, show_table
 
 _EXAMPLES = """Examples:
 
@@ -21,9 +21,18 @@ _EXAMPLES = """Examples:
   costguard spend --from 2026-01-01 --by project --csv > spend.csv
 """
 _FIGURES = ("Machine", "GPU", "Storage", "Total", "Hours")
+_GAP = ""  # the column that tells what has no price needs no name
+_SPARE = ("Hours", "Storage", "Machine", "GPU")
 _NOBODY = {"owner": "unclaimed", "job": "-"}
 
-Day = Annotated[str | None, typer.Option(metavar="DAY", help="A UTC day such as 2026-11-20.")]
+_GROUPINGS = ("day", "project", "preset", "owner", "job", "provisioning_model")
+
+
+def _groupings(given: list[str] | None) -> list[str] | None:
+    for name in (name.strip() for part in given or () for name in part.split(",")):
+        if name and name not in _GROUPINGS:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(_GROUPINGS)}.")
+    return given
 
 
 def register(app: typer.Typer) -> None:
@@ -31,13 +40,11 @@ def register(app: typer.Typer) -> None:
 
 
 def spend(
-    first: Annotated[
-        str | None, typer.Option("--from", metavar="DAY", help="First UTC day; the month's first.")
-    ] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last UTC day; today.")] = None,
+    first: From = None,
+    to: To = None,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", help="day, project, preset, owner, job, provisioning_model; several with commas."),
+        typer.Option("--by", callback=_groupings, help=f"{', '.join(_GROUPINGS)}; several with commas."),
     ] = None,
     project: Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")] = None,
     preset: Annotated[str | None, typer.Option("--preset", help="Only this preset.")] = None,
@@ -74,22 +81,23 @@ def spend(
 
 def _show(out: Console, answer: dict[str, Any]) -> None:
     groups = answer["group_by"]
-    made = table(out, (*(name.replace("_", " ").capitalize() for name in groups), *_FIGURES, ""), right=_FIGURES)
+    titles = [name.replace("_", " ").capitalize() for name in groups]
+    columns = (*titles, *_FIGURES, _GAP)
+    rows: list[Row] = []
     for row in answer["rows"]:
         keys = [row["group"][name] or _NOBODY.get(name, "-") for name in groups]
-        gap = f"+ {row['unpriced']} unpriced" if row["unpriced"] else ""
-        made.add_row(*map(cell, keys), *map(cell, _figures(row)), cell(gap, "bold red"))
+        gap = cell(f"+ {row['unpriced']} unpriced" if row["unpriced"] else "", "bold red")
+        rows.append(dict(zip(columns, (*map(cell, keys), *map(cell, _figures(row)), gap), strict=True)))
     total = answer["total"]
-    if answer["rows"]:
-        made.add_section()
-        blank = [""] * (len(groups) - 1)
-        made.add_row(*(cell(each, "bold") for each in ("All", *blank, *_figures(total))), cell(""))
-        out.print(made)
+    if rows:
+        texts = ("All", *[""] * (len(groups) - 1), *_figures(total), "")
+        foot = {name: cell(text, "bold") for name, text in zip(columns, texts, strict=True)}
+        show_table(out, columns, rows, right=_FIGURES, spare=_SPARE, foot=foot)
     out.print()
     say(out, f"{dollars(total['total'])} from {answer['from']} to {answer['to']} (UTC)", "bold")
     if answer["unpriced"]:
-        text = f"NOT PRICED and not in these amounts: {answer['unpriced']} lifetimes and disks, such as"
-        say(out, text, "bold red")
+        unpriced = count(answer["unpriced"], "lifetime or disk", "lifetimes and disks")
+        say(out, f"NOT PRICED and not in these amounts: {unpriced}, such as", "bold red")
         for span in answer["unpriced_spans"][:5]:
             say(out, f"  {span['project']} / {span['name']}: {span['reason']}", "bold red")
 

@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.format import age, amount_text, dollars, moment, rate
-from costguard.cli.tables import NARROW, cell, say, table
+from costguard.cli.format import age, amount_text, count, dollars, limit_text, moment, rate
+from costguard.cli.tables import NARROW, cell, say, say_nothing, show_table
 
 _WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "$/h", "So far")
-_NARROW = ("VM", "GPU", "Owner", "Status", "Age", "$/h", "So far")
+_SPARE = ("Project / zone", "Preset", "GPU", "Status", "Age", "Owner")  # the limit and the money stay
 _RIGHT = ("Age", "$/h", "So far")
 _HOW_KNOWN = {"job": "job", "label": "label", "creator": "made it"}
 _GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
 
 
-def show(console: Console, fleet: dict[str, Any]) -> None:
+def show(console: Console, fleet: dict[str, Any], asked: bool = False) -> None:
     """The table, then its totals; what is not known stands last, where the eye ends."""
-    names = _NARROW if console.width < NARROW else _WIDE
-    made = table(console, names, right=_RIGHT)
-    for instance in fleet["instances"]:
-        cells = _cells(instance, fleet["as_of"])
-        made.add_row(*(cells[name] for name in names))
-    if fleet["instances"]:
-        console.print(made)
+    short = console.width < NARROW
+    rows = [
+        _cells(each, fleet["as_of"]) | (_short(each, fleet["as_of"]) if short else {}) for each in fleet["instances"]
+    ]
+    if rows:
+        show_table(console, _WIDE, rows, right=_RIGHT, spare=_SPARE)
     else:
-        say(console, "No VM is known that fits.")
+        say_nothing(console, "VM", asked, "`costguard ps --all` shows every VM, with its owner, preset and status.")
     totals, shown = fleet["totals"], len(fleet["instances"])
     console.print()
     say(
         console,
-        f"{totals['instances']} VMs, {totals['running']} running, {rate(totals['rate_per_hour'])} an hour"
+        f"{count(totals['instances'], 'VM')}, {totals['running']} running, {rate(totals['rate_per_hour'])} an hour"
         + (" and what the unpriced cost" if totals["unpriced"] else ""),
         "bold",
     )
     if fleet["next_cursor"] is not None:
         say(console, f"Shown: the first {shown}. --limit 0 shows all.")
     if totals["unpriced"]:
-        say(console, f"NOT PRICED: {totals['unpriced']} VMs. `costguard prices` says what has no price.", "bold red")
+        unpriced = count(totals["unpriced"], "VM")
+        say(console, f"NOT PRICED: {unpriced}. `costguard prices` says what has no price.", "bold red")
     for part in fleet["unread"]:
         since = part["last_complete_at"]
         known = "never read whole" if since is None else f"as of {age(moment(fleet['as_of']) - moment(since))} ago"
@@ -51,8 +50,7 @@ def show(console: Console, fleet: dict[str, Any]) -> None:
 def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
     started, due = instance["started_at"], instance["due_at"]
     running = None if started is None else moment(as_of) - moment(started)
-    late = None if due is None else moment(as_of) - moment(due)
-    is_late = late is not None and late > timedelta()
+    is_late = due is not None and moment(as_of) > moment(due)
     complete = instance["rate_per_hour"]["complete"]
     return {
         "VM": cell(instance["name"]),
@@ -62,7 +60,7 @@ def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
         "Owner": owner(instance),
         "Status": _status(instance),
         "Age": cell("-" if running is None else age(running), "bold red" if is_late else ""),
-        "Limit": _limit(late, started is not None),
+        "Limit": _limit(instance, as_of),
         "$/h": cell(amount_text(instance["rate_per_hour"], rate), "" if complete else "bold red"),
         "So far": cell(amount_text(instance["total_cost"], dollars)),
     }
@@ -92,7 +90,20 @@ def _status(instance: dict[str, Any]) -> Text:
     return cell(instance["status"], "green" if instance["status"] == "running" else "")
 
 
-def _limit(late: timedelta | None, is_running: bool) -> Text:
-    if late is None:
-        return cell("none" if is_running else "-")
-    return cell(f"over by {age(late)}", "bold red") if late > timedelta() else cell(f"in {age(-late)}")
+def _limit(instance: dict[str, Any], as_of: str) -> Text:
+    if instance["due_at"] is None:
+        return cell("none" if instance["started_at"] is not None else "-")
+    text = limit_text(as_of, instance["due_at"])
+    return cell(text, "bold red" if text.startswith("over") else "")
+
+
+def _short(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
+    """What says the same in less width: in place of a limit that there is none of, the status."""
+    limit = _limit(instance, as_of)
+    if instance["due_at"] is None and (instance["status"] != "running" or instance["gone_at"] is not None):
+        limit = _status(instance)
+    unread = " ?" if instance["unread"] else ""
+    return {
+        "Owner": cell(instance["owner"]) if instance["owner"] else owner(instance),
+        "Limit": cell(limit.plain.replace("over by ", "over ") + unread, "bold red" if unread else limit.style),
+    }

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from costguard.policy.narrate import span_text
+
 # C0 and C1 controls, and the marks that turn the direction of writing or hide.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-_MINUTE = timedelta(minutes=1)
 
 
 def clean(text: object) -> str:
@@ -34,8 +35,8 @@ def dollars(amount: str, places: int = 2) -> str:
 
 
 def rate(amount: str) -> str:
-    """Dollars an hour: three places below a dollar."""
-    return dollars(amount, 3 if abs(Decimal(amount)) < 1 else 2)
+    """Dollars an hour: three places below a dollar, and `$0.00` for nothing."""
+    return dollars(amount, 3 if 0 < abs(Decimal(amount)) < 1 else 2)
 
 
 def amount_text(amount: Mapping[str, Any], show: Any = dollars) -> str:
@@ -51,16 +52,19 @@ def moment(text: str) -> datetime:
 
 
 def age(span: timedelta) -> str:
-    """`45s`, `12m`, `3h 05m`, `2d 4h`."""
-    if span < _MINUTE:
-        return f"{max(0, int(span.total_seconds()))}s"
-    minutes = span // _MINUTE
-    if minutes < 60:
-        return f"{minutes}m"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours}h {minutes:02d}m"
-    return f"{hours // 24}d {hours % 24}h"
+    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as the facts and the pages say it."""
+    return span_text(max(timedelta(), span))
+
+
+def limit_text(as_of: str, due_at: str) -> str:
+    """`over by 2 d 17 h`, `in 5 h`."""
+    late = moment(as_of) - moment(due_at)
+    return f"over by {age(late)}" if late > timedelta() else f"in {age(-late)}"
+
+
+def count(number: int, word: str, words: str = "") -> str:
+    """`1 VM`, `2 VMs`."""
+    return f"{number} {word if number == 1 else words or word + 's'}"
 
 
 def when(text: str | None) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 import typer
 
-from costguard.cli.client import DEFAULT_URL
+from costguard.cli.client import DEFAULT_URL as DEFAULT_URL
 
 Url = Annotated[
     str, typer.Option("--url", envvar="COSTGUARD_URL", help="Address of the server. COSTGUARD_TOKEN holds its token.")
@@ -17,7 +19,39 @@ Project = Annotated[list[str] | None, typer.Option("--project", "-p", help="Only
 Preset = Annotated[list[str] | None, typer.Option("--preset", help="Only this preset; repeatable.")]
 Owner = Annotated[list[str] | None, typer.Option("--owner", help='Only this owner; repeatable; "" for the unclaimed.')]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most so many; 0 shows all.")]
-__all__ = ["DEFAULT_URL", "AsJson", "Limit", "Owner", "Preset", "Project", "Url", "listening_address", "print_json"]
+
+
+def _day(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            return date.fromisoformat(text).isoformat()
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"{text!r} is not a UTC day such as 2026-11-20.")
+
+
+def _moment(text: str | None) -> str | None:
+    """The tables show UTC without saying so in each line: what is taken from them is understood."""
+    if text is None:
+        return None
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a time such as 2026-11-20T08:00:00Z or 2026-11-20.") from None
+    return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
+
+
+From = Annotated[
+    str | None, typer.Option("--from", metavar="DAY", callback=_day, help="First UTC day; the month's first.")
+]
+To = Annotated[str | None, typer.Option("--to", metavar="DAY", callback=_day, help="Last UTC day; today.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", callback=_moment, help="Not before, such as 2026-11-20T08:00:00Z; in UTC."),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", callback=_moment, help="Before this time.")]
 
 
 def print_json(answer: dict[str, Any]) -> None:
@@ -34,3 +68,8 @@ def listening_address(text: str) -> str:
         return values.listen(address)
     except ValueError as expected:
         raise typer.BadParameter(f"{text!r} is not {expected}.", param_hint="--listen") from None
+
+
+def is_asked(*filters: object) -> bool:
+    """Whether anything was asked for: an empty owner is the unclaimed."""
+    return any(each is not None and each != [] for each in filters)
