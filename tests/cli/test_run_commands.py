@@ -193,15 +193,14 @@ def test_the_demo_starts_shows_and_ends(tmp_path: Path) -> None:
     with started("demo", "--listen", "127.0.0.1:0", folder=tmp_path) as (process, first):
         assert process.stdout is not None
         seen = ""
-        while "an hour" not in seen:
+        wanted = ("debug-ana", "ana@example.com (label)", "unclaimed", "over by", "an hour")
+        while not all(part in seen for part in wanted):  # the first table may come before all projects were read
             line = process.stdout.readline()
             assert line, "the demo ended by itself"
             seen += line
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=LONGEST_S)
     assert process.returncode == 0
-    for part in ("debug-ana", "ana@example.com (label)", "unclaimed", "over by", "$"):
-        assert part in seen
     with pytest.raises(OSError, match="refused"):
         urlopen(address(first.partition("simulated cloud")[2]), timeout=5)
 
