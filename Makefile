@@ -23,6 +23,7 @@ $(VENV)/installed: requirements.txt pyproject.toml
 	  $(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt && \
 	  $(BIN)/python -m pip install --quiet --no-deps --editable . ; \
 	fi
+	@$(BIN)/python -m compileall -q service # where Python may write no bytecode, every start would compile it anew
 	@touch $@
 
 $(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed

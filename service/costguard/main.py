@@ -34,8 +34,8 @@ from costguard.settings import Settings
 from costguard.store import lease as leases
 from costguard.store.health import catalogue_read_at
 from costguard.store.lease import Lease
-from costguard.store.migrate import upgrade
 from costguard.store.transaction import Database
+from costguard.store.version import bring_up_to_date
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +94,7 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     """A guard on a database that is brought to this version and holds at least the shipped prices."""
     clock = clock or SystemClock()
     url = settings.database.url.get_secret_value()
-    upgrade(url)
+    bring_up_to_date(url)
     database = Database.open(url)
     cloud = ComputeCloud(settings.compute.endpoint, clock)
     presets = settings.preset_list()

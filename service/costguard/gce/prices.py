@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-import requests
 
 from costguard.errors import PriceSourceError
 from costguard.gce.sku import prices_of_sku
 from costguard.model.price import Price, PriceKey
+
+if TYPE_CHECKING:
+    import requests
 
 GOOGLE: Final = "https://cloudbilling.googleapis.com"
 _COMPUTE_ENGINE: Final = "6F81-5844-456A"
@@ -18,6 +20,7 @@ _SCOPE: Final = "https://www.googleapis.com/auth/cloud-billing.readonly"
 _PAGE_SIZE: Final = 5000  # the most that Google gives; Compute Engine has some tens of thousands of SKUs
 _MOST_PAGES: Final = 100  # a catalogue that never ends is broken
 _TIMEOUT_S: Final = 60
+_OK: Final = 200
 
 
 class CatalogPrices:
@@ -71,7 +74,7 @@ class CatalogPrices:
             answer = session.get(url, params=wanted, headers=headers, timeout=_TIMEOUT_S)
         except Exception as error:  # google-auth and requests raise types of their own
             raise self._failure(str(error)) from error
-        if answer.status_code != requests.codes.ok:
+        if answer.status_code != _OK:
             raise self._failure(f"it answered {answer.status_code}: {_words(answer.content)}")
         try:
             page = orjson.loads(answer.content)
@@ -83,6 +86,8 @@ class CatalogPrices:
 
     def _open(self) -> requests.Session:
         if self._session is None:
+            import requests  # only when prices are read: a server answers before that
+
             self._session = requests.Session() if self._plain else self._authorized()
         return self._session
 
