@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
+from costguard.dashboard.show import day
 from costguard.dashboard.source import Source
 from costguard.engine import budgets
 from costguard.engine.accrual import Accrual
+from costguard.model.budget import Period
 from costguard.model.money import Money
 from costguard.policy.budget import On, Standing, Threshold
 from costguard.policy.price_book import PriceBook
@@ -41,7 +43,7 @@ class Card:
     tone: str  # "over", "soon", "early" or "well"
     verdict: str
     left: timedelta  # of the period
-    last_day: date
+    period: str
     thresholds: Sequence[Threshold]  # those that were crossed
 
 
@@ -72,9 +74,13 @@ def _card(of: Standing, now: datetime) -> Card:
         tone=tone,
         verdict=verdict,
         left=ends_at - now,
-        last_day=(ends_at - timedelta(days=1)).date(),
+        period="today, in UTC" if of.budget.period is Period.DAY else _to(of.budget.period, ends_at),
         thresholds=[each for each in of.thresholds if each.is_crossed or each.first_at is not None],
     )
+
+
+def _to(period: Period, ends_at: datetime) -> str:
+    return f"this {period.value}, to {day(ends_at.date() - timedelta(days=1))}"
 
 
 def _verdict(of: Standing) -> tuple[str, str]:

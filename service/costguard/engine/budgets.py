@@ -168,12 +168,13 @@ def _crossing(of: Standing, threshold: Threshold, now: datetime) -> Fact:
     budget, outlook = of.budget, of.outlook
     spent, expected = outlook.spent, outlook.forecast.expected
     head = f"Budget {budget.name}: "
+    when = "today" if budget.period is Period.DAY else f"this {budget.period.value}"
     if threshold.on is On.SPENT:
-        text = f"{spent} is spent, past {threshold.percent}% of the {budget.limit} for this {budget.period.value}."
+        text = f"{spent} is spent, past {threshold.percent}% of the {budget.limit} for {when}."
     else:
         text = (
-            f"about {expected} will be spent by the end of this {budget.period.value}, past {threshold.percent}% of "
-            f"{budget.limit}; {spent} is spent so far."
+            f"about {expected} will be spent by the end of {when}, past {threshold.percent}% of the {budget.limit}; "
+            f"{spent} is spent so far."
         )
     return Fact(
         key=policy.key(budget, outlook.starts_at, threshold.on, threshold.percent),
