@@ -110,7 +110,7 @@ def test_a_project_that_does_not_exist(cloud: str, tmp_path: Path) -> None:
     """It is named with what to do, the other project is recorded, and the exit code tells a script."""
     done = run("pass", config=settings(tmp_path, cloud, "acme-training", "acme-typo-project"))
     assert done.returncode == 1
-    assert "acme-training: 1 VMs" in done.stdout
+    assert "acme-training: 1 VM, 0 running" in done.stdout
     assert "not read: project (not_found)" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 

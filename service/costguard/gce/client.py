@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
-from costguard.gce.disks import DiskFacts, list_disks
+from costguard.gce.disks import DiskFacts, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
-from costguard.gce.listing import Remembered, join, list_instances, unread_of
+from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.official import Official
 from costguard.gce.operations import list_operations
@@ -23,6 +23,9 @@ from costguard.model.instance import InstanceKey
 from costguard.model.observation import Observation, Presence, Unread
 
 log = logging.getLogger(__name__)
+
+# A disk that grows without any change of its VM is seen this late.
+_DISKS_SERVE_S = 600.0
 
 
 class _Clock(Protocol):
@@ -36,6 +39,8 @@ class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
     instances: dict[str, Remembered] = field(default_factory=dict)
     disks: dict[str, tuple[tuple[Any, ...], DiskFacts]] = field(default_factory=dict)
+    disk_listing: DiskListing | None = None  # the last whole one, which may serve again
+    disks_listed_s: float = 0.0
     order_holds: bool = False
 
 
@@ -92,7 +97,7 @@ class ComputeCloud:
             return Observation(project, read_at, instances_complete=False, unread=(unread,))
         operations_asked_at = self._clock.now()
         with ThreadPoolExecutor(1, thread_name_prefix="disks") as beside:
-            disks_later = beside.submit(list_disks, self._http, project, deadline, memory.disks)
+            disks_later = beside.submit(self._disks, project, deadline, memory, listing)
             done = list_operations(self._http, project, deadline, since, order_holds=memory.order_holds)
             disks = disks_later.result()
         memory.order_holds = done.order_holds
@@ -119,6 +124,15 @@ class ComputeCloud:
             operations_through_at=None if done.unread else operations_asked_at,
             unread=tuple(unread_parts),
         )
+
+    def _disks(self, project: str, deadline: Deadline, memory: _Memory, listing: InstanceListing) -> DiskListing:
+        """All disks. While no VM changed, the last whole listing serves for a while: disks change with their VMs."""
+        if memory.disk_listing and not listing.waiting and self._monotonic() - memory.disks_listed_s < _DISKS_SERVE_S:
+            return memory.disk_listing
+        found = list_disks(self._http, project, deadline, memory.disks)
+        memory.disk_listing = None if found.error or found.problems else found
+        memory.disks_listed_s = self._monotonic()
+        return found
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""

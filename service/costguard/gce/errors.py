@@ -84,7 +84,9 @@ def _error(status: int, message: str, reasons: set[str], project: str, what: str
         return PermissionDenied(said, f"Run `gcloud services enable compute.googleapis.com --project {project}`.")
     if status == 403:
         grantee = account or "the account that Costguard runs as"
-        return PermissionDenied(said, f"Grant roles/compute.viewer on project {project} to {grantee}.")
+        return PermissionDenied(
+            said, f"Grant the role of deploy/iam-role.yaml, or roles/compute.viewer, on project {project} to {grantee}."
+        )
     if status == 404:
         return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")
     if status >= 500 or status == 408:
