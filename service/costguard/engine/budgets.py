@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -11,10 +12,10 @@ from sqlalchemy import Connection
 from costguard.engine.accrual import Accrual
 from costguard.engine.anomalies import anomalies
 from costguard.engine.ports import Clock
-from costguard.engine.spend import Spend, spend
+from costguard.engine.spend import spend
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.fact import Fact
-from costguard.model.money import ZERO, Money
+from costguard.model.money import Money
 from costguard.policy import budget as policy
 from costguard.policy.budget import On, Outlook, Standing, Threshold
 from costguard.policy.forecast import HISTORY, Burn, forecast
@@ -22,7 +23,7 @@ from costguard.policy.price_book import PriceBook
 from costguard.store import burning, facts, prices, projects
 from costguard.store.burning import Running, Stored, Whose
 from costguard.store.lease import Lease
-from costguard.store.spend import Grouping
+from costguard.store.spend import Grouping, UnpricedSpan
 from costguard.store.transaction import Database
 
 EVERY = timedelta(minutes=5)
@@ -30,9 +31,13 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Burning:
-    whose: Whose
-    burn: Burn
+class _Ledger:
+    """What was spent on each day and what bills now, by whose it is: each budget adds up what is in its scope."""
+
+    days: Mapping[Whose, Mapping[date, int]]  # nano-dollars
+    burns: Mapping[Whose, Mapping[datetime | None, int]]  # nano-dollars an hour, by when they end
+    unpriced: Sequence[UnpricedSpan]
+    watched: Mapping[str, datetime]
 
 
 def standings(connection: Connection, accrual: Accrual, budgets: Sequence[Budget]) -> list[Standing]:
@@ -58,11 +63,15 @@ def outlooks(connection: Connection, accrual: Accrual, asked: Sequence[tuple[Sco
     groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET]
     if any(scope.owner is not None for scope, _ in asked):
         groups.append(Grouping.OWNER)
-    ledger = spend(connection, accrual, first, now.date(), groups)
-    burns = _burns(connection, accrual)
+    spent = spend(connection, accrual, first, now.date(), groups)
+    days: dict[Whose, dict[date, int]] = defaultdict(dict)
+    for row in spent.rows:
+        day, project, preset, *owner = row.group
+        days[Whose(project, preset, *owner)][date.fromisoformat(day)] = row.amounts.total.nanos
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
+    ledger = _Ledger(days, _burns(connection, accrual), spent.unpriced, watched)
     return [
-        _outlook(scope, period, start, end, ledger, burns, _watched_since(scope, watched), now)
+        _outlook(scope, period, start, end, ledger, now)
         for (scope, period), (start, end) in zip(asked, periods, strict=True)
     ]
 
@@ -103,65 +112,68 @@ class BudgetWatch:
 
 
 def _outlook(
-    scope: Scope,
-    period: Period,
-    starts_at: datetime,
-    ends_at: datetime,
-    ledger: Spend,
-    burns: Sequence[_Burning],
-    watched_since: date | None,
-    now: datetime,
+    scope: Scope, period: Period, starts_at: datetime, ends_at: datetime, ledger: _Ledger, now: datetime
 ) -> Outlook:
-    days: dict[date, Money] = {}
-    for row in ledger.rows:
-        if _counts(scope, row.group[1:]):
-            day = date.fromisoformat(row.group[0])
-            days[day] = days.get(day, ZERO) + row.amounts.total
-    mine = [each.burn for each in burns if _counts(scope, (each.whose.project, each.whose.preset, each.whose.owner))]
-    spent = sum((amount for day, amount in days.items() if day >= starts_at.date()), ZERO)
-    known = {}
-    if watched_since is not None:
-        count = max(0, min(HISTORY, (now.date() - watched_since) // _DAY - 1))
-        known = {day: days.get(day, ZERO) for day in (now.date() - back * _DAY for back in range(1, count + 1))}
+    days: Counter[date] = Counter()
+    for whose, amounts in ledger.days.items():
+        if _counts(scope, whose):
+            days.update(amounts)
+    rates: Counter[datetime | None] = Counter()
+    for whose, burning_now in ledger.burns.items():
+        if _counts(scope, whose):
+            rates.update(burning_now)
+    spent = Money(sum(nanos for day, nanos in days.items() if day >= starts_at.date()))
+    burns = [Burn(Money(nanos), until) for until, nanos in rates.items()]
+    known = {day: Money(days[day]) for day in _whole_days(_watched_since(scope, ledger.watched), now.date())}
     return Outlook(
         scope=scope,
         period=period,
         starts_at=starts_at,
         ends_at=ends_at,
         spent=spent,
-        rate=sum((burn.rate for burn in mine), ZERO),
-        forecast=forecast(spent, mine, known, now, ends_at),
+        rate=Money(sum(rates.values())),
+        forecast=forecast(spent, burns, known, now, ends_at),
         unpriced=sum(
             (gap.ended_at is None or gap.ended_at > starts_at)
-            and _counts(scope, (gap.key.project, gap.attribution.preset, gap.attribution.owner))
+            and _counts(scope, Whose(gap.key.project, gap.attribution.preset, gap.attribution.owner))
             for gap in ledger.unpriced
         ),
     )
 
 
-def _counts(scope: Scope, parts: Sequence[str]) -> bool:
-    wanted = (scope.project, scope.preset, scope.owner)
-    return all(want is None or want == part for want, part in zip(wanted, parts, strict=False))
+def _counts(scope: Scope, whose: Whose) -> bool:
+    return (
+        (scope.project is None or scope.project == whose.project)
+        and (scope.preset is None or scope.preset == whose.preset)
+        and (scope.owner is None or scope.owner == whose.owner)
+    )
 
 
-def _watched_since(scope: Scope, watched: dict[str, datetime]) -> date | None:
+def _whole_days(since: date | None, today: date) -> Iterator[date]:
+    """Those before today that were watched from midnight to midnight, as far back as forecasts look."""
+    if since is not None:
+        for back in range(1, min(HISTORY, (today - since) // _DAY - 1) + 1):
+            yield today - back * _DAY
+
+
+def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None:
     if scope.project is not None:
         since = watched.get(scope.project)
         return None if since is None else since.date()
     return min((since.date() for since in watched.values()), default=None)
 
 
-def _burns(connection: Connection, accrual: Accrual) -> list[_Burning]:
+def _burns(connection: Connection, accrual: Accrual) -> dict[Whose, Counter[datetime | None]]:
     """What bills now at which rate; what has no price is not in it."""
     kinds: list[tuple[Running | Stored, Money | None]] = [
         *((each, accrual.rate(each.shape, each.zone, each.provisioning_model)) for each in burning.running(connection)),
         *((each, accrual.storage_rate(each.resource, each.size_mib, each.zone)) for each in burning.stored(connection)),
     ]
-    return [
-        _Burning(each.whose, Burn(Money(rate.nanos * each.count), each.until if isinstance(each, Running) else None))
-        for each, rate in kinds
-        if rate is not None
-    ]
+    found: dict[Whose, Counter[datetime | None]] = defaultdict(Counter)
+    for each, rate in kinds:
+        if rate is not None:
+            found[each.whose][each.until if isinstance(each, Running) else None] += rate.nanos * each.count
+    return found
 
 
 def _crossing(of: Standing, threshold: Threshold, now: datetime) -> Fact:

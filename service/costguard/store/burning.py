@@ -18,7 +18,7 @@ from costguard.store.tables import charges, facts, instances, lifetimes, storage
 class Whose:
     project: str
     preset: str
-    owner: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
