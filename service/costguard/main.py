@@ -197,7 +197,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         except OSError as error:
             raise CostguardError(
                 f"Costguard cannot listen at {host}:{port}: {error.strerror}.",
-                "Choose another port under [server] listen, or with --port.",
+                "Choose another port under [server] listen, or with --listen.",
             ) from error
         yield listener
 
