@@ -21,6 +21,7 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
 from costguard.dashboard.app import add_dashboard
 from costguard.engine import price_refresh
+from costguard.engine.budgets import BudgetWatch
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL, Daemon
@@ -49,6 +50,7 @@ class Guard:
     database: Database
     cloud: ComputeCloud
     reconciler: Reconciler
+    budgets: BudgetWatch
     holder: str
     speed: float  # the clock's seconds in one of the machine's
 
@@ -74,7 +76,9 @@ class Guard:
             )
         try:
             self._refresh_old_prices(lease)
-            return self.reconciler.run(lease)
+            report = self.reconciler.run(lease)
+            self.budgets.look(lease)
+            return report
         finally:
             leases.release(self.database, lease)
 
@@ -111,7 +115,8 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     try:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
-        yield Guard(settings, clock, database, cloud, reconciler, holder, speed)
+        budgets = BudgetWatch(database, clock, settings.budget_list())
+        yield Guard(settings, clock, database, cloud, reconciler, budgets, holder, speed)
     finally:
         cloud.close()
         database.close()
@@ -127,6 +132,7 @@ def daemon_of(guard: Guard) -> Daemon:
         guard.holder,
         guard.settings.watch.every,
         refresh_every,
+        guard.budgets.look,
     )
 
 

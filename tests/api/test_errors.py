@@ -14,7 +14,7 @@ from tests.api.conftest import Standstill
 from costguard.errors import DatabaseLocked
 from costguard.store.transaction import Database
 
-READS = ("instances", "lifetimes", "facts", "prices", "spend", "presets", "budgets", "projects")
+READS = ("instances", "lifetimes", "facts", "prices", "spend", "presets", "budgets", "forecast", "projects")
 
 
 class BrokenClock(Standstill):

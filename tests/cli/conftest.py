@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -18,6 +18,7 @@ from tests.api.rows import NOW
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
+from costguard.model.budget import Budget
 from costguard.model.preset import Match, Preset
 from costguard.store.transaction import Database
 
@@ -25,12 +26,12 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @contextmanager
-def serving(database: Database, token: str | None = None) -> Iterator[str]:
+def serving(database: Database, token: str | None = None, budgets: Sequence[Budget] = ()) -> Iterator[str]:
     deps = Deps(
         database=database,
         clock=Standstill(),
         presets=[Preset("t4", Match(), timedelta(hours=8))],
-        budgets=[],
+        budgets=budgets,
         token=token,
         version="1.2.3",
         stale_after=timedelta(minutes=10),

@@ -18,7 +18,16 @@ import costguard.dashboard
 from costguard.store.transaction import Database
 
 FOLDER = Path(costguard.dashboard.__file__).parent
-PAGES = ("/", "/?gone=yes", "/spend", "/spend?group_by=owner", "/vm/lab/9000", "/vm/lab/none", "/spend?from=x")
+PAGES = (
+    "/",
+    "/?gone=yes",
+    "/spend",
+    "/spend?group_by=owner",
+    "/budgets",
+    "/vm/lab/9000",
+    "/vm/lab/none",
+    "/spend?from=x",
+)
 ATTACKS = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

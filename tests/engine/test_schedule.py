@@ -20,6 +20,7 @@ from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.store import lease as leases
+from costguard.store.lease import Lease
 from costguard.store.tables import instances
 from costguard.store.transaction import Database
 
@@ -221,3 +222,26 @@ def test_a_daemon_ends_although_the_database_is_out_of_reach(sqlite_url: str) ->
         with closing(Database.open(sqlite_url)) as other, other.write():
             daemon.stop()
         assert daemon._lease is None
+
+
+def test_budgets_are_looked_at_after_each_pass_and_cannot_spoil_it(sqlite_database: Database) -> None:
+    """What fails there is logged, and neither the pass nor the daemon suffers."""
+    fences = []
+    looked = threading.Semaphore(0)
+
+    def look(fence: Lease) -> None:
+        fences.append(fence)
+        looked.release()
+        raise PriceSourceError("no prices")
+
+    clock = HandClock(NOW)
+    reconciler = Reconciler(sqlite_database, _Cloud(), clock, [PROJECT], {}, Belonging((), OwnerRules()))
+    hour = timedelta(hours=1)
+    daemon = Daemon(sqlite_database, reconciler, lambda: (), lambda _prices, _fence: None, "one", hour, None, look)
+    with _started(daemon):
+        assert looked.acquire(timeout=PATIENCE)
+        daemon.wake()
+        assert looked.acquire(timeout=PATIENCE)
+    assert daemon.state.last_error == ""
+    assert daemon.state.last_pass_at == NOW
+    assert {fence.name for fence in fences} == {LEASE}

@@ -74,12 +74,14 @@ def test_order_of_presets(tmp_path: Path) -> None:
 def test_budgets(tmp_path: Path) -> None:
     """A budget counts everything, or what fits all parts of its scope, in exact dollars."""
     text = SMALLEST + (
-        '[budgets.all]\nlimit = 2500\nperiod = "month"\n'
+        '[budgets.all]\nlimit = 2500\nperiod = "month"\nthresholds = ["100%", "25%"]\nforecast_thresholds = []\n'
         '[budgets.one]\nscope = { preset = "a100", project = "ml-training" }\nlimit = "99.50"\nperiod = "week"\n'
     )
     everything, one = read(tmp_path, text).budget_list()
     assert (everything.scope, everything.limit, everything.period) == (Scope(), Money.of(2500), Period.MONTH)
     assert str(everything.scope) == "everything"
+    assert (everything.thresholds, everything.forecast_thresholds) == ((25, 100), ())
+    assert (one.thresholds, one.forecast_thresholds) == ((50, 80, 100), (100,))
     assert (one.scope, one.limit) == (Scope(project="ml-training", preset="a100"), Money.of("99.50"))
     assert str(one.scope) == "project ml-training, preset a100"
 

@@ -16,6 +16,7 @@ from costguard.settings.keys import keys_in, pattern_of
 from costguard.settings.lines import key_lines, line_of
 
 GOOD = '[watch]\nprojects = ["ml-training"]\n'
+BUDGET = GOOD + "[budgets.x]\nlimit = 10\nperiod = 'day'\n"
 
 
 def refused(tmp_path: Path, text: str, **environ: str) -> SettingsError:
@@ -87,6 +88,13 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         (GOOD + "[owners]\nmap = { ana = 'ana' }\n", 'costguard.toml:4: owners.map.ana: given "ana", expected a mail'),
         (GOOD + "[budgets.x]\nscope = { project = 'nope' }\n", "expected a watched project: ml-training"),
         (GOOD + "[budgets.x]\nscope = 'all'\n", 'costguard.toml:4: budgets.x.scope: given "all", expected a table'),
+        (BUDGET + "thresholds = [0.5]\n", 'different whole percents of the limit, in quotes: ["50%", "80%", "100%"]'),
+        (BUDGET + "thresholds = ['50%', '50%']\n", "expected different whole percents"),
+        (BUDGET + "forecast_thresholds = '80%'\n", 'budgets.x.forecast_thresholds: given "80%", expected different'),
+        (BUDGET + "thresholds = ['0%']\n", "expected percents from 1% to 1000%"),
+        (BUDGET + "at_limit = 'refuse-launches'\n", "comes with jobs, which Costguard has not yet"),
+        (BUDGET + "at_limit = 'stop-spot'\n", "comes with jobs, which Costguard has not yet"),
+        (BUDGET + "at_limit = 'tel'\n", "did you mean tell?"),
         (
             GOOD + "[compute]\nendpoint = '127.0.0.1:1'\n",
             'costguard.toml:4: compute.endpoint: given "127.0.0.1:1", exp',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from costguard.api import configuration, discounts, facts, health, instances, prices, problems, spend
+from costguard.api import budgets, configuration, discounts, facts, health, instances, prices, problems, spend
 from costguard.api.auth import TokenRequired
 from costguard.api.deps import Deps
 
@@ -28,7 +28,7 @@ def create_app(deps: Deps) -> FastAPI:
     problems.install(app)
     if deps.token is not None:
         app.add_middleware(TokenRequired, token=deps.token)
-    for module in (instances, facts, prices, spend, discounts, configuration, health):
+    for module in (instances, facts, prices, spend, discounts, budgets, configuration, health):
         app.include_router(module.router)
 
     @app.get("/api/v1", include_in_schema=False)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from costguard.api import mapping, schemas
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Usd, usd
+from costguard.api.fields import Moment, Out
 from costguard.api.problems import RESPONSES
 from costguard.store import projects as stored_projects
 
@@ -34,20 +34,6 @@ class Preset(Out):
 
 class Presets(Out):
     presets: list[Preset]
-
-
-class Budget(Out):
-    name: str
-    project: str | None
-    preset: str | None
-    owner: str | None
-    limit: Usd
-    currency: str = CURRENCY
-    period: str = Field(description="day, week or month, in UTC.")
-
-
-class Budgets(Out):
-    budgets: list[Budget]
 
 
 class Project(Out):
@@ -83,24 +69,6 @@ def presets(deps: Given) -> Presets:
                 ),
             )
             for preset in deps.presets
-        ]
-    )
-
-
-@router.get("/budgets", summary="The budgets")
-def budgets(deps: Given) -> Budgets:
-    """How much may be spent on what, in how long."""
-    return Budgets(
-        budgets=[
-            Budget(
-                name=budget.name,
-                project=budget.scope.project,
-                preset=budget.scope.preset,
-                owner=budget.scope.owner,
-                limit=usd(budget.limit),
-                period=budget.period.value,
-            )
-            for budget in deps.budgets
         ]
     )
 

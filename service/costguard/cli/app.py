@@ -9,6 +9,7 @@ import typer
 
 from costguard import __version__
 from costguard.cli import (
+    commands_budgets,
     commands_config,
     commands_demo,
     commands_fleet,
@@ -47,7 +48,15 @@ def _root(
     """Watches GPU VMs on Google Compute Engine, records every lifetime and prices every second."""
 
 
-for _module in (commands_run, commands_demo, commands_fleet, commands_spend, commands_history, commands_config):
+for _module in (
+    commands_run,
+    commands_demo,
+    commands_fleet,
+    commands_spend,
+    commands_budgets,
+    commands_history,
+    commands_config,
+):
     _module.register(app)
 
 

@@ -40,6 +40,11 @@ _EPILOG = """Examples:
 """
 _EVERY = timedelta(seconds=10)  # the shortest interval between passes that the settings allow
 _FACTS_SHOWN = 8
+# One that the four A100s overspend while one looks on, and one that is on course.
+_BUDGETS = {
+    "training-today": {"scope": {"project": "acme-training"}, "limit": 400, "period": "day"},
+    "everything": {"limit": 20_000, "period": "month"},
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -132,6 +137,7 @@ def _settings(listen: str, cloud: str, folder: Path) -> Settings:
         "compute": {"endpoint": cloud},
         "prices": {"endpoint": cloud},
         "owners": {"domain": "example.com"},
+        "budgets": _BUDGETS,
     }
     place = Path("the demo")
     try:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.routing import APIRoute
 from starlette.responses import HTMLResponse, Response
 
-from costguard.dashboard import asked, now, spend, vm
+from costguard.dashboard import asked, budgets, now, spend, vm
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.render import Renderer
 from costguard.dashboard.source import Source
@@ -77,6 +77,12 @@ def show_spend(request: Request, board: Given) -> HTMLResponse:
     wanted = spend.spend_asked(request.query_params, moment.date())
     shown = spend.spend_page(board.source, wanted, moment)
     return board.renderer.page("spend.html", moment, asked=wanted, spend=shown, groupings=spend.GROUPINGS)
+
+
+@router.get("/budgets")
+def show_budgets(board: Given) -> HTMLResponse:
+    moment = board.source.clock.now()
+    return board.renderer.page("budgets.html", moment, budgets=budgets.budgets_page(board.source, moment))
 
 
 def _trouble(request: Request, status: HTTPStatus, message: str, what_next: str) -> Response:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from costguard.engine.ports import Clock
+from costguard.model.budget import Budget
 from costguard.model.preset import Preset
 from costguard.store.transaction import Database
 
@@ -29,6 +30,8 @@ class Source(Protocol):
     def clock(self) -> Clock: ...
     @property
     def presets(self) -> Sequence[Preset]: ...
+    @property
+    def budgets(self) -> Sequence[Budget]: ...
     @property
     def limits(self) -> Mapping[str, timedelta | None]: ...
     @property

@@ -10,10 +10,12 @@ from costguard.dashboard.asked import BadAddress, day
 from costguard.dashboard.chart import Chart, draw
 from costguard.dashboard.show import link
 from costguard.dashboard.source import Source
-from costguard.engine import spend
+from costguard.engine import budgets, spend
 from costguard.engine.accrual import Accrual
 from costguard.engine.spend import SpendRow
+from costguard.model.budget import Period, Scope
 from costguard.model.money import Money
+from costguard.policy.budget import Outlook
 from costguard.policy.price_book import PriceBook
 from costguard.store import prices
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan
@@ -63,6 +65,7 @@ class SpendAsked:
 class Spend:
     month: Money  # to date, whatever days are shown
     month_unpriced: int
+    outlook: Outlook  # of everything, for the month
     total: Amounts
     groups: Sequence[SpendRow]
     chart: Chart | None  # None: nothing was spent
@@ -92,6 +95,7 @@ def spend_page(source: Source, asked: SpendAsked, now: datetime) -> Spend:
     with source.database.read() as connection:
         accrual = Accrual(PriceBook(prices.load(connection)), now)
         month = spend.spend(connection, accrual, asked.today.replace(day=1), asked.today, [])
+        (outlook,) = budgets.outlooks(connection, accrual, [(Scope(), Period.MONTH)])
         by_day = spend.spend(connection, accrual, asked.first, asked.last, [Grouping.DAY, asked.group_by])
         by_group = spend.spend(connection, accrual, asked.first, asked.last, [asked.group_by])
     days: dict[str, dict[str, Money]] = {}
@@ -102,6 +106,7 @@ def spend_page(source: Source, asked: SpendAsked, now: datetime) -> Spend:
     return Spend(
         month=month.total.total,
         month_unpriced=len(month.unpriced),
+        outlook=outlook,
         total=by_group.total,
         groups=by_group.rows,
         chart=draw(asked.first, asked.last, groups, days) if by_group.total.total else None,

@@ -52,6 +52,7 @@ class Daemon:
         holder: str,
         every: timedelta,
         refresh_every: timedelta | None,
+        look_at_budgets: Callable[[Lease], object] | None = None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -60,6 +61,7 @@ class Daemon:
         self._holder = holder
         self._every = every
         self._refresh_every = refresh_every
+        self._look_at_budgets = look_at_budgets
         self._lease: Lease | None = None
         self._stop = threading.Event()
         # Two jobs never write at once: what a pass reads is what it then decides by.
@@ -144,6 +146,17 @@ class Daemon:
                 log.error("pass_failed", error=str(error), exc_info=not isinstance(error, CostguardError))
             else:
                 self._tell(report)
+                if not report.interrupted:
+                    self._budgets(fence)
+
+    def _budgets(self, fence: Lease) -> None:
+        """What fails here is told at the next pass: the ledger does not depend on it."""
+        if self._look_at_budgets is None:
+            return
+        try:
+            self._look_at_budgets(fence)
+        except Exception as error:
+            log.error("budgets_not_looked_at", error=str(error), exc_info=not isinstance(error, CostguardError))
 
     def _refresh(self) -> None:
         """The catalogue is read beside the passes, and only its writing takes a turn with them."""

@@ -31,7 +31,11 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
+    """Thresholds are whole percents of the limit, each told once a period."""
+
     name: str
     scope: Scope
     limit: Money
     period: Period
+    thresholds: tuple[int, ...] = (50, 80, 100)  # on what is spent
+    forecast_thresholds: tuple[int, ...] = (100,)  # on what will have been spent at the period's end

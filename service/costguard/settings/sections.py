@@ -55,6 +55,7 @@ Name = Annotated[str, AfterValidator(values.name)]
 LabelValue = Annotated[str, AfterValidator(values.label_value)]
 MailAddress = Annotated[str, AfterValidator(values.mail_address)]
 GpuType = Annotated[str, AfterValidator(values.gpu_type)]
+Percents = Annotated[tuple[int, ...], BeforeValidator(values.percents)]
 Endpoint = Annotated[str, AfterValidator(values.endpoint)]
 
 
@@ -150,10 +151,13 @@ class BudgetSection(Section):
     scope: Annotated[BudgetScope, BeforeValidator(_scope)] = BudgetScope()
     limit: Annotated[Money, BeforeValidator(values.dollars)]
     period: Literal["day", "week", "month"]
+    thresholds: Percents = (50, 80, 100)
+    forecast_thresholds: Percents = (100,)
+    at_limit: Annotated[Literal["tell"], BeforeValidator(values.at_limit)] = "tell"
 
     def budget(self, name: str) -> Budget:
         scope = Scope(project=self.scope.project, preset=self.scope.preset, owner=self.scope.owner)
-        return Budget(name=name, scope=scope, limit=self.limit, period=Period(self.period))
+        return Budget(name, scope, self.limit, Period(self.period), self.thresholds, self.forecast_thresholds)
 
 
 class Log(Section):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ _WORDS = {
     "second": "s",
     "sec": "s",
 }
+_PERCENT = re.compile(r"([0-9]{1,4})%")
 _DURATION = re.compile(r"(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 _PROJECT = re.compile(r"(?:[a-z][a-z0-9.-]*[a-z0-9]:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 _DOMAIN = re.compile(r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}")
@@ -84,6 +86,29 @@ def dollars(value: object) -> Money:
         return Money.of(value)
     quoted = f' (did you mean "{value}"?)' if isinstance(value, float) and value > 0 else ""
     raise ValueError(f'US dollars, as a whole number or in quotes: 2500 or "99.50"{quoted}')
+
+
+def percents(value: object) -> tuple[int, ...]:
+    """Shares of a limit, the lowest first. Percents in quotes: a bare 0.8 is a float, and 80 could mean either."""
+    found = [_PERCENT.fullmatch(each) if isinstance(each, str) else None for each in _items(value)]
+    numbers = [int(match[1]) for match in found if match is not None]
+    if not isinstance(value, list | tuple) or len(numbers) < len(found) or len(set(numbers)) < len(numbers):
+        raise ValueError('different whole percents of the limit, in quotes: ["50%", "80%", "100%"]')
+    if any(not 1 <= number <= 1000 for number in numbers):
+        raise ValueError("percents from 1% to 1000%")
+    return tuple(sorted(numbers))
+
+
+def _items(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def at_limit(value: object) -> object:
+    if value in ("refuse-launches", "stop-spot"):
+        raise ValueError(
+            '"tell": to refuse launches and to stop Spot work comes with jobs, which Costguard has not yet'
+        )
+    return value
 
 
 def project_id(value: str) -> str:

@@ -1,0 +1,144 @@
+"""Where the budgets stand, and what any scope will have cost at the end of a period."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from fastapi import Query as Parameter
+from pydantic import Field
+
+from costguard.api.deps import Given, load_prices
+from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
+from costguard.api.problems import RESPONSES
+from costguard.engine import budgets as engine
+from costguard.engine.accrual import Accrual
+from costguard.model.budget import Period, Scope
+from costguard.policy import budget as policy
+
+router = APIRouter(prefix="/api/v1", tags=["budgets"], responses=RESPONSES)
+
+
+class Forecast(Out):
+    """An estimate of the spend at the period's end, never below what is spent."""
+
+    expected: Usd
+    low: Usd
+    high: Usd
+    method: str = Field(description="How it was made, in sentences.")
+    days_known: int = Field(description="Whole days that it looks back on, 28 at most.")
+    is_grounded: bool = Field(description="False: so little is known that no threshold is told on it.")
+
+
+class Outlook(Out):
+    project: str | None
+    preset: str | None
+    owner: str | None
+    period: str = Field(description="day, week from Monday, or month, in UTC.")
+    starts_at: Moment
+    ends_at: Moment
+    spent: Usd
+    rate_per_hour: Usd = Field(description="Of what bills now and can be priced.")
+    forecast: Forecast
+    unpriced: int = Field(description="Lifetimes and disks without a price: the amounts are too low by them.")
+
+
+class Threshold(Out):
+    on: str = Field(description="spent or forecast")
+    percent: int
+    amount: Usd
+    is_crossed: bool = Field(description="Now. A forecast can fall again.")
+    first_at: Moment | None = Field(description="When it was told in this period; null: it was not.")
+
+
+class Budget(Outlook):
+    name: str
+    limit: Usd
+    spent_percent: int = Field(description="Of the limit, cut off to whole percents.")
+    forecast_percent: int
+    thresholds: list[Threshold]
+
+
+class Budgets(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    budgets: list[Budget]
+
+
+class ForecastAnswer(Outlook):
+    as_of: Moment
+    currency: str = CURRENCY
+
+
+class ForecastQuery(Query):
+    period: Literal["day", "week", "month"] = "month"
+    project: Text | None = None
+    preset: Text | None = None
+    owner: Text | None = None
+
+
+@router.get("/budgets", summary="Where the budgets stand")
+def budgets(deps: Given) -> Budgets:
+    """Spent, forecast, limit and thresholds of each budget in its present period."""
+    now = deps.clock.now()
+    with deps.database.read() as connection:
+        standings = engine.standings(connection, Accrual(load_prices(connection).book, now), deps.budgets)
+    return Budgets(as_of=now, budgets=[_budget(each) for each in standings])
+
+
+@router.get("/forecast", summary="What will have been spent at the end of a period")
+def forecast(deps: Given, query: Annotated[ForecastQuery, Parameter()]) -> ForecastAnswer:
+    """The present day, week or month of whatever is asked for; of everything where nothing is."""
+    now = deps.clock.now()
+    scope = Scope(query.project, query.preset, query.owner)
+    with deps.database.read() as connection:
+        accrual = Accrual(load_prices(connection).book, now)
+        (found,) = engine.outlooks(connection, accrual, [(scope, Period(query.period))])
+    return ForecastAnswer(as_of=now, **_outlook(found))
+
+
+def _budget(of: policy.Standing) -> Budget:
+    return Budget(
+        **_outlook(of.outlook),
+        name=of.budget.name,
+        limit=usd(of.budget.limit),
+        spent_percent=of.percent,
+        forecast_percent=of.forecast_percent,
+        thresholds=[
+            Threshold(
+                on=each.on.value,
+                percent=each.percent,
+                amount=usd(each.amount),
+                is_crossed=each.is_crossed,
+                first_at=each.first_at,
+            )
+            for each in of.thresholds
+        ],
+    )
+
+
+def _outlook(of: policy.Outlook) -> dict[str, Any]:
+    return {
+        "project": of.scope.project,
+        "preset": of.scope.preset,
+        "owner": of.scope.owner,
+        "period": of.period.value,
+        "starts_at": of.starts_at,
+        "ends_at": of.ends_at,
+        "spent": usd(of.spent),
+        "rate_per_hour": usd(of.rate),
+        "forecast": _forecast(of),
+        "unpriced": of.unpriced,
+    }
+
+
+def _forecast(of: policy.Outlook) -> Forecast:
+    made = of.forecast
+    return Forecast(
+        expected=usd(made.expected),
+        low=usd(made.low),
+        high=usd(made.high),
+        method=made.method,
+        days_known=made.days_known,
+        is_grounded=made.is_grounded,
+    )

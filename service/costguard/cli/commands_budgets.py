@@ -1,0 +1,102 @@
+"""`costguard budgets`."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from costguard.cli.client import Server
+from costguard.cli.format import dollars, moment
+from costguard.cli.options import DEFAULT_URL, AsJson, Url, print_json
+from costguard.cli.tables import NARROW, cell, console, say, table
+
+_EXAMPLES = """Examples:
+
+  costguard budgets                 what is spent, and what will be, against each limit
+
+  costguard budgets --json | jq '.budgets[] | select(.forecast_percent >= 100) | .name'
+"""
+_BAR = 24  # characters
+_SPENT, _COMING, _FREE = "█", "▒", "·"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("budgets", epilog=_EXAMPLES)(budgets)
+
+
+def budgets(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """Each budget in its present day, week or month: spent, forecast with its range, thresholds."""
+    answer = Server(url).get("budgets")
+    if as_json:
+        print_json(answer)
+        return
+    _show(console(), answer)
+
+
+def _show(out: Console, answer: dict[str, Any]) -> None:
+    found = answer["budgets"]
+    if not found:
+        say(out, "No budget is set. Add one to the settings file, and restart the server:")
+        for line in ("[budgets.team]", "limit = 2500", 'period = "month"'):
+            say(out, f"  {line}")
+        return
+    wide = not out.is_terminal or out.width >= NARROW
+    columns = ["Budget", "Scope", "Until", "", "Spent", "Forecast", "Range", "Limit"]
+    shown = table(out, columns if wide else [*columns[:1], *columns[3:6], columns[7]], right=columns[4:])
+    for each in found:
+        style = _style(each)
+        told = each["forecast"]
+        parts = [
+            cell(each["name"], style),
+            cell(_scope(each)),
+            cell(f"{moment(each['ends_at']):%Y-%m-%d}"),
+            cell(_bar(each), style),
+            cell(f"{dollars(each['spent'])} {each['spent_percent']:>3}%" + (" + ?" if each["unpriced"] else "")),
+            cell(f"{dollars(told['expected'])} {each['forecast_percent']:>3}%"),
+            cell(f"{dollars(told['low'])} to {dollars(told['high'])}"),
+            cell(dollars(each["limit"])),
+        ]
+        shown.add_row(*(parts if wide else [parts[0], *parts[3:6], parts[7]]))
+    out.print(shown)
+    out.print()
+    for each in found:
+        for line in _told(each):
+            say(out, line, _style(each))
+    say(out, f"{_SPENT} spent, {_COMING} forecast by the end of the period. Periods begin and end at midnight UTC.")
+    for method in dict.fromkeys(each["forecast"]["method"] for each in found):
+        say(out, f"Forecast: {method}", "dim")
+
+
+def _bar(of: dict[str, Any]) -> str:
+    """The limit is the bar's end; what goes past it shows as a full bar with a mark."""
+    limit = Decimal(of["limit"])
+    spent = min(_BAR, int(_BAR * Decimal(of["spent"]) / limit))
+    coming = min(_BAR, int(_BAR * Decimal(of["forecast"]["expected"]) / limit))
+    is_over = Decimal(of["forecast"]["expected"]) > limit
+    return _SPENT * spent + _COMING * (coming - spent) + _FREE * (_BAR - coming) + ("!" if is_over else " ")
+
+
+def _style(of: dict[str, Any]) -> str:
+    if of["spent_percent"] >= 100:
+        return "bold red"
+    return "yellow" if of["forecast_percent"] >= 100 else ""
+
+
+def _scope(of: dict[str, Any]) -> str:
+    parts = [f"{part} {of[part]}" for part in ("project", "preset", "owner") if of[part] is not None]
+    return ", ".join(parts) or "everything"
+
+
+def _told(of: dict[str, Any]) -> list[str]:
+    """A line for each threshold that was crossed, with when."""
+    lines = []
+    for each in of["thresholds"]:
+        if each["is_crossed"] or each["first_at"]:
+            what = "spent" if each["on"] == "spent" else "forecast"
+            since = f"since {moment(each['first_at']):%Y-%m-%d %H:%M} UTC" if each["first_at"] else "now"
+            again = "" if each["is_crossed"] else ", and below it again"
+            lines.append(f"{of['name']}: {what} past {each['percent']}% ({dollars(each['amount'])}) {since}{again}")
+    return lines

@@ -1,0 +1,70 @@
+"""What is out of the ordinary in a project, against its own past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.model.fact import Fact
+from costguard.model.money import ZERO, Money
+from costguard.policy.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn
+from costguard.store import burning, projects
+
+_HOUR = timedelta(hours=1)
+_WEEK = timedelta(weeks=1)
+
+
+def anomalies(connection: Connection, accrual: Accrual, *, with_rates: bool) -> list[Fact]:
+    """Whatever is unusual now, told before or not: an unusual rate once a day, sudden GPUs once."""
+    watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
+    found = list(_gpus(connection, watched, accrual.now))
+    return [*found, *_rates(connection, accrual, watched)] if with_rates else found
+
+
+def _gpus(connection: Connection, watched: dict[str, datetime], now: datetime) -> Iterator[Fact]:
+    without = timedelta(days=GPU_DAYS)
+    for project, since in watched.items():
+        if now - since < without:
+            continue
+        started_at = burning.sudden_gpus(connection, project, without)
+        if started_at is not None and started_at - since >= without:
+            yield Fact(
+                key=f"anomaly/gpus/{project}/{started_at.isoformat()}",
+                kind="GpusAppeared",
+                occurred_at=started_at,
+                text=f"GPUs run in project {project}, which had none in the {GPU_DAYS} days before.",
+                project=project,
+            )
+
+
+def _rates(connection: Connection, accrual: Accrual, watched: dict[str, datetime]) -> Iterator[Fact]:
+    now = accrual.now
+    moments = [now - week * _WEEK + hour * _HOUR for week in range(1, WEEKS + 1) for hour in (-1, 0, 1)]
+    old = {project: since for project, since in watched.items() if now - since >= LEAST_WEEKS * _WEEK + _HOUR}
+    if not old:
+        return
+    rates: dict[str, Money] = {}
+    for each in burning.running(connection):
+        rate = accrual.rate(each.shape, each.zone, each.provisioning_model) or ZERO
+        project = each.whose.project
+        rates[project] = rates.get(project, ZERO) + Money(rate.nanos * each.count)
+    past = {moment: burning.machine_rate_at(connection, moment) for moment in moments}
+    for project, since in old.items():
+        rate = rates.get(project, ZERO)
+        before = [Money(past[moment].get(project, 0)) for moment in moments if moment >= since]
+        usual = unusual_burn(rate, before)
+        if usual is not None:
+            yield Fact(
+                key=f"anomaly/burn/{project}/{now:%Y-%m-%d}",
+                kind="BurnRateUnusual",
+                occurred_at=now,
+                text=(
+                    f"Machines in project {project} cost {rate} an hour; at this hour of the week, {usual} is usual "
+                    f"(the median of the last {WEEKS} weeks)."
+                ),
+                project=project,
+                data={"rate_nanos": rate.nanos, "usual_nanos": usual.nanos},
+            )

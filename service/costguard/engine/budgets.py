@@ -1,0 +1,208 @@
+"""Budgets against the ledger: where each stands, and what of it is told."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.engine.anomalies import anomalies
+from costguard.engine.ports import Clock
+from costguard.engine.spend import spend
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.fact import Fact
+from costguard.model.money import Money
+from costguard.policy import budget as policy
+from costguard.policy.budget import On, Outlook, Standing, Threshold
+from costguard.policy.forecast import HISTORY, Burn, forecast
+from costguard.policy.price_book import PriceBook
+from costguard.store import burning, facts, prices, projects
+from costguard.store.burning import Running, Stored, Whose
+from costguard.store.lease import Lease
+from costguard.store.spend import Grouping, UnpricedSpan
+from costguard.store.transaction import Database
+
+EVERY = timedelta(minutes=5)
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ledger:
+    """What was spent on each day and what bills now, by whose it is: each budget adds up what is in its scope."""
+
+    days: Mapping[Whose, Mapping[date, int]]  # nano-dollars
+    burns: Mapping[Whose, Mapping[datetime | None, int]]  # nano-dollars an hour, by when they end
+    unpriced: Sequence[UnpricedSpan]
+    watched: Mapping[str, datetime]
+
+
+def standings(connection: Connection, accrual: Accrual, budgets: Sequence[Budget]) -> list[Standing]:
+    """Each budget in its present period, in the order of the settings."""
+    found = outlooks(connection, accrual, [(each.scope, each.period) for each in budgets])
+    keys = [
+        policy.key(each, outlook.starts_at, on, percent)
+        for each, outlook in zip(budgets, found, strict=True)
+        for on, percents in ((On.SPENT, each.thresholds), (On.FORECAST, each.forecast_thresholds))
+        for percent in percents
+    ]
+    told = burning.told(connection, keys) if keys else {}
+    return [policy.standing(each, outlook, told) for each, outlook in zip(budgets, found, strict=True)]
+
+
+def outlooks(connection: Connection, accrual: Accrual, asked: Sequence[tuple[Scope, Period]]) -> list[Outlook]:
+    """What each scope has spent in its present period and is thought to spend. The ledger is read once for all."""
+    if not asked:
+        return []
+    now = accrual.now
+    periods = [policy.bounds(period, now) for _, period in asked]
+    first = min([now.date() - HISTORY * _DAY, *(start.date() for start, _ in periods)])
+    groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET]
+    if any(scope.owner is not None for scope, _ in asked):
+        groups.append(Grouping.OWNER)
+    spent = spend(connection, accrual, first, now.date(), groups)
+    days: dict[Whose, dict[date, int]] = defaultdict(dict)
+    for row in spent.rows:
+        day, project, preset, *owner = row.group
+        days[Whose(project, preset, *owner)][date.fromisoformat(day)] = row.amounts.total.nanos
+    watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
+    ledger = _Ledger(days, _burns(connection, accrual), spent.unpriced, watched)
+    return [
+        _outlook(scope, period, start, end, ledger, now)
+        for (scope, period), (start, end) in zip(asked, periods, strict=True)
+    ]
+
+
+class BudgetWatch:
+    """Tells what crossed a threshold and what is out of the ordinary, once each."""
+
+    def __init__(self, database: Database, clock: Clock, budgets: Sequence[Budget], every: timedelta = EVERY) -> None:
+        self._database = database
+        self._clock = clock
+        self._budgets = tuple(budgets)
+        self._every = every
+        self._looked_at: datetime | None = None
+        self._hour: datetime | None = None
+
+    def look(self, fence: Lease | None = None) -> list[Fact]:
+        """The facts that were told now. Looks only every few minutes, and writes only what was not told before."""
+        now = self._clock.now()
+        if self._looked_at is not None and timedelta() <= now - self._looked_at < self._every:
+            return []
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        with self._database.read() as connection:
+            accrual = Accrual(PriceBook(prices.load(connection)), now)
+            new = [
+                _crossing(each, threshold, now)
+                for each in standings(connection, accrual, self._budgets)
+                for threshold in policy.due(each)
+            ]
+            # What is usual is asked of past weeks, which is dearer, and no hour has two answers.
+            new += anomalies(connection, accrual, with_rates=hour != self._hour)
+            known = burning.told(connection, [fact.key for fact in new]) if new else {}
+        new = [fact for fact in new if fact.key not in known]
+        if new:
+            with self._database.write(fence) as connection:
+                facts.append(connection, new, now)
+        self._looked_at, self._hour = now, hour
+        return new
+
+
+def _outlook(
+    scope: Scope, period: Period, starts_at: datetime, ends_at: datetime, ledger: _Ledger, now: datetime
+) -> Outlook:
+    days: Counter[date] = Counter()
+    for whose, amounts in ledger.days.items():
+        if _counts(scope, whose):
+            days.update(amounts)
+    rates: Counter[datetime | None] = Counter()
+    for whose, burning_now in ledger.burns.items():
+        if _counts(scope, whose):
+            rates.update(burning_now)
+    spent = Money(sum(nanos for day, nanos in days.items() if day >= starts_at.date()))
+    burns = [Burn(Money(nanos), until) for until, nanos in rates.items()]
+    known = {day: Money(days[day]) for day in _whole_days(_watched_since(scope, ledger.watched), now.date())}
+    return Outlook(
+        scope=scope,
+        period=period,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        spent=spent,
+        rate=Money(sum(rates.values())),
+        forecast=forecast(spent, burns, known, now, ends_at),
+        unpriced=sum(
+            (gap.ended_at is None or gap.ended_at > starts_at)
+            and _counts(scope, Whose(gap.key.project, gap.attribution.preset, gap.attribution.owner))
+            for gap in ledger.unpriced
+        ),
+    )
+
+
+def _counts(scope: Scope, whose: Whose) -> bool:
+    return (
+        (scope.project is None or scope.project == whose.project)
+        and (scope.preset is None or scope.preset == whose.preset)
+        and (scope.owner is None or scope.owner == whose.owner)
+    )
+
+
+def _whole_days(since: date | None, today: date) -> Iterator[date]:
+    """Those before today that were watched from midnight to midnight, as far back as forecasts look."""
+    if since is not None:
+        for back in range(1, min(HISTORY, (today - since) // _DAY - 1) + 1):
+            yield today - back * _DAY
+
+
+def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None:
+    if scope.project is not None:
+        since = watched.get(scope.project)
+        return None if since is None else since.date()
+    return min((since.date() for since in watched.values()), default=None)
+
+
+def _burns(connection: Connection, accrual: Accrual) -> dict[Whose, Counter[datetime | None]]:
+    """What bills now at which rate; what has no price is not in it."""
+    kinds: list[tuple[Running | Stored, Money | None]] = [
+        *((each, accrual.rate(each.shape, each.zone, each.provisioning_model)) for each in burning.running(connection)),
+        *((each, accrual.storage_rate(each.resource, each.size_mib, each.zone)) for each in burning.stored(connection)),
+    ]
+    found: dict[Whose, Counter[datetime | None]] = defaultdict(Counter)
+    for each, rate in kinds:
+        if rate is not None:
+            found[each.whose][each.until if isinstance(each, Running) else None] += rate.nanos * each.count
+    return found
+
+
+def _crossing(of: Standing, threshold: Threshold, now: datetime) -> Fact:
+    budget, outlook = of.budget, of.outlook
+    spent, expected = outlook.spent, outlook.forecast.expected
+    head = f"Budget {budget.name}: "
+    when = "today" if budget.period is Period.DAY else f"this {budget.period.value}"
+    if threshold.on is On.SPENT:
+        text = f"{spent} is spent, past {threshold.percent}% of the {budget.limit} for {when}."
+    else:
+        text = (
+            f"about {expected} will be spent by the end of {when}, past {threshold.percent}% of the {budget.limit}; "
+            f"{spent} is spent so far."
+        )
+    return Fact(
+        key=policy.key(budget, outlook.starts_at, threshold.on, threshold.percent),
+        kind="BudgetThresholdCrossed",
+        occurred_at=now,
+        text=head + text,
+        project=budget.scope.project or "",
+        data={
+            "budget": budget.name,
+            "scope": str(budget.scope),
+            "period": budget.period.value,
+            "period_starts_at": outlook.starts_at,
+            "on": threshold.on.value,
+            "percent": threshold.percent,
+            "limit_nanos": budget.limit.nanos,
+            "spent_nanos": spent.nanos,
+            "forecast_nanos": expected.nanos,
+        },
+    )

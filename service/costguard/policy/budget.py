@@ -1,0 +1,104 @@
+"""Where a budget stands: what of it is spent, what will be, and which thresholds are crossed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from enum import StrEnum
+
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.money import Money
+from costguard.policy.forecast import Forecast
+
+
+class On(StrEnum):
+    """What a threshold is held against."""
+
+    SPENT = "spent"
+    FORECAST = "forecast"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a scope has spent in the period, and is thought to have spent at its end."""
+
+    scope: Scope
+    period: Period
+    starts_at: datetime
+    ends_at: datetime
+    spent: Money
+    rate: Money  # per hour now, of what can be priced
+    forecast: Forecast
+    unpriced: int  # lifetimes and disks without a price: all figures are too low by them
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    on: On
+    percent: int
+    amount: Money
+    is_crossed: bool  # now
+    first_at: datetime | None  # when that was first told in this period; a forecast may have fallen since
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    budget: Budget
+    outlook: Outlook
+    thresholds: tuple[Threshold, ...]  # on what is spent, then on the forecast; the lowest first
+
+    @property
+    def percent(self) -> int:
+        """What is spent of the limit, in whole percents, cut off: 99 until all of it is spent."""
+        return 100 * self.outlook.spent.nanos // self.budget.limit.nanos
+
+    @property
+    def forecast_percent(self) -> int:
+        return 100 * self.outlook.forecast.expected.nanos // self.budget.limit.nanos
+
+
+def bounds(period: Period, now: datetime) -> tuple[datetime, datetime]:
+    """The period around `now`, from midnight UTC up to another: a day, a week from Monday, a calendar month."""
+    today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+    if period is Period.DAY:
+        return today, today + timedelta(days=1)
+    if period is Period.WEEK:
+        monday = today - timedelta(days=today.weekday())
+        return monday, monday + timedelta(days=7)
+    first = today.replace(day=1)
+    return first, (first + timedelta(days=31)).replace(day=1)
+
+
+def key(budget: Budget, starts_at: datetime, on: On, percent: int) -> str:
+    """The natural key of a crossing: once for each budget, period and threshold."""
+    return f"budget/{budget.name}/{budget.period.value}/{starts_at:%Y-%m-%d}/{on.value}/{percent}"
+
+
+def standing(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) -> Standing:
+    """`told` says when each crossing that was told was first seen, by its key."""
+    return Standing(budget, outlook, tuple(_thresholds(budget, outlook, told)))
+
+
+def due(of: Standing) -> list[Threshold]:
+    """Thresholds that are crossed and were not told yet.
+
+    A forecast made from almost nothing is shown, and tells nobody.
+    """
+    return [
+        each
+        for each in of.thresholds
+        if each.is_crossed and each.first_at is None and (each.on is On.SPENT or of.outlook.forecast.is_grounded)
+    ]
+
+
+def _thresholds(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) -> Iterator[Threshold]:
+    held = (
+        (On.SPENT, budget.thresholds, outlook.spent),
+        (On.FORECAST, budget.forecast_thresholds, outlook.forecast.expected),
+    )
+    for on, percents, amount in held:
+        for percent in sorted(percents):
+            first_at = told.get(key(budget, outlook.starts_at, on, percent))
+            is_crossed = 100 * amount.nanos >= percent * budget.limit.nanos
+            yield Threshold(on, percent, Money(budget.limit.nanos * percent // 100), is_crossed, first_at)

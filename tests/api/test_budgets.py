@@ -1,0 +1,79 @@
+"""Budgets and forecasts over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.money import Money
+from costguard.store.transaction import Database
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+BUDGETS = [
+    Budget("lab", Scope(project="lab"), Money.of(100), Period.MONTH),
+    Budget("ada", Scope(owner="ada@lab.example"), Money.of("50"), Period.DAY, (), (50,)),
+]
+
+
+@pytest.fixture
+def ledger(database: Database) -> Database:
+    """Three dollars on each of the last 28 days, and a T4 since six hours."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        for back in range(1, 29):
+            rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=3 * 10**9)
+        rows.lifetime(connection, rows.instance(connection, "one"), NOW - 6 * HOUR)
+        rows.fact(connection, "budget/lab/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
+    return database
+
+
+def test_budgets_tell_spent_forecast_and_thresholds(ledger: Database, client_with: Callable[..., TestClient]) -> None:
+    """In exact dollars, with the method in words, and with when each threshold was told."""
+    answer = client_with(budgets=BUDGETS).get("/api/v1/budgets").json()
+    lab, ada = answer["budgets"]
+    assert (lab["name"], lab["project"], lab["period"], lab["limit"]) == ("lab", "lab", "month", "100.00")
+    assert (lab["starts_at"], lab["ends_at"]) == ("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")
+    assert (lab["spent"], lab["spent_percent"], lab["rate_per_hour"]) == ("60.18", 60, "0.53")
+    assert lab["forecast"]["expected"] == "101.40"  # 60.18, 10.5 days at 3 less one, and one of what runs now
+    assert lab["forecast_percent"] == 101
+    assert "four weeks" in lab["forecast"]["method"]
+    assert lab["forecast"]["days_known"] == 28
+    assert [(each["on"], each["percent"], each["is_crossed"], each["first_at"]) for each in lab["thresholds"]] == [
+        ("spent", 50, True, "2026-11-19T12:00:00Z"),
+        ("spent", 80, False, None),
+        ("spent", 100, False, None),
+        ("forecast", 100, True, None),
+    ]
+    assert (ada["spent"], ada["spent_percent"], ada["owner"]) == ("3.18", 6, "ada@lab.example")
+    assert [each["amount"] for each in ada["thresholds"]] == ["25.00"]
+
+
+def test_any_scope_has_a_forecast(ledger: Database, client: TestClient) -> None:
+    """By project, preset, owner and period; the month of everything where nothing is asked for."""
+    month = client.get("/api/v1/forecast").json()
+    assert (month["period"], month["spent"], month["forecast"]["expected"]) == ("month", "60.18", "101.40")
+    nobody = client.get("/api/v1/forecast", params={"owner": "", "period": "week"}).json()
+    assert (nobody["spent"], nobody["forecast"]["high"], nobody["owner"]) == ("0.00", "0.00", "")
+
+
+@pytest.mark.parametrize("asked", [{"period": "year"}, {"team": "x"}, {"owner": "\0"}])
+def test_what_cannot_be_asked_is_refused(client: TestClient, asked: dict[str, str]) -> None:
+    """A misspelt filter is an error, not a forecast of everything."""
+    assert client.get("/api/v1/forecast", params=asked).status_code == 422
+
+
+def test_an_empty_ledger_has_budgets_of_nought(client: TestClient) -> None:
+    """Before the first pass there is nothing spent and nothing to forecast from."""
+    (budget,) = client.get("/api/v1/budgets").json()["budgets"]
+    assert (budget["spent"], budget["forecast"]["expected"], budget["forecast"]["is_grounded"]) == (
+        "0.00",
+        "0.00",
+        False,
+    )

@@ -1,0 +1,64 @@
+"""`costguard budgets` against a real server, and its bars."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.cli.conftest import Run, serving
+
+from costguard.cli.commands_budgets import _bar
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.money import Money
+from costguard.store.transaction import Database
+
+DAY = timedelta(days=1)
+BUDGETS = [
+    Budget("lab", Scope(project="lab"), Money.of(60), Period.MONTH),
+    Budget("ada", Scope(owner="ada@lab.example"), Money.of(500), Period.WEEK),
+]
+
+
+def test_budgets_shows_spent_forecast_and_what_was_crossed(sqlite_database: Database, run: Run) -> None:
+    """A line a budget with a bar, a line a crossed threshold with when, and how the forecast is made."""
+    with sqlite_database.write() as connection:
+        rows.project(connection)
+        for back in range(1, 29):
+            rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=3 * 10**9)
+        rows.fact(connection, "budget/lab/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
+    with serving(sqlite_database, budgets=BUDGETS) as url:
+        shown = run("budgets", COSTGUARD_URL=url)
+        as_json = run("budgets", "--json", COSTGUARD_URL=url)
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[1].split()[:4] == ["lab", "project", "lab", "2026-12-01"]
+    assert "█" * 22 + "▒" * 2 + "!" in lines[1]
+    assert "$57.00  95%" in lines[1]
+    assert "owner ada@lab.example" in lines[2]
+    assert "lab: spent past 50% ($30.00) since 2026-11-19 12:00 UTC" in lines
+    assert "lab: forecast past 100% ($60.00) now" in lines
+    assert "Forecast: Spent so far" in lines[-1]
+    assert [each["name"] for each in json.loads(as_json.stdout)["budgets"]] == ["lab", "ada"]
+
+
+def test_without_a_budget_it_says_how_to_set_one(run: Run) -> None:
+    """The lines can be pasted into the settings file."""
+    assert "[budgets.team]" in run("budgets").stdout
+
+
+@pytest.mark.parametrize(
+    ("spent", "expected", "bar"),
+    [
+        ("0.00", "0.00", "·" * 24 + " "),
+        ("50.00", "75.00", "█" * 12 + "▒" * 6 + "·" * 6 + " "),
+        ("100.00", "100.00", "█" * 24 + " "),
+        ("99.99", "300.00", "█" * 23 + "▒" + "!"),
+        ("250.00", "300.00", "█" * 24 + "!"),
+    ],
+)
+def test_a_bar_ends_at_the_limit(spent: str, expected: str, bar: str) -> None:
+    """It is full only when all is spent, and marked when more than that will be."""
+    assert _bar({"limit": "100.00", "spent": spent, "forecast": {"expected": expected}}) == bar

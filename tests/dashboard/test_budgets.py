@@ -1,0 +1,80 @@
+"""What stands on the page Budgets, and the forecast on the page Spend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.dashboard.html import tidy
+from tests.dashboard.test_pages import read
+
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.money import Money
+from costguard.store.transaction import Database
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def a_month(database: Database) -> None:
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        for back in range(1, 29):
+            rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=3 * 10**9)
+        rows.lifetime(connection, rows.instance(connection, "one"), NOW - 6 * HOUR)
+        rows.fact(connection, "budget/late/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
+
+
+def test_budgets_are_held_against_their_limits(database: Database, client_with: Callable[..., TestClient]) -> None:
+    """Spent, forecast and range, a verdict in words, what was told and when, and how the forecast is made."""
+    a_month(database)
+    budgets = [
+        Budget("late", Scope(), Money.of(100), Period.MONTH),
+        Budget("gone", Scope(project="lab"), Money.of(10), Period.WEEK),
+        Budget("calm", Scope(preset="t4"), Money.of(500), Period.DAY),
+    ]
+    page = read(client_with(budgets=budgets), "/budgets")
+    text = tidy(page.text)
+    assert "1 of 3 overspent" in text
+    assert "late everything · this month, to 30 Nov 2026 · 10 d 12 h left will be overspent by about $1.40" in text
+    assert "$60.18 of $100.00, 60%" in text
+    assert "Forecast $101.40 101%" in text
+    assert "50% spent, told 19 Nov, 12:00" in text
+    assert "100% forecast" in text
+    assert "gone project lab · this week, to 22 Nov 2026 · 2 d 12 h left overspent by $5.18" in text
+    assert "calm preset t4 · today, in UTC · 12 h left on course" in text
+    assert "the median of the same weekdays of the last four weeks" in text
+    spent = [attrs["width"] for tag, attrs in page.tags if tag == "rect" and attrs.get("class") == "b-spent"]
+    assert spent[0] == "54.1%"  # the bar ends where the range does, not far past the limit
+
+
+def test_a_forecast_without_history_is_shown_as_such(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """Nothing is said to be on course, nor lost, from a first day alone."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, first_seen_at=NOW - HOUR)
+        rows.lifetime(connection, rows.instance(connection, "one"), NOW - HOUR)
+    budgets = [Budget("new", Scope(), Money.of(100), Period.MONTH)]
+    text = tidy(read(client_with(budgets=budgets), "/budgets").text)
+    assert "too early to say" in text
+    assert "no whole day was watched yet" in text
+
+
+def test_without_budgets_the_page_says_how_to_set_one(client: TestClient) -> None:
+    """An empty page is a beginning."""
+    text = tidy(read(client, "/budgets").text)
+    assert "No budget is set yet." in text
+    assert '[budgets.team] limit = 2500 period = "month"' in text
+
+
+def test_spend_shows_the_forecast_beside_the_month_to_date(database: Database, client: TestClient) -> None:
+    """For the month as it is, whatever days are shown."""
+    a_month(database)
+    for address in ("/spend", "/spend?from=2026-10-01&to=2026-10-31"):
+        text = tidy(read(client, address).text)
+        assert "Month to date $60.18 Forecast for the month $101.40" in text

@@ -1,0 +1,204 @@
+"""Budgets against a ledger: what is spent in scope, what is forecast, what is told and how often."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import update
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.fakes import HandClock
+
+from costguard.engine.accrual import Accrual
+from costguard.engine.budgets import BudgetWatch, outlooks, standings
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.fact import Fact
+from costguard.model.money import Money
+from costguard.policy.price_book import PriceBook
+from costguard.store import facts, prices, tables
+from costguard.store.transaction import Database
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MONTH = Budget("lab", Scope(), Money.of(120), Period.MONTH)
+
+
+def a_month(database: Database, **given: str) -> None:
+    """A dollar of GPU on each of the last 30 days in `lab`, two in `vision`, and one T4 in `lab` since six hours."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, "lab")
+        rows.project(connection, "vision")
+        for back in range(1, 31):
+            day = (NOW - back * DAY).date()
+            rows.day(connection, day, gpu_nanos=10**9)
+            rows.day(connection, day, project="vision", owner="bob@lab.example", gpu_nanos=2 * 10**9)
+        vm = rows.instance(connection, "one", **given)
+        rows.lifetime(connection, vm, NOW - 9 * DAY, ended_at=NOW - 8 * DAY, charged_to=NOW - 8 * DAY)
+        rows.lifetime(connection, vm, NOW - 6 * HOUR)
+
+
+def accrual_at(database: Database, now: datetime) -> Accrual:
+    with database.read() as connection:
+        return Accrual(PriceBook(prices.load(connection)), now)
+
+
+def told(database: Database) -> list[Fact]:
+    with database.read() as connection:
+        return [each.fact for each in facts.read(connection)]
+
+
+def watch(database: Database, clock: HandClock, *budgets: Budget) -> BudgetWatch:
+    return BudgetWatch(database, clock, budgets, timedelta(minutes=5))
+
+
+def test_a_scope_counts_what_fits_all_its_parts(database: Database) -> None:
+    """Finished days from the roll-up, today's run as it accrues; a rate and a history of its own."""
+    a_month(database)
+    asked = [
+        (Scope(), Period.MONTH),
+        (Scope(project="vision"), Period.MONTH),
+        (Scope(owner="ada@lab.example"), Period.WEEK),
+        (Scope(preset="t4"), Period.DAY),
+        (Scope(project="vision", owner="ada@lab.example"), Period.MONTH),
+    ]
+    with database.read() as connection:
+        found = outlooks(connection, accrual_at(database, NOW), asked)
+    run = Money.of("3.18")  # 6 h at 0.53
+    assert [each.spent for each in found] == [
+        Money.of(57) + run,
+        Money.of(38),
+        Money.of(4) + run,
+        run,
+        Money(),
+    ]
+    assert [each.rate for each in found] == [Money.of(rate) for rate in ("0.53", "0", "0.53", "0.53", "0")]
+    assert {each.forecast.days_known for each in found} == {28}
+    assert found[1].forecast.expected == Money.of(
+        57
+    )  # ten and a half days at two, less the one that stands for what runs
+    assert found[4].forecast.high == Money()
+
+
+def test_days_before_the_first_look_are_no_history(database: Database) -> None:
+    """The day of the first look is not whole, and what was never watched is not zero."""
+    a_month(database)
+    with database.write() as connection:
+        connection.execute(update(tables.projects).values(first_seen_at=NOW - 3 * DAY))
+    with database.read() as connection:
+        (found,) = outlooks(connection, accrual_at(database, NOW), [(Scope(), Period.MONTH)])
+    assert found.forecast.days_known == 2
+    assert not found.forecast.is_grounded
+
+
+def test_what_has_no_price_is_counted_and_not_zero(database: Database) -> None:
+    """The budget says how many lifetimes its figures lack."""
+    a_month(database)
+    with database.write() as connection:
+        vm = rows.instance(connection, "dear", **rows.H100, preset="other")
+        rows.lifetime(connection, vm, NOW - HOUR, **rows.H100, preset="other")
+    with database.read() as connection:
+        everything, t4 = outlooks(
+            connection, accrual_at(database, NOW), [(Scope(), Period.MONTH), (Scope(preset="t4"), Period.MONTH)]
+        )
+    assert (everything.unpriced, t4.unpriced) == (1, 0)
+
+
+def test_a_known_end_ends_the_forecast(database: Database) -> None:
+    """Google's own run-time limit on the VM is taken into account."""
+    a_month(database)
+    with database.write() as connection:
+        connection.execute(update(tables.instances).values(termination_at=NOW))
+    with database.read() as connection:
+        (found,) = outlooks(connection, accrual_at(database, NOW), [(Scope(project="lab"), Period.DAY)])
+    assert found.forecast.expected < found.spent + Money.of("0.13")  # an eighth of the usual dollar
+
+
+def test_each_threshold_is_told_once_a_period(database: Database) -> None:
+    """However often one looks, across restarts, until the next period begins."""
+    a_month(database)
+    clock = HandClock(NOW)
+    first = watch(database, clock, MONTH).look()
+    assert [fact.key for fact in first] == ["budget/lab/month/2026-11-01/spent/50"]
+    assert first[0].text == "Budget lab: $60.18 is spent, past 50% of the $120.00 for this month."
+    for _ in range(3):
+        clock.moment += HOUR
+        assert watch(database, clock, MONTH).look() == []
+    clock.moment = NOW + 5 * DAY
+    later = watch(database, clock, MONTH).look()
+    assert [fact.key.removeprefix("budget/lab/month/2026-11-01/") for fact in later] == [
+        "spent/80",
+        "spent/100",
+        "forecast/100",
+    ]
+    with database.read() as connection:
+        (standing,) = standings(connection, accrual_at(database, clock.moment), [MONTH])
+    assert [(each.percent, each.is_crossed, each.first_at) for each in standing.thresholds[:2]] == [
+        (50, True, NOW),
+        (80, True, clock.moment),
+    ]
+    clock.moment = datetime(2026, 12, 31, 23, tzinfo=UTC)
+    assert {fact.key for fact in watch(database, clock, MONTH).look()} >= {"budget/lab/month/2026-12-01/spent/100"}
+
+
+def test_a_watch_looks_only_every_few_minutes(database: Database) -> None:
+    """Between two looks it reads nothing, however often a pass ends."""
+    clock = HandClock(NOW)
+    looking = watch(database, clock, MONTH)
+    assert looking.look() == []
+    a_month(database)
+    clock.moment += timedelta(minutes=4)
+    assert looking.look() == []
+    clock.moment += timedelta(minutes=1)
+    assert len(looking.look()) == 1
+
+
+def test_gpus_where_there_were_none_are_told_once(database: Database) -> None:
+    """In a project that was watched for two weeks without one; a second GPU beside the first is not sudden."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, "lab")
+        rows.project(connection, "new", first_seen_at=NOW - 13 * DAY)
+        for name, project in (("a", "lab"), ("b", "new")):
+            rows.lifetime(connection, rows.instance(connection, name, project=project), NOW - HOUR)
+    clock = HandClock(NOW)
+    (fact,) = watch(database, clock).look()
+    assert (fact.kind, fact.project, fact.occurred_at) == ("GpusAppeared", "lab", NOW - HOUR)
+    with database.write() as connection:
+        rows.lifetime(connection, rows.instance(connection, "c"), NOW + HOUR)
+        connection.execute(
+            update(tables.lifetimes).where(tables.lifetimes.c.started_at == NOW - HOUR).values(ended_at=NOW + 2 * HOUR)
+        )
+    clock.moment += 3 * HOUR
+    assert watch(database, clock).look() == []
+
+
+@pytest.mark.parametrize(("since", "is_told"), [(NOW - 60 * DAY, True), (NOW - 20 * DAY, False)])
+def test_an_unusual_rate_is_told_once_a_day(database: Database, since: datetime, is_told: bool) -> None:
+    """Against the same hours of the last four weeks, by stored charges; a short past makes nothing unusual."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, "lab", first_seen_at=since)
+        vm = rows.instance(connection, "steady")
+        for week in range(1, 5):
+            start = NOW - week * 7 * DAY - 3 * HOUR
+            ended = {"ended_at": start + 6 * HOUR, "charged_to": start + 6 * HOUR}
+            run = rows.lifetime(connection, vm, start, **ended)
+            rows.charge(connection, "lifetime", run, start, start + 6 * HOUR, 6 * 10**9)
+        for number in range(12):
+            rows.lifetime(connection, rows.instance(connection, f"flood{number}"), NOW - HOUR)
+    clock = HandClock(NOW)
+    burning = [fact for fact in watch(database, clock).look() if fact.kind == "BurnRateUnusual"]
+    assert [fact.text for fact in burning] == [
+        "Machines in project lab cost $6.36 an hour; at this hour of the week, "
+        "$1.00 is usual (the median of the last 4 weeks)."
+    ] * is_told
+    clock.moment += HOUR
+    assert [fact for fact in watch(database, clock).look() if fact.kind == "BurnRateUnusual"] == []
+
+
+def test_an_ordinary_day_tells_nothing(database: Database) -> None:
+    """Without budgets, a ledger of ordinary days makes no fact."""
+    a_month(database)
+    assert watch(database, HandClock(NOW)).look() == []
+    assert told(database) == []
