@@ -240,7 +240,7 @@ def test_budgets_are_looked_at_after_each_pass_and_cannot_spoil_it(sqlite_databa
     daemon = Daemon(sqlite_database, reconciler, lambda: (), lambda _prices, _fence: None, "one", hour, None, look)
     with _started(daemon):
         assert looked.acquire(timeout=PATIENCE)
-        daemon.wake()
+        daemon._pass()
         assert looked.acquire(timeout=PATIENCE)
     assert daemon.state.last_error == ""
     assert daemon.state.last_pass_at == NOW

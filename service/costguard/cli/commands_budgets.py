@@ -11,14 +11,15 @@ from rich.console import Console
 from costguard.cli.client import Server
 from costguard.cli.format import dollars, moment
 from costguard.cli.options import DEFAULT_URL, AsJson, Url, print_json
-from costguard.cli.tables import NARROW, cell, console, say, table
+from costguard.cli.tables import Row, cell, console, say, show_table
 
 _EXAMPLES = """Examples:
 
   costguard budgets                 what is spent, and what will be, against each limit
 
-  costguard budgets --json | jq '.budgets[] | select(.forecast_percent >= 100) | .name'
+  costguard budgets --json          the same for a script, with every threshold
 """
+_COLUMNS = ("Budget", "Scope", "Until", "", "Spent", "Forecast", "Range", "Limit")
 _BAR = 24  # characters
 _SPENT, _COMING, _FREE = "█", "▒", "·"
 
@@ -43,24 +44,7 @@ def _show(out: Console, answer: dict[str, Any]) -> None:
         for line in ("[budgets.team]", "limit = 2500", 'period = "month"'):
             say(out, f"  {line}")
         return
-    wide = not out.is_terminal or out.width >= NARROW
-    columns = ["Budget", "Scope", "Until", "", "Spent", "Forecast", "Range", "Limit"]
-    shown = table(out, columns if wide else [*columns[:1], *columns[3:6], columns[7]], right=columns[4:])
-    for each in found:
-        style = _style(each)
-        told = each["forecast"]
-        parts = [
-            cell(each["name"], style),
-            cell(_scope(each)),
-            cell(f"{moment(each['ends_at']):%Y-%m-%d}"),
-            cell(_bar(each), style),
-            cell(f"{dollars(each['spent'])} {each['spent_percent']:>3}%" + (" + ?" if each["unpriced"] else "")),
-            cell(f"{dollars(told['expected'])} {each['forecast_percent']:>3}%"),
-            cell(f"{dollars(told['low'])} to {dollars(told['high'])}"),
-            cell(dollars(each["limit"])),
-        ]
-        shown.add_row(*(parts if wide else [parts[0], *parts[3:6], parts[7]]))
-    out.print(shown)
+    show_table(out, _COLUMNS, [_row(each) for each in found], right=_COLUMNS[4:], spare=("Range", "Until", "Scope", ""))
     out.print()
     for each in found:
         for line in _told(each):
@@ -68,6 +52,21 @@ def _show(out: Console, answer: dict[str, Any]) -> None:
     say(out, f"{_SPENT} spent, {_COMING} forecast by the end of the period. Periods begin and end at midnight UTC.")
     for method in dict.fromkeys(each["forecast"]["method"] for each in found):
         say(out, f"Forecast: {method}", "dim")
+
+
+def _row(of: dict[str, Any]) -> Row:
+    told, style = of["forecast"], _style(of)
+    gap = " + ?" if of["unpriced"] else ""
+    return {
+        "Budget": cell(of["name"], style),
+        "Scope": cell(_scope(of)),
+        "Until": cell(f"{moment(of['ends_at']):%Y-%m-%d}"),
+        "": cell(_bar(of), style),
+        "Spent": cell(f"{dollars(of['spent'])} {of['spent_percent']:>3}%{gap}"),
+        "Forecast": cell(f"{dollars(told['expected'])} {of['forecast_percent']:>3}%"),
+        "Range": cell(f"{dollars(told['low'])} to {dollars(told['high'])}"),
+        "Limit": cell(dollars(of["limit"])),
+    }
 
 
 def _bar(of: dict[str, Any]) -> str:
