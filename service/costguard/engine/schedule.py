@@ -73,7 +73,8 @@ class Daemon:
 
     def start(self) -> None:
         self._scheduler.add_job(self._keep_lease, "interval", seconds=LEASE_TTL.total_seconds() / 3, id="lease")
-        self._scheduler.add_job(self._pass, "interval", seconds=self._every.total_seconds(), id="pass")
+        # Two: one that runs, and one that waits for its turn. Asked for in mid-pass, another pass must follow.
+        self._scheduler.add_job(self._pass, "interval", seconds=self._every.total_seconds(), id="pass", max_instances=2)
         if self._refresh_every is not None:
             seconds = self._refresh_every.total_seconds()
             self._scheduler.add_job(self._refresh, "interval", seconds=seconds, id="prices")
