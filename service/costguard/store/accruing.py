@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, literal, null, or_, select
 
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
-from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
+from costguard.model.instance import InstanceKey
+from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
+from costguard.store import rows
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
@@ -147,44 +147,16 @@ def select_storage() -> Select[Any]:
     )
 
 
-def shape_of(row: Row[Any]) -> Shape:
-    return _shape(row.machine_type, row.vcpus, row.memory_mib, row.gpu_type, row.gpu_count, row.local_ssd_gib)
-
-
-# Fleets have few shapes: ten thousand VMs share them.
-_shape = lru_cache(maxsize=4096)(Shape)
-
-
 def attribution_of(row: Row[Any]) -> Attribution:
     return Attribution(row.preset, row.owner, row.job)
 
 
 def lifetime_of(row: Row[Any]) -> Lifetime:
-    return Lifetime(
-        key=InstanceKey(row.project, row.gce_id),
-        started_at=row.started_at,
-        shape=shape_of(row),
-        provisioning_model=ProvisioningModel(row.provisioning_model),
-        zone=row.zone,
-        ended_at=row.ended_at,
-        end_reason=None if row.end_reason is None else EndReason(row.end_reason),
-        ended_by=row.ended_by,
-        end_is_estimate=bool(row.end_is_estimate),
-        id=row.id,
-    )
+    return rows.lifetime_of(InstanceKey(row.project, row.gce_id), row)
 
 
 def storage_of(row: Row[Any]) -> StorageSpan:
-    return StorageSpan(
-        key=InstanceKey(row.project, row.gce_id),
-        name=row.name,
-        resource=row.resource,
-        size_mib=row.size_mib,
-        zone=row.zone,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        id=row.id,
-    )
+    return rows.storage_of(InstanceKey(row.project, row.gce_id), row)
 
 
 def _of(table: Table, query: Select[Any]) -> Select[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, select
 
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.store.accruing import shape_of
+from costguard.store.rows import shape_of
 from costguard.store.tables import charges, facts, instances, lifetimes, storage_spans
 
 

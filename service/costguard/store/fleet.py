@@ -11,7 +11,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, false
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.money import ZERO, Money
-from costguard.store.accruing import chunks, shape_of, stand
+from costguard.store.accruing import chunks, stand
+from costguard.store.rows import shape_of
 from costguard.store.tables import charges, instances, lifetimes, projects, storage_spans
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, insert, null, select, update
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
+from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance
+from costguard.store.rows import lifetime_of, shape_of, storage_of
 from costguard.store.tables import instances, lifetimes, storage_spans
 from costguard.store.types import storable
 
@@ -140,29 +141,6 @@ def record_of(row: Row[Any]) -> InstanceRecord:
         termination_at=row.termination_at,
         gone_at=row.gone_at,
     )
-
-
-def shape_of(row: Row[Any]) -> Shape:
-    return Shape(row.machine_type, row.vcpus, row.memory_mib, row.gpu_type, row.gpu_count, row.local_ssd_gib)
-
-
-def lifetime_of(key: InstanceKey, row: Row[Any]) -> Lifetime:
-    return Lifetime(
-        key=key,
-        started_at=row.started_at,
-        shape=shape_of(row),
-        provisioning_model=ProvisioningModel(row.provisioning_model),
-        zone=row.zone,
-        ended_at=row.ended_at,
-        end_reason=EndReason(row.end_reason) if row.end_reason is not None else None,
-        ended_by=row.ended_by,
-        end_is_estimate=row.end_is_estimate,
-        id=row.id,
-    )
-
-
-def storage_of(key: InstanceKey, row: Row[Any]) -> StorageSpan:
-    return StorageSpan(key, row.name, row.resource, row.size_mib, row.zone, row.started_at, row.ended_at, row.id)
 
 
 def _batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
