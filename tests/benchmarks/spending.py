@@ -35,20 +35,25 @@ def _spending(name: str, database: Database) -> Iterator[Measured]:
     took: dict[str, list[float]] = {which: [] for which in spans}
     for _ in range(_ROUNDS):
         for which, first in spans.items():
-            took[which].append(_answered_in_ms(database, first, last))
+            rows = ((last - first).days + 1) * year.PRESETS
+            took[which].append(_answered_in_ms(database, first, last, Grouping.PRESET, rows))
     what = f"Spend by day and preset, {year.LIFETIMES:,} lifetimes, {name}"
     yield Measured(f"{what}: a year", "ms", took["year"], _GOAL_MS)
     yield Measured(f"{what}: a week", "ms", took["week"])
+    by_owner = [
+        _answered_in_ms(database, spans["year"], last, Grouping.OWNER, year.OWNERS * year.DAYS) for _ in range(3)
+    ]
+    yield Measured(f"Spend by day and owner, {year.LIFETIMES:,} lifetimes, {name}: a year", "ms", by_owner)
     ratios = [one / other for one, other in zip(took["year"], took["week"], strict=True)]
     yield Measured(f"{what}: a year / a week", "ratio", ratios)
 
 
-def _answered_in_ms(database: Database, first: date, last: date) -> float:
+def _answered_in_ms(database: Database, first: date, last: date, grouping: Grouping, rows: int) -> float:
     """From the question to the rows, as the API asks: prices are read and open VMs are billed up to now."""
     begun = time.perf_counter()
     with database.read() as connection:
         accrual = Accrual(PriceBook(prices.load(connection)), year.NOW)
-        found = spend(connection, accrual, first, last, (Grouping.DAY, Grouping.PRESET))
+        found = spend(connection, accrual, first, last, (Grouping.DAY, grouping))
     took = time.perf_counter() - begun
-    assert len(found.rows) == ((last - first).days + 1) * year.PRESETS
+    assert len(found.rows) == rows
     return took * 1000

@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -23,8 +24,8 @@ from costguard.model.observation import Observation, Unread
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
+from costguard.store import facts, prices, projects
 from costguard.store import lease as leases
-from costguard.store import prices
 from costguard.store.tables import instances, lifetimes
 from costguard.store.transaction import Database
 
@@ -244,3 +245,28 @@ _PRICES = [
         ("disk:pd-balanced", Unit.GIB_MONTH),
     )
 ]
+
+
+def test_a_project_taken_out_of_the_settings(database: Database) -> None:
+    """Its account ends with the last look, told once; put back, what runs goes on from where it was."""
+    cloud = FakeCloud({PROJECT: _look(PROJECT, 1), OTHER: _look(OTHER, 2)})
+    _reconciler(database, cloud).run()
+
+    def runs() -> dict[str, tuple[datetime | None, bool]]:
+        query = select(instances.c.project, lifetimes.c.ended_at, lifetimes.c.end_is_estimate).join(
+            lifetimes, lifetimes.c.instance_id == instances.c.id
+        )
+        with database.read() as connection:
+            return {project: (ended_at, estimate) for project, ended_at, estimate in connection.execute(query)}
+
+    for _ in range(2):
+        _reconciler(database, cloud, PROJECT).run()
+    assert runs() == {PROJECT: (None, False), OTHER: (at("2026-11-03T00:09:00"), True)}
+    with database.read() as connection:
+        told = [stored.fact.kind for stored in facts.read(connection, project=OTHER)]
+        assert [look.project for look in projects.read_all(connection)] == [PROJECT]
+    assert told.count("ProjectUnwatched") == 1
+    assert "InstanceGone" not in told
+    cloud.observations[OTHER] = replace(_look(OTHER, 2), read_at=NOW)
+    _reconciler(database, cloud).run()
+    assert runs() == {PROJECT: (None, False), OTHER: (None, False)}

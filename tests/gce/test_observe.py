@@ -102,10 +102,13 @@ def test_two_projects_do_not_mix(connect: Connect) -> None:
 
 
 def test_a_disk_that_was_resized(connect: Connect) -> None:
-    """A change of a disk alone changes its VM."""
+    """A change of a disk alone changes its VM, as soon as the disks are listed again."""
     disks = [page("disks", {f"zones/{ZONE}": [disk(sizeGb=size)]}) for size in ("50", "80")]
-    cloud = connect(cloud_of(disks=disks)).cloud
-    before, after = (cloud.observe("p", None).instances[0] for _ in range(2))
+    elapsed = [0.0]
+    cloud = connect(cloud_of(disks=disks), monotonic=lambda: elapsed[0]).cloud
+    before = cloud.observe("p", None).instances[0]
+    elapsed[0] += 600
+    after = cloud.observe("p", None).instances[0]
     assert (before.disks[0].size_gib, after.disks[0].size_gib) == (50, 80)
     assert before.fingerprint != after.fingerprint
 
@@ -113,10 +116,28 @@ def test_a_disk_that_was_resized(connect: Connect) -> None:
 def test_a_disk_list_that_fails_forgets_nothing(connect: Connect) -> None:
     """What was once read of a disk stands while the list of disks cannot be read, and the VM is unchanged."""
     disks: list[Reply] = [page("disks", {f"zones/{ZONE}": [disk()]}), Answer(b"not JSON")]
-    cloud = connect(cloud_of(disks=disks)).cloud
-    first, second = (cloud.observe("p", None) for _ in range(2))
+    elapsed = [0.0]
+    cloud = connect(cloud_of(disks=disks), monotonic=lambda: elapsed[0]).cloud
+    first = cloud.observe("p", None)
+    elapsed[0] += 600
+    second = cloud.observe("p", None)
     assert second.instances[0] is first.instances[0]
     assert [part.scope for part in second.unread] == ["disks"]
+
+
+def test_disks_are_listed_again_when_a_vm_changed(connect: Connect) -> None:
+    """While none did, the last whole list serves; a new VM, a failed list or ten minutes have them listed anew."""
+    lists = [
+        page("instances", {f"zones/{ZONE}": [instance(status=word)]}) for word in ("RUNNING", "RUNNING", "STOPPING")
+    ]
+    whole = page("disks", {f"zones/{ZONE}": [disk()]})
+    disks: list[Reply] = [whole, Answer(b"not JSON"), whole]
+    setup = connect(cloud_of(disks=disks, instances=lists))
+    asked = []
+    for _ in range(4):
+        setup.cloud.observe("p", None)
+        asked.append(sum(request.path.endswith("/disks") for request in setup.server.asked))
+    assert asked == [1, 1, 2, 3]
 
 
 def test_a_changed_vm_keeps_its_disks_facts(connect: Connect) -> None:

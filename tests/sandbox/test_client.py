@@ -18,12 +18,14 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what Google's packages warn of at import is not ours to mend
     from google.cloud import compute_v1
 
+_ANONYMOUS: Any = AnonymousCredentials  # google-auth's functions carry no types
+
 
 class Client:
     """The recipe for another endpoint: unary methods, and an operations client of one's own."""
 
     def __init__(self, url: str) -> None:
-        options: Any = {"credentials": AnonymousCredentials(), "client_options": {"api_endpoint": url}}
+        options: Any = {"credentials": _ANONYMOUS(), "client_options": {"api_endpoint": url}}
         self.instances = compute_v1.InstancesClient(**options)
         self.operations = compute_v1.ZoneOperationsClient(**options)
 
@@ -44,7 +46,8 @@ def client(world: World) -> Iterator[Client]:
     with running(world) as url:
         client = Client(url)
         yield client
-        for one in (client.instances, client.operations):
+        clients: tuple[Any, ...] = (client.instances, client.operations)
+        for one in clients:
             one.transport.close()
 
 
@@ -74,7 +77,7 @@ def test_the_life_of_a_vm(client: Client) -> None:
     assert (vm.status, vm.last_start_timestamp) == ("RUNNING", inserted.end_time)
     assert vm.id == inserted.target_id
     labels = compute_v1.InstancesSetLabelsRequest(labels={"owner": "ana"}, label_fingerprint=vm.label_fingerprint)
-    where = {"project": PROJECT, "zone": ZONE, "instance": "vm"}
+    where: Any = {"project": PROJECT, "zone": ZONE, "instance": "vm"}
     client.wait(client.instances.set_labels_unary(**where, instances_set_labels_request_resource=labels))
     assert client.get("vm").labels == {"owner": "ana"}
     client.wait(client.instances.stop_unary(**where))
@@ -94,7 +97,7 @@ def test_the_life_of_a_vm(client: Client) -> None:
 def test_suspend_resume_and_reset(client: Client) -> None:
     """The rest of the verbs."""
     client.wait(insert(client, "vm"))
-    where = {"project": PROJECT, "zone": ZONE, "instance": "vm"}
+    where: Any = {"project": PROJECT, "zone": ZONE, "instance": "vm"}
     client.wait(client.instances.suspend_unary(**where))
     assert client.get("vm").status == "SUSPENDED"
     client.wait(client.instances.resume_unary(**where))

@@ -257,7 +257,11 @@ def test_it_does_not_matter_how_the_clock_is_moved() -> None:
     def history(steps: int) -> list[object]:
         world = new_world()
         world.insert(PROJECT, ZONE, body())
-        world.at(START + 2 * MINUTE, lambda: world.stop(PROJECT, "vm") and None)
+
+        def stop() -> None:
+            world.stop(PROJECT, "vm")
+
+        world.at(START + 2 * MINUTE, stop)
         for _ in range(steps):
             world.advance(HOUR / steps)
         vm = world.instance(PROJECT, "vm")

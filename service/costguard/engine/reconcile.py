@@ -12,7 +12,7 @@ import structlog
 
 from costguard.engine.charging import Charged, charge_due
 from costguard.engine.ports import Clock, Cloud
-from costguard.engine.record import Recorded, failed, record
+from costguard.engine.record import Recorded, close_account, failed, record
 from costguard.errors import LeaseLost, StoreError
 from costguard.model.observation import Observation, Unread
 from costguard.model.preset import Preset
@@ -69,6 +69,7 @@ class Reconciler:
         LeaseLost when another daemon took over, and StoreError when the database failed for all projects.
         """
         started_at = self._clock.now()
+        self._close_unwatched(fence)
         recorded: list[Recorded] = []
         troubles: list[StoreError] = []
         for observation in self._observe(stop):
@@ -100,6 +101,14 @@ class Reconciler:
             looks = projects.read_all(connection)
         unread = {look.project: frozenset(_unread_zones(look.unread)) for look in looks}
         return decide(fleet, self._presets, unread, self._clock.now())
+
+    def _close_unwatched(self, fence: Lease | None) -> None:
+        with self._database.read() as connection:
+            looks = projects.read_all(connection)
+        for look in looks:
+            if look.project not in self._watched:
+                close_account(self._database, look, self._belonging, fence)
+                log.warning("project_unwatched", project=look.project)
 
     def _observe(self, stop: threading.Event | None) -> Iterator[Observation]:
         """Looks at all projects at once, and yields each observation as it comes."""

@@ -14,11 +14,12 @@ from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey, SeenInstance
 from costguard.model.observation import Observation, OperationStatus, Unread
 from costguard.policy.ledger import Belonging, account
-from costguard.policy.narrate import tell_failed, tell_gap, tell_looks
+from costguard.policy.narrate import tell_failed, tell_gap, tell_looks, tell_unwatched
 from costguard.policy.timeline import DELETES
 from costguard.store import facts, ledger, operations, projects
 from costguard.store.lease import Lease
 from costguard.store.ledger import Change, Standing
+from costguard.store.projects import ProjectLook
 from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
@@ -83,6 +84,28 @@ def record(
         facts=told,
         unread=looked.unread,
     )
+
+
+def close_account(database: Database, look: ProjectLook, belonging: Belonging, fence: Lease | None) -> None:
+    """End the account of a project that is not watched any more at its last look, all ends being estimates.
+
+    What ran then would otherwise go on costing for ever. When the project is watched again, what still runs
+    goes on from where it was.
+    """
+    project, last_at = look.project, look.last_tried_at
+    with database.write(fence) as connection:
+        gce_ids = sorted(ledger.standings(connection, project))
+        known = ledger.load(connection, project, gce_ids)
+        done = operations.of_targets(connection, project, gce_ids)
+        changes = []
+        for gce_id in gce_ids:
+            key, found = InstanceKey(project, gce_id), known[gce_id]
+            entry = account(key, found, None, done.get(gce_id, []), belonging, last_at, last_at, absent=True)
+            if entry is not None:
+                changes.append(Change(entry.record, found, entry.lifetimes, entry.storage))
+        ledger.save(connection, changes)
+        facts.append(connection, [tell_unwatched(project, last_at, len(changes))], last_at)
+        projects.forget(connection, project)
 
 
 def _has_gpu(seen: SeenInstance) -> bool:

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
-from costguard.gce.disks import DiskFacts, list_disks
+from costguard.gce.disks import DiskFacts, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
-from costguard.gce.listing import Remembered, join, list_instances, unread_of
+from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
 from costguard.gce.official import Official
@@ -28,6 +28,9 @@ _USAGE_BUDGET_S = 60.0
 
 log = logging.getLogger(__name__)
 
+# A disk that grows without any change of its VM is seen this late.
+_DISKS_SERVE_S = 600.0
+
 
 class _Clock(Protocol):
     def now(self) -> datetime: ...
@@ -40,6 +43,8 @@ class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
     instances: dict[str, Remembered] = field(default_factory=dict)
     disks: dict[str, tuple[tuple[Any, ...], DiskFacts]] = field(default_factory=dict)
+    disk_listing: DiskListing | None = None  # the last whole one, which may serve again
+    disks_listed_s: float = 0.0
     order_holds: bool = False
 
 
@@ -96,7 +101,7 @@ class ComputeCloud:
             return Observation(project, read_at, instances_complete=False, unread=(unread,))
         operations_asked_at = self._clock.now()
         with ThreadPoolExecutor(1, thread_name_prefix="disks") as beside:
-            disks_later = beside.submit(list_disks, self._http, project, deadline, memory.disks)
+            disks_later = beside.submit(self._disks, project, deadline, memory, listing)
             done = list_operations(self._http, project, deadline, since, order_holds=memory.order_holds)
             disks = disks_later.result()
         memory.order_holds = done.order_holds
@@ -127,6 +132,15 @@ class ComputeCloud:
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """What Cloud Monitoring measured of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
         return read_usage(self._http, project, since, until, Deadline(_USAGE_BUDGET_S, self._monotonic))
+
+    def _disks(self, project: str, deadline: Deadline, memory: _Memory, listing: InstanceListing) -> DiskListing:
+        """All disks. While no VM changed, the last whole listing serves for a while: disks change with their VMs."""
+        if memory.disk_listing and not listing.waiting and self._monotonic() - memory.disks_listed_s < _DISKS_SERVE_S:
+            return memory.disk_listing
+        found = list_disks(self._http, project, deadline, memory.disks)
+        memory.disk_listing = None if found.error or found.problems else found
+        memory.disks_listed_s = self._monotonic()
+        return found
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -33,9 +34,14 @@ def disk_key(source: str) -> str:
 def disk_facts(raw: Mapping[str, Any]) -> DiskFacts:
     """Raises Garbled."""
     try:
-        return DiskFacts(intern(last_part(raw["type"])), int(raw["sizeGb"]), moment(raw["creationTimestamp"]))
+        return DiskFacts(_type_name(raw["type"]), int(raw["sizeGb"]), moment(raw["creationTimestamp"]))
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise Garbled(f"disk {short(raw.get('name') if isinstance(raw, dict) else raw)}: {error!r}") from None
+
+
+@lru_cache(maxsize=4096)
+def _type_name(url: str) -> str:
+    return intern(last_part(url))
 
 
 @dataclass(slots=True)

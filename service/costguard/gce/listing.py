@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from typing import Any
 
 import orjson
 
@@ -32,9 +32,9 @@ INSTANCES = AggregatedList(
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A VM as it was seen, and the digest of the JSON that it was made from."""
+    """A VM as it was seen, and the hash of the JSON that it was made from, good within this process."""
 
-    digest: bytes
+    digest: int
     disk_keys: tuple[str, ...]
     disk_facts: tuple[DiskFacts | None, ...]
     seen: SeenInstance
@@ -42,10 +42,10 @@ class Remembered:
 
 @dataclass(slots=True)
 class InstanceListing:
-    """What the instance pages gave. New or changed VMs wait as JSON text until the disks are known."""
+    """What the instance pages gave. New or changed VMs wait as JSON until the disks are known."""
 
     same: list[Remembered] = field(default_factory=list)
-    waiting: list[tuple[str, bytes, bytes]] = field(default_factory=list)  # zone, digest, JSON
+    waiting: list[tuple[str, int, Any]] = field(default_factory=list)  # zone, digest, JSON
     unread_zones: dict[str, str] = field(default_factory=dict)
     incomplete: str = ""  # why VMs of any zone may be missing
     error: CloudError | None = None
@@ -74,15 +74,14 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -
     for scope, members in page.holdings:
         zone = zone_of(scope) or ""
         for raw in members:
-            text = orjson.dumps(raw)
-            digest = blake2b(text, digest_size=16).digest()
+            digest = hash(orjson.dumps(raw))
             gce_id = raw.get("id") if isinstance(raw, dict) else None
             known = before.get(gce_id) if isinstance(gce_id, str) else None
             # A VM whose machine type is not known is converted anew: by now it may be.
             if known and known.digest == digest and known.seen.zone == zone and known.seen.shape.is_known:
                 listing.same.append(known)
             else:
-                listing.waiting.append((zone, digest, text))
+                listing.waiting.append((zone, digest, raw))
 
 
 @dataclass(slots=True)
@@ -104,8 +103,7 @@ def join(
     fleet = Fleet()
     for known in listing.same:
         fleet.instances[known.seen.key.gce_id] = _refreshed(known, disks)
-    for zone, digest, text in listing.waiting:
-        raw = orjson.loads(text)
+    for zone, digest, raw in listing.waiting:
         try:
             seen = instance_from(project, zone, raw, disks, shape_of)
             keys = disk_keys(raw)

@@ -62,6 +62,18 @@ def tell_failed(operation: SeenOperation) -> Fact | None:
     )
 
 
+def tell_unwatched(project: str, last_at: datetime, vms: int) -> Fact:
+    """The fact that a project was taken out of the settings, and that its account ends with its last look."""
+    return Fact(
+        key=f"ProjectUnwatched:{project}:{last_at.isoformat()}",
+        kind="ProjectUnwatched",
+        occurred_at=last_at,
+        text=f"{project} is not watched any more: the account of its {vms} VMs ends with the last look at it. "
+        "Put it back under [watch] projects to go on from there.",
+        project=project,
+    )
+
+
 def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Fact, ...]:
     """What of a project cannot be read any more, and what can be read again."""
     was = {(part.scope, part.code): part for part in before}

@@ -68,7 +68,6 @@ def _decide(vm: Watched, preset: Preset | None, unread: frozenset[str], now: dat
         return leave(f"runs for {span_text(age)} of the {span_text(preset.limit)} that preset {vm.preset} allows")
     late = span_text(age - preset.limit)
     return leave(
-        f"past the limit of preset {vm.preset} ({span_text(preset.limit)}) by {late}; shown, and nobody is told: "
-        "this version sends no reminders",
+        f"past the limit of preset {vm.preset} ({span_text(preset.limit)}) by {late}; no reminder is sent",
         overdue=True,
     )

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, delete, select
 
 from costguard.model.observation import Observation, Unread
 from costguard.store.tables import projects
@@ -51,6 +51,11 @@ def last_look(connection: Connection, project: str) -> ProjectLook | None:
     """What the last look at this project gave, or None before the first."""
     row = connection.execute(select(projects).where(projects.c.project == project)).one_or_none()
     return None if row is None else _look(row)
+
+
+def forget(connection: Connection, project: str) -> None:
+    """Drop the project's row, as for a project that is not watched any more; its VMs stay in the ledger."""
+    connection.execute(delete(projects).where(projects.c.project == project))
 
 
 def watched_since(connection: Connection, project: str) -> datetime | None:

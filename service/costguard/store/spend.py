@@ -66,7 +66,7 @@ def rolled_up(
     sql_groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET] if by_key else list(group_by)
     whose = {Grouping.OWNER, Grouping.JOB} & set(group_by) or scope.owner is not None
     table = daily_spend if whose else daily_totals
-    columns = [table.c[grouping.value] for grouping in group_by]
+    columns = [table.c[grouping.value] for grouping in sql_groups]
     sums = [
         func.sum(column).label(column.name)
         for column in (table.c.machine_nanos, table.c.gpu_nanos, table.c.storage_nanos, table.c.seconds)

@@ -1,0 +1,30 @@
+"""The benchmarks' own parts, on a fleet and a table small enough for every test run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.benchmarks.look import looks
+from tests.benchmarks.measure import Measured, write
+from tests.benchmarks.served import served_fleet
+
+
+def test_both_ways_of_looking_see_the_fleet() -> None:
+    """Costguard and the plain client it is held against read the same served VMs, over several pages."""
+    with served_fleet(600) as url:
+        for how in ("costguard", "full"):
+            found = looks(how, url, 600)
+            assert len(found["seconds"]) == 4
+            assert found["peak_mb"] > 0
+
+
+def test_a_missed_goal_is_written_down(tmp_path: Path) -> None:
+    """A goal that is missed says so, one that is met says so, and none set says nothing."""
+    path = tmp_path / "bench.json"
+    write([Measured("a", "s", [3, 1, 2], 1.5), Measured("b", "s", [1], 1), Measured("c", "MB", [1])], path)
+    assert json.loads(path.read_text()) == [
+        {"name": "a", "value": 2, "unit": "s", "goal": 1.5, "holds": False},
+        {"name": "b", "value": 1, "unit": "s", "goal": 1, "holds": True},
+        {"name": "c", "value": 1, "unit": "MB", "goal": None, "holds": None},
+    ]
