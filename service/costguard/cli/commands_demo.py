@@ -118,6 +118,7 @@ def _settings(listen: str, cloud: str, folder: Path) -> Settings:
 
     wanted = {
         "watch": {"projects": _ask(cloud, "/sandbox/projects")["projects"], "every": f"{_EVERY.seconds}s"},
+        "idle": {"every": f"{_EVERY.seconds}s"},
         "database": {"url": f"sqlite:///{folder / 'costguard.db'}"},
         "server": {"listen": f"127.0.0.1{listen}" if listen.startswith(":") else listen},
         "compute": {"endpoint": cloud},

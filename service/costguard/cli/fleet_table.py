@@ -11,7 +11,7 @@ from rich.text import Text
 from costguard.cli.format import age, amount_text, dollars, moment, rate
 from costguard.cli.tables import NARROW, cell, say, table
 
-_WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "$/h", "So far")
+_WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "Idle", "$/h", "So far")
 _NARROW = ("VM", "GPU", "Owner", "Status", "Age", "$/h", "So far")
 _RIGHT = ("Age", "$/h", "So far")
 _HOW_KNOWN = {"job": "job", "label": "label", "creator": "made it"}
@@ -62,6 +62,7 @@ def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
         "Owner": owner(instance),
         "Status": _status(instance),
         "Age": cell("-" if running is None else age(running), "bold red" if is_late else ""),
+        "Idle": _idle(instance, as_of),
         "Limit": _limit(late, started is not None),
         "$/h": cell(amount_text(instance["rate_per_hour"], rate), "" if complete else "bold red"),
         "So far": cell(amount_text(instance["total_cost"], dollars)),
@@ -96,3 +97,13 @@ def _limit(late: timedelta | None, is_running: bool) -> Text:
     if late is None:
         return cell("none" if is_running else "-")
     return cell(f"over by {age(late)}", "bold red") if late > timedelta() else cell(f"in {age(-late)}")
+
+
+def _idle(instance: dict[str, Any], as_of: str) -> Text:
+    """`2h 10m`, with a mark where only CPU and network say so; `no` when busy, `?` when nobody knows."""
+    found = instance["idle"]
+    if found is None:
+        return cell("-")
+    if found["state"] != "idle":
+        return cell("no" if found["state"] == "busy" else "?")
+    return cell(f"{age(moment(as_of) - moment(found['since']))}{' by CPU' if found['is_weak'] else ''}", "yellow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from costguard.model.instance import Shape
 from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Series, Usage
@@ -158,7 +159,7 @@ def _missing(run: Run, found: Sequence[Series], wanted: int, window: timedelta, 
         if not inside or now - inside[-1] > LAG:
             return "the newest figures are missing"
         edges = [now - window, *(at for at in inside if at > now - window)]
-        if any(later - earlier > GAP for earlier, later in zip(edges, edges[1:], strict=False)):
+        if any(later - earlier > GAP for earlier, later in pairwise(edges)):
             return f"figures are missing in the last {span_text(window)}"
     return ""
 
