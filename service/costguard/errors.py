@@ -92,6 +92,10 @@ class CloudUnavailable(CloudError):
 class BadAnswer(CloudError):
     """An answer that is not what the API promises."""
 
+    def __init__(self, message: str, what_next: str = "") -> None:
+        hint = "Check the endpoint, and that no proxy answers in its place; it is asked again at the next pass."
+        super().__init__(message, what_next or hint)
+
 
 class PriceSourceError(CostguardError):
     """The price catalogue could not be read; the last good prices stay."""

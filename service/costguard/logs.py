@@ -41,6 +41,6 @@ def configure(level: str, style: Literal["console", "json"], stream: TextIO = sy
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # They tell of every run and every start, which our own lines say better.
-    for name in ("apscheduler", "alembic", "uvicorn"):
-        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    # They tell of every run, every start and every run that was put off, which our own lines say better.
+    for name, least in (("apscheduler", logging.ERROR), ("alembic", logging.WARNING), ("uvicorn", logging.WARNING)):
+        logging.getLogger(name).setLevel(max(least, root.level))

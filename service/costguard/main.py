@@ -7,7 +7,7 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,6 +29,7 @@ from costguard.errors import CostguardError, LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
+from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.settings import Settings
 from costguard.store import lease as leases
@@ -53,11 +54,17 @@ class Guard:
     holder: str
     speed: float  # the clock's seconds in one of the machine's
 
+    def fetch_prices(self) -> Sequence[Price]:
+        """What the catalogue says. Raises PriceSourceError."""
+        return CatalogPrices(self.settings.prices.endpoint).fetch()
+
+    def store_prices(self, fetched: Sequence[Price], fence: Lease | None) -> None:
+        price_refresh.record(self.database, fetched, self.clock.now(), fence)
+
     def refresh_prices(self, fence: Lease | None) -> None:
         """Read the catalogue, where the settings allow it. Raises PriceSourceError."""
         if self.settings.prices.enabled:
-            source = CatalogPrices(self.settings.prices.endpoint)
-            price_refresh.refresh(self.database, source, self.clock.now(), fence)
+            self.store_prices(self.fetch_prices(), fence)
 
     def run_pass(self) -> PassReport:
         """The catalogue where it is due, and one pass. Raises LeaseLost while a daemon acts."""
@@ -122,7 +129,8 @@ def daemon_of(guard: Guard) -> Daemon:
     return Daemon(
         guard.database,
         guard.reconciler,
-        guard.refresh_prices,
+        guard.fetch_prices,
+        guard.store_prices,
         guard.holder,
         guard.settings.watch.every,
         refresh_every,
@@ -192,7 +200,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         except OSError as error:
             raise CostguardError(
                 f"Costguard cannot listen at {host}:{port}: {error.strerror}.",
-                "Choose another port under [server] listen, or with --port.",
+                "Choose another port under [server] listen, or with --listen.",
             ) from error
         yield listener
 

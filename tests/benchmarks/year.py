@@ -68,9 +68,9 @@ SELECT {day} AS day, 'acme', preset, owner, job, provisioning_model, SUM((ended_
 FROM lifetimes WHERE ended_at IS NOT NULL GROUP BY 1, preset, owner, job, provisioning_model
 """
 _OPEN_RUNS = """
-INSERT INTO lifetimes (instance_id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
+INSERT INTO lifetimes (id, instance_id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
   preset, owner, job, provisioning_model, started_at, charged_to)
-SELECT id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib, preset, owner, job,
+SELECT {ended} + id, id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib, preset, owner, job,
   provisioning_model, {midnight} - id * 60000000, {midnight}
 FROM instances WHERE gone_at IS NULL
 """
@@ -106,7 +106,7 @@ def _fill(connection: Connection) -> None:
     day = _DATE[connection.dialect.name].format(seconds="started_at / 1000000")
     _run(connection, _CHARGES, day=day)
     _run(connection, _ROLL_UP, day=day)
-    _run(connection, _OPEN_RUNS, midnight=_MIDNIGHT * 1_000_000)
+    _run(connection, _OPEN_RUNS, ended=LIFETIMES, midnight=_MIDNIGHT * 1_000_000)
     _run(connection, _DISKS, midnight=_MIDNIGHT * 1_000_000)
 
 

@@ -110,7 +110,7 @@ def test_a_project_that_does_not_exist(cloud: str, tmp_path: Path) -> None:
     """It is named with what to do, the other project is recorded, and the exit code tells a script."""
     done = run("pass", config=settings(tmp_path, cloud, "acme-training", "acme-typo-project"))
     assert done.returncode == 1
-    assert "acme-training: 1 VMs" in done.stdout
+    assert "acme-training: 1 VM, 0 running" in done.stdout
     assert "not read: project (not_found)" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
@@ -147,8 +147,33 @@ def test_a_port_that_is_taken(config: Path, cloud: str) -> None:
     done = run("serve", "--listen", cloud.removeprefix("http://"), config=config)
     assert done.returncode == 1
     assert "cannot listen at" in done.stderr
-    assert "Choose another port" in done.stderr
+    assert "or with --listen" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_demo_at_a_port_that_is_taken(cloud: str, tmp_path: Path) -> None:
+    """The same message and exit code as of `serve`, and no demo that runs on without an address."""
+    done = run("demo", "--listen", cloud.removeprefix("http://"), config=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot listen at" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["demo", "serve"])
+def test_an_address_that_is_none(tmp_path: Path, command: str) -> None:
+    """Wrong usage names the option, before any settings are read."""
+    done = run(command, "--listen", "foo", config=tmp_path)
+    assert done.returncode == 2
+    assert "--listen" in done.stderr
+    assert "'foo' is not an IP address and a port" in done.stderr
+
+
+def test_a_demo_that_others_could_reach(tmp_path: Path) -> None:
+    """It is refused without a token, in the words of the option: the demo has no settings file to mend."""
+    done = run("demo", "--listen", "0.0.0.0:0", config=tmp_path)
+    assert done.returncode == 1
+    assert "--listen: others could reach 0.0.0.0:0; expected a token in COSTGUARD_TOKEN" in done.stderr
+    assert "config check" not in done.stderr
 
 
 def test_the_database_is_brought_to_this_version(config: Path, tmp_path: Path) -> None:
@@ -179,6 +204,30 @@ def test_the_demo_starts_shows_and_ends(tmp_path: Path) -> None:
         assert part in seen
     with pytest.raises(OSError, match="refused"):
         urlopen(address(first.partition("simulated cloud")[2]), timeout=5)
+
+
+def test_ctrl_c_in_a_terminal_ends_a_demo_under_make(tmp_path: Path) -> None:
+    """The terminal interrupts make, the guard and all that they started at once; nobody reports an error."""
+    (tmp_path / "Makefile").write_text(f"demo:\n\t@exec {COSTGUARD} demo --listen 127.0.0.1:0\n")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "COSTGUARD_"))}
+    made = subprocess.Popen(
+        ["make", "-C", str(tmp_path), "--no-print-directory", "demo"],
+        env=plain,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert made.stdout is not None
+        assert "(open it in a browser)" in made.stdout.readline()
+        os.killpg(made.pid, signal.SIGINT)
+        _, errors = made.communicate(timeout=LONGEST_S)
+    finally:
+        if made.poll() is None:
+            os.killpg(made.pid, signal.SIGKILL)
+            made.communicate()
+    assert errors == ""  # neither "make: *** Error" nor a traceback
 
 
 def test_the_sandbox_alone(tmp_path: Path) -> None:

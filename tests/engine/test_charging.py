@@ -199,10 +199,10 @@ def test_the_roll_up_knows_whose_money_it_is(ledger: Ledger) -> None:
 
 def test_days_can_be_rolled_up_anew_for_a_new_owner(ledger: Ledger) -> None:
     """When a span changes hands, its days follow."""
-    run = ledger.run(NOON, NOON + HOUR)
+    ledger.run(NOON, NOON + HOUR)
     charge_due(ledger.connection, NOON + DAY)
     ledger.connection.execute(update(lifetimes).values(owner="bob"))
-    charged.roll_up_days(ledger.connection, charged.days_of(ledger.connection, charged.LIFETIME, [run]))
+    charged.roll_up_days(ledger.connection, {NOON.date()})
     assert ledger.connection.execute(select(daily_spend.c.owner)).scalars().all() == ["bob"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 
@@ -16,10 +16,10 @@ from costguard.engine.reconcile import Reconciler
 from costguard.engine.schedule import LEASE, Daemon
 from costguard.errors import PriceSourceError
 from costguard.model.observation import Observation
+from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.store import lease as leases
-from costguard.store.lease import Lease
 from costguard.store.tables import instances
 from costguard.store.transaction import Database
 
@@ -44,11 +44,12 @@ class _Cloud(FakeCloud):
 
 
 def _daemon(
-    database: Database, cloud: FakeCloud, holder: str, refresh: Callable[[Lease], None] | None = None
+    database: Database, cloud: FakeCloud, holder: str, fetch: Callable[[], Sequence[Price]] | None = None
 ) -> Daemon:
     reconciler = Reconciler(database, cloud, HandClock(NOW), [PROJECT], {}, Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
-    return Daemon(database, reconciler, refresh or (lambda _fence: None), holder, hour, hour if refresh else None)
+    every = hour if fetch else None
+    return Daemon(database, reconciler, fetch or tuple, lambda _prices, _fence: None, holder, hour, every)
 
 
 @contextmanager
@@ -180,17 +181,36 @@ def test_prices_that_cannot_be_refreshed_are_shown_and_passes_go_on(sqlite_datab
     """The last good prices stay in force, and the error goes when the catalogue answers."""
     answers = iter([PriceSourceError("The catalogue did not answer."), None])
 
-    def refresh(_fence: Lease) -> None:
+    def fetch() -> Sequence[Price]:
         if (error := next(answers)) is not None:
             raise error
+        return ()
 
-    daemon = _daemon(sqlite_database, _Cloud(), "one", refresh)
+    daemon = _daemon(sqlite_database, _Cloud(), "one", fetch)
     daemon._refresh()
     assert daemon.state.prices_error == "The catalogue did not answer."
     daemon._pass()
     daemon._refresh()
     assert (daemon.state.prices_error, daemon.state.last_error) == ("", "")
     daemon.stop()
+
+
+def test_a_silent_catalogue_holds_up_neither_passes_nor_the_end(sqlite_database: Database) -> None:
+    """While it is waited for, passes go on, and a shutdown leaves it alone."""
+    asked, answer, cloud = threading.Event(), threading.Event(), _Cloud()
+
+    def fetch() -> Sequence[Price]:
+        asked.set()
+        answer.wait()
+        return ()
+
+    with _started(_daemon(sqlite_database, cloud, "one", fetch)) as daemon:
+        assert asked.wait(PATIENCE)
+        for _ in range(2):
+            assert cloud.looked.acquire(timeout=PATIENCE)
+            daemon._pass()
+    assert daemon.state.last_pass_at is not None
+    answer.set()
 
 
 def test_a_daemon_ends_although_the_database_is_out_of_reach(sqlite_url: str) -> None:

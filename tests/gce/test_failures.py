@@ -30,7 +30,7 @@ def names(look: Observation) -> list[str]:
 @pytest.mark.parametrize(
     ("answer", "code", "said"),
     [
-        (google_error(403, "forbidden"), "permission", "Grant roles/compute.viewer on project p"),
+        (google_error(403, "forbidden"), "permission", "or roles/compute.viewer, on project p"),
         (google_error(403, "accessNotConfigured"), "permission", "gcloud services enable"),
         (google_error(401, "authError"), "credentials", "gcloud auth application-default login"),
         (google_error(404, "notFound"), "not_found", "Check that project p exists"),

@@ -91,7 +91,11 @@ def _state(deps: Given) -> Ready:
         reasons.append(str(error))
     else:
         if not any(holder.is_held for holder in holders):
-            reasons.append("No daemon holds the lease, so nothing is being watched. Start `costguard serve`.")
+            reasons.append(
+                f"The daemon cannot work: {daemon.last_error}"
+                if daemon.last_error
+                else "No daemon holds the lease, so nothing is being watched. Start `costguard serve`."
+            )
         if all(look.last_complete_at is None for look in looks):
             reasons.append("No project has been read whole yet. Wait for the first pass, or see `unread`.")
         if prices_at is None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,8 +24,9 @@ from rich.console import Console
 from costguard.cli import fleet_table
 from costguard.cli.client import Server
 from costguard.cli.format import clean, when
+from costguard.cli.options import listening_address
 from costguard.cli.tables import console, say
-from costguard.errors import CostguardError, ServerUnreachable
+from costguard.errors import CostguardError, ServerUnreachable, SettingsError
 
 if TYPE_CHECKING:
     from costguard.clock import ScaledClock
@@ -51,17 +53,19 @@ def demo(
     speed: Annotated[float, typer.Option("--speed", min=0.1, max=3600, help="Its seconds in one of yours.")] = 60.0,
 ) -> None:
     """See Costguard at work on a simulated cloud. Ctrl-C ends all of it, and nothing is kept."""
-    from costguard import logs, main  # only here: this is where the weight is
-
-    logs.configure("error", "console")
     stop = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, lambda _number, _frame: stop.set())
+    # Only now: this is where the weight is, and Ctrl-C may come meanwhile.
+    from costguard import logs, main
+
+    address = listening_address(listen)
+    logs.configure("error", "console")
     with (
         tempfile.TemporaryDirectory(prefix="costguard-demo-") as folder,
         _simulated_cloud(scenario, sandbox_port, speed) as cloud,
     ):
-        settings = _settings(listen, cloud, Path(folder))
+        settings = _settings(address, cloud, Path(folder))
         clock = _clock(cloud)
         with main.opened(settings, clock, speed) as guard:
             guard.refresh_prices(None)  # before the first pass, so that no figure changes for want of them
@@ -74,18 +78,18 @@ def demo(
                 servers.append(server)
                 ready.set()
 
-            serving = threading.Thread(target=main.serve, args=(guard, announce), name="serve")
-            serving.start()
-            try:
-                while not ready.wait(0.1) and serving.is_alive():
-                    pass
-                if told:
-                    _show(told[0], cloud, speed, stop)
-            finally:
-                stop.set()
-                for server in servers:
-                    server.should_exit = True
-                serving.join()
+            with ThreadPoolExecutor(1, "serve") as threads:
+                serving = threads.submit(main.serve, guard, announce)
+                try:
+                    while not ready.wait(0.1) and not serving.done():
+                        pass
+                    if told:
+                        _show(told[0], cloud, speed, stop)
+                finally:
+                    stop.set()
+                    for server in servers:
+                        server.should_exit = True
+            serving.result()  # raises what ended it, such as a port that is taken
 
 
 @contextmanager
@@ -93,8 +97,13 @@ def _simulated_cloud(scenario: str, port: int, speed: float) -> Iterator[str]:
     """The address of a simulated cloud, which ends with the block, and also when this process is killed."""
     command = [sys.executable, "-m", "costguard_sandbox", scenario, "--port", str(port), "--speed", str(speed)]
     # Its standard input is a pipe from us: when that closes, however we end, so does it.
+    # A session of its own: Ctrl-C in the terminal is for us, and we end it.
     process = subprocess.Popen(  # noqa: S603 - no shell, and every argument is checked
-        [*command, "--until-input-ends"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*command, "--until-input-ends"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         yield _address(process)
@@ -120,12 +129,18 @@ def _settings(listen: str, cloud: str, folder: Path) -> Settings:
         "watch": {"projects": _ask(cloud, "/sandbox/projects")["projects"], "every": f"{_EVERY.seconds}s"},
         "idle": {"every": f"{_EVERY.seconds}s"},
         "database": {"url": f"sqlite:///{folder / 'costguard.db'}"},
-        "server": {"listen": f"127.0.0.1{listen}" if listen.startswith(":") else listen},
+        "server": {"listen": listen},
         "compute": {"endpoint": cloud},
         "prices": {"endpoint": cloud},
         "owners": {"domain": "example.com"},
     }
-    return validate(wanted, {"COSTGUARD_TOKEN": os.environ.get("COSTGUARD_TOKEN", "")}, Path("the demo's settings"))
+    place = Path("the demo")
+    try:
+        return validate(wanted, {"COSTGUARD_TOKEN": os.environ.get("COSTGUARD_TOKEN", "")}, place)
+    except SettingsError as error:
+        # There is no settings file to mend: all that a person set is an option and a variable.
+        told = error.message.replace(f"{place}: server.listen:", "--listen:")
+        raise SettingsError(told, "Nothing was started. Mend that, then start the demo again.") from None
 
 
 def _clock(cloud: str) -> ScaledClock:
@@ -143,17 +158,18 @@ def _ask(cloud: str, path: str) -> Any:
 def _show(url: str, cloud: str, speed: float, stop: threading.Event) -> None:
     """The fleet and what happens to it, afresh every second in a terminal, now and then in a pipe."""
     out = console()
-    say(out, f"Costguard answers at {url}  (the simulated cloud at {cloud}). Ctrl-C ends both.")
+    how = "" if os.environ.get("COSTGUARD_TOKEN") else " (open it in a browser)"
+    say(out, f"Costguard answers at {url}{how}. The simulated cloud is at {cloud}. Ctrl-C ends both.")
     say(out, f"One second of yours is {speed:g} of the fleet's. In another terminal: costguard ps --url {url}")
     out.file.flush()
     server = Server(url)
     if out.is_terminal:
-        _show_live(out, server, url, stop)
+        _show_live(out, server, f"Costguard at {url}{how}. Ctrl-C ends the demo.", stop)
     else:
         _show_plainly(out, server, stop)
 
 
-def _show_live(out: Console, server: Server, url: str, stop: threading.Event) -> None:
+def _show_live(out: Console, server: Server, title: str, stop: threading.Event) -> None:
     from rich.live import Live
     from rich.text import Text
 
@@ -164,7 +180,7 @@ def _show_live(out: Console, server: Server, url: str, stop: threading.Event) ->
             except ServerUnreachable:
                 return
             with out.capture() as captured:
-                say(out, f"Costguard at {url}. Ctrl-C ends the demo.", "bold")
+                say(out, title, "bold")
                 out.print()
                 fleet_table.show(out, fleet)
                 out.print()

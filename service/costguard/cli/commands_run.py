@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costguard.cli.options import print_json
+from costguard.cli.options import listening_address, print_json
 
 if TYPE_CHECKING:
     from costguard.settings import Settings
@@ -32,23 +32,28 @@ _SANDBOX_EXAMPLES = """Examples:
 
   costguard sandbox                          the demo's scenario, in real time
 
-  costguard sandbox fleet.toml --speed 60    a scenario of your own, an hour a minute
+  costguard sandbox fleet.toml --speed 60    one of your own, an hour a minute
 
-With [compute] endpoint and [prices] endpoint set to its address, Costguard watches it.
+With the settings compute.endpoint and prices.endpoint at its address,
+Costguard watches it.
+
+Only `costguard demo` follows a clock that was sped up. `serve` and `pass`
+keep real time: for them, leave --speed at 1.
 """
 
 
 def serve(
     config: Config = None,
-    listen: Annotated[str | None, typer.Option("--listen", help="HOST:PORT in place of [server] listen.")] = None,
+    listen: Annotated[str | None, typer.Option("--listen", help="HOST:PORT in place of server.listen.")] = None,
 ) -> None:
     """Watch the projects, keep the ledger, and answer over HTTP, until Ctrl-C or SIGTERM."""
     from costguard import main  # only here: this is where the weight is
 
-    settings = _settings(config, listen)
+    settings = _settings(config, None if listen is None else listening_address(listen))
     _log(settings)
+    how = "" if settings.token is not None else " (open it in a browser)"  # no browser sends a token
     with main.opened(settings) as guard:
-        main.serve(guard, lambda url, _server: print(f"Costguard answers at {url}", flush=True))
+        main.serve(guard, lambda url, _server: print(f"Costguard answers at {url}{how}", flush=True))
 
 
 def run_pass(
@@ -100,7 +105,7 @@ def check(config: Config = None) -> None:
 
 
 def sandbox(
-    scenario: Annotated[str, typer.Argument(metavar="[SCENARIO]", help="A file, or the name of one shipped.")] = "demo",
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A file, or the name of one shipped.")] = "demo",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any free one.")] = 8766,
     speed: Annotated[float, typer.Option("--speed", min=0.001, help="Its seconds in one of yours.")] = 1.0,
 ) -> None:

@@ -27,20 +27,28 @@ def lines(report: PassReport) -> Iterator[str]:
     lifetimes = sum(one.lifetimes for one in report.recorded)
     facts = [fact for one in report.recorded for fact in one.facts]
     yield "Recorded"
-    yield f"  {changed} VMs new or changed, {lifetimes} lifetimes started or ended, {len(facts)} facts"
+    told = ", ".join(
+        [
+            f"{_count(changed, 'VM')} new or changed",
+            f"{_count(lifetimes, 'lifetime')} started or ended",
+            _count(len(facts), "fact"),
+        ]
+    )
+    yield f"  {told}"
     for fact in facts[:_SHOWN_FACTS]:
         yield f"    {fact.occurred_at:%Y-%m-%d %H:%M:%S}  {fact.text}"
     if len(facts) > _SHOWN_FACTS:
         yield f"    and {len(facts) - _SHOWN_FACTS} more: costguard facts"
     if report.charged is not None:
-        yield f"  {report.charged.charges} charges on {len(report.charged.days)} days"
+        yield f"  {_count(report.charged.charges, 'charge')} on {_count(len(report.charged.days), 'day')}"
         if report.charged.unpriced:
             yield f"  {report.charged.unpriced} could not be priced whole: costguard prices"
     yield "Decided"
     for decision in report.plan.decisions:
         yield f"  {decision.name}: {decision.reason}"
     if not report.plan.decisions:
-        yield "  nothing: there are no VMs"
+        blind = any(_is_blind(one) for one in report.recorded)
+        yield "  nothing: no VM is known, and not everything could be read" if blind else "  nothing: there are no VMs"
     yield "Did"
     yield f"  {_NOTHING_DONE}"
 
@@ -53,8 +61,8 @@ def as_json(report: PassReport) -> dict[str, Any]:
         "projects": [
             {
                 "project": one.project,
-                "seen": one.seen,
-                "running": one.running,
+                "seen": None if _is_blind(one) else one.seen,
+                "running": None if _is_blind(one) else one.running,
                 "new_or_changed": one.new_or_changed,
                 "gone": one.absent,
                 "missing": one.missing,
@@ -85,8 +93,21 @@ def as_json(report: PassReport) -> dict[str, Any]:
     }
 
 
+def _is_blind(one: Recorded) -> bool:
+    """Whether what was seen says nothing about what there is."""
+    return bool(one.error) or any(part.scope in {"project", "instances"} for part in one.unread)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def _saw(one: Recorded) -> str:
-    parts = [f"{one.seen} VMs, {one.running} running"]
+    if one.error:
+        return "what was seen is not recorded"
+    if _is_blind(one) and not one.seen:
+        return f"not read; {_count(one.missing, 'VM')} known from before"
+    parts = [f"{_count(one.seen, 'VM')}, {one.running} running"]
     if one.absent:
         parts.append(f"{one.absent} gone")
     if one.missing:

@@ -51,7 +51,11 @@ def refresh(database: Database, source: PriceSource, now: datetime, fence: Lease
 
     A price is stored only when its rate is not the one in force. The refused are kept, and told once.
     """
-    fetched = source.fetch()
+    return record(database, source.fetch(), now, fence)
+
+
+def record(database: Database, fetched: Sequence[Price], now: datetime, fence: Lease | None = None) -> RefreshResult:
+    """Judge what a catalogue said, and store what is good and what is refused."""
     with database.write(fence) as connection:
         stored = _latest(prices.load(connection))
         good, refused = _judged(fetched, stored, now)

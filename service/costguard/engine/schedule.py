@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +13,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from costguard.engine.idle import IdleWatch
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.errors import CostguardError, LeaseLost
+from costguard.errors import CostguardError, LeaseLost, PriceSourceError
+from costguard.model.price import Price
 from costguard.store import lease as leases
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
@@ -21,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 LEASE = "daemon"
 LEASE_TTL = timedelta(seconds=30)
+_LONGEST_FETCH = timedelta(minutes=2)
+_LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
 
 # A stalled machine must not lose a run, however late it wakes, nor run it many times over.
 _JOB_DEFAULTS = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
@@ -44,7 +48,8 @@ class Daemon:
         self,
         database: Database,
         reconciler: Reconciler,
-        refresh_prices: Callable[[Lease], None],
+        fetch_prices: Callable[[], Sequence[Price]],
+        store_prices: Callable[[Sequence[Price], Lease], None],
         holder: str,
         every: timedelta,
         refresh_every: timedelta | None,
@@ -53,7 +58,8 @@ class Daemon:
     ) -> None:
         self._database = database
         self._reconciler = reconciler
-        self._refresh_prices = refresh_prices
+        self._fetch_prices = fetch_prices
+        self._store_prices = store_prices
         self._holder = holder
         self._every = every
         self._refresh_every = refresh_every
@@ -112,6 +118,7 @@ class Daemon:
                 self._lease = None
             except CostguardError as error:
                 log.error("lease_not_kept", error=str(error))
+                self.state = replace(self.state, last_error=str(error))
             self.state = replace(self.state, acting=self._lease is not None)
 
     def _held(self) -> Lease | None:
@@ -149,16 +156,53 @@ class Daemon:
                 self._passed.set()
 
     def _refresh(self) -> None:
-        with self._busy:
-            fence = self._held()
-            if fence is None or self._stop.is_set():
+        """The catalogue is read beside the passes, and only its writing takes a turn with them."""
+        if self._held() is None or self._stop.is_set():
+            return
+        try:
+            fetched = self._fetched()
+            if fetched is None:
                 return
+            with self._busy:
+                fence = self._held()
+                if fence is not None and not self._stop.is_set():
+                    self._store_prices(fetched, fence)
+            self.state = replace(self.state, prices_error="")
+        except LeaseLost:
+            self._lease = None
+            self.state = replace(self.state, acting=False)
+        except Exception as error:  # the last good prices stay in force
+            self.state = replace(self.state, prices_error=str(error))
+            log.error("prices_not_refreshed", error=str(error), exc_info=not isinstance(error, CostguardError))
+
+    def _fetched(self) -> Sequence[Price] | None:
+        """What the catalogue says; None when we are to end. A server that is slow or silent holds up nobody.
+
+        Its thread is left alone after a while: it ends with its own time limits, or with the process.
+        """
+        answers: queue.SimpleQueue[Sequence[Price] | Exception] = queue.SimpleQueue()
+
+        def fetch() -> None:
             try:
-                self._refresh_prices(fence)
-                self.state = replace(self.state, prices_error="")
-            except Exception as error:  # the last good prices stay in force
-                self.state = replace(self.state, prices_error=str(error))
-                log.error("prices_not_refreshed", error=str(error))
+                answers.put(self._fetch_prices())
+            except Exception as error:  # raised again where it is waited for
+                answers.put(error)
+
+        threading.Thread(target=fetch, name="prices", daemon=True).start()
+        for _ in range(_LONGEST_FETCH // _LOOK_UP):
+            if self._stop.is_set():
+                return None
+            try:
+                answer = answers.get(timeout=_LOOK_UP.total_seconds())
+            except queue.Empty:
+                continue
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        raise PriceSourceError(
+            f"The price catalogue did not come within {_LONGEST_FETCH.seconds} s.",
+            "The last good prices stay in force; it is asked again at the next refresh.",
+        )
 
     def _measure(self) -> None:
         """What is read takes as long as it takes; only the writing keeps a pass waiting."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TypeAlias
@@ -61,9 +61,10 @@ def spend(
     gaps = {(span.kind, span.id): span for span in unpriced(connection, first, last, scope)}
     equal: Counter[tuple[int, InstanceKind]] = Counter()
     bills: dict[int, Bill] = {}
-    for span, bill in _live(connection, accrual, first, last, scope):
+    by = _told_apart_by(group_by, scope)
+    for span, bill, count in _live(connection, accrual, first, last, scope, by):
         bills[id(bill)] = bill
-        equal[id(bill), (span.key.project, span.attribution, span.provisioning_model)] += 1
+        equal[id(bill), (span.key.project, span.attribution, span.provisioning_model)] += count
         if bill.unpriced:
             gaps.setdefault((span.kind, span.id), span)
     by_day = {identity: _by_day(bill) for identity, bill in bills.items()}
@@ -80,31 +81,43 @@ def spend(
         for group in {**found, **dict.fromkeys(counts)}
     ]
     rows.sort(key=lambda row: _order(row, group_by))
-    total = _NOTHING
-    for amounts in found.values():
-        total = _sum(total, amounts)
+    total = _total(found.values())
     latest_first = sorted(gaps.values(), key=lambda gap: (gap.started_at, gap.kind, gap.id), reverse=True)
     return Spend(tuple(rows), total, tuple(latest_first))
 
 
+def _told_apart_by(group_by: Sequence[Grouping], scope: Scope) -> set[str]:
+    """Whose money it is counts only where it was asked for."""
+    asked = {grouping.value for grouping in group_by}
+    return asked | {name for name in ("preset", "owner") if getattr(scope, name) is not None}
+
+
 def _live(
-    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope
-) -> Iterator[tuple[UnpricedSpan, Bill]]:
-    """What each span ran up since it was charged. Spans of one kind share one Bill, so that it is added up once."""
+    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Set[str]
+) -> Iterator[tuple[UnpricedSpan, Bill, int]]:
+    """What each span ran up since it was charged, and how many did the same."""
     start, end = day_start(first), day_start(last) + _DAY
-    within = Within(end, accrual.now - _CHARGED_WITHIN)
-    for run in accruing.accruing_lifetimes(connection, within):
+    within = Within(end, accrual.now - _CHARGED_WITHIN, with_alike=False)
+    runs, stores = accruing.alike_lifetimes(connection, end, by), accruing.alike_storage(connection, end, by)
+    if any(accrual.of_lifetime(run.lifetime, run.charged_to).unpriced for run, _ in runs) or any(
+        accrual.of_storage(store.span, store.charged_to).unpriced for store, _ in stores
+    ):
+        # What lost its price since it was last charged has to be named, one by one.
+        runs, stores, within = [], [], Within(end, within.ended_after)
+    runs += ((run, 1) for run in accruing.accruing_lifetimes(connection, within))
+    stores += ((store, 1) for store in accruing.accruing_storage(connection, within))
+    for run, count in runs:
         since = max(run.charged_to or run.lifetime.started_at, start)
         until = min(end, run.lifetime.ended_at or accrual.now)
         if since < until and _is_in(scope, run.lifetime.key, run.attribution):
             bill = accrual.of_lifetime(run.lifetime, since, end)
-            yield _of_lifetime(run, bill.unpriced), bill
-    for store in accruing.accruing_storage(connection, within):
+            yield _of_lifetime(run, bill.unpriced), bill, count
+    for store, count in stores:
         since = max(store.charged_to or store.span.started_at, start)
         until = min(end, store.span.ended_at or accrual.now)
         if since < until and _is_in(scope, store.span.key, store.attribution):
             bill = accrual.of_storage(store.span, since, until)
-            yield _of_storage(store, bill.unpriced), bill
+            yield _of_storage(store, bill.unpriced), bill, count
 
 
 def _of_lifetime(run: AccruingLifetime, reason: str) -> UnpricedSpan:
@@ -186,7 +199,16 @@ def _groups_of(
 
 def _order(row: SpendRow, group_by: Sequence[Grouping]) -> tuple[str, int, Group]:
     day = row.group[group_by.index(Grouping.DAY)] if Grouping.DAY in group_by else ""
-    return day, -row.amounts.total.nanos, row.group
+    amounts = row.amounts
+    return day, -(amounts.machine.nanos + amounts.gpu.nanos + amounts.storage.nanos), row.group
+
+
+def _total(all_amounts: Collection[Amounts]) -> Amounts:
+    """In whole numbers: a year by day and preset is thousands of rows."""
+    machine, gpu, storage = (
+        Money(sum(getattr(amounts, part).nanos for amounts in all_amounts)) for part in ("machine", "gpu", "storage")
+    )
+    return Amounts(machine, gpu, storage, sum(amounts.seconds for amounts in all_amounts))
 
 
 def _sum(one: Amounts, other: Amounts) -> Amounts:

@@ -104,7 +104,9 @@ def _error(
         return PermissionDenied(said, f"Run `gcloud services enable {service.host} --project {project}`.")
     if status == 403:
         grantee = account or "the account that Costguard runs as"
-        return PermissionDenied(said, f"Grant {service.role} on project {project} to {grantee}.")
+        return PermissionDenied(
+            said, f"Grant the role of deploy/iam-role.yaml, or {service.role}, on project {project} to {grantee}."
+        )
     if status == 404:
         return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")
     if status >= 500 or status == 408:

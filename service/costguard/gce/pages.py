@@ -60,7 +60,6 @@ class AggregatedList:
             if answer.get("kind") != self.kind:
                 raise BadAnswer(
                     f"{what} of project {project}: the answer calls itself {answer.get('kind')!r}, not {self.kind}.",
-                    "Check the endpoint, and that no proxy answers in its place.",
                 )
             yield self._page(answer)
             token = answer.get("nextPageToken")

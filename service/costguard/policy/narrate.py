@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 
 from costguard.model.fact import Fact
@@ -62,6 +62,12 @@ def tell_failed(operation: SeenOperation) -> Fact | None:
     )
 
 
+def _is_within(scope: str, unread: Set[str]) -> bool:
+    """Whether nothing is known of this scope, by itself or as a part of what could not be read."""
+    whole = {"project"} if scope in {"disks", "operations"} else {"project", "instances"}
+    return scope in unread or not whole.isdisjoint(unread)
+
+
 def tell_unwatched(project: str, last_at: datetime, vms: int) -> Fact:
     """The fact that a project was taken out of the settings, and that its account ends with its last look."""
     return Fact(
@@ -76,12 +82,13 @@ def tell_unwatched(project: str, last_at: datetime, vms: int) -> Fact:
 
 def tell_looks(observation: Observation, before: Sequence[Unread]) -> tuple[Fact, ...]:
     """What of a project cannot be read any more, and what can be read again."""
-    was = {(part.scope, part.code): part for part in before}
-    now = {(part.scope, part.code): part for part in observation.unread}
-    lost = [("ReadingFailed", now[key], now[key].reason) for key in now.keys() - was.keys()]
+    was = {(part.scope, part.code) for part in before}
+    scopes = {part.scope for part in observation.unread}
+    lost = [("ReadingFailed", part, part.reason) for part in observation.unread if (part.scope, part.code) not in was]
     back = [
-        ("ReadingResumed", was[key], f"{was[key].scope} of {observation.project} can be read again.")
-        for key in was.keys() - now.keys()
+        ("ReadingResumed", part, f"{part.scope} of {observation.project} can be read again.")
+        for part in {part.scope: part for part in before}.values()
+        if not _is_within(part.scope, scopes)
     ]
     return tuple(
         Fact(
@@ -126,7 +133,7 @@ def describe(shape: Shape, model: ProvisioningModel) -> str:
 
 def span_text(span: timedelta) -> str:
     """`2 d 5 h`, `3 h 12 min`, `40 s`: the two largest units."""
-    seconds = int(span.total_seconds())
+    seconds = max(0, int(span.total_seconds()))  # a VM may have started a moment ahead of our clock
     units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)]
     parts: list[tuple[int, str]] = []
     for word, size in units:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, literal, null, or_, select
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
@@ -28,6 +28,7 @@ class Within:
 
     end: datetime
     ended_after: datetime
+    with_alike: bool = True  # False: without those that `alike_lifetimes` and `alike_storage` count
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,48 @@ def accruing_storage(connection: Connection, of: Collection[int] | Within) -> li
         )
         for row in _rows(connection, query, storage_spans, of)
     ]
+
+
+def alike_lifetimes(connection: Connection, end: datetime, by: Collection[str]) -> list[tuple[AccruingLifetime, int]]:
+    """Open lifetimes that are charged up to the same moment, of one shape and zone: one of them, and how many.
+
+    What they run up from there on is the same for each. They are told apart by the columns in `by` (of
+    `preset`, `owner`, `job`); the others are empty. Those without a price are left out.
+    """
+    same = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "provisioning_model")
+    query = _alike(lifetimes, same, end, by).add_columns(
+        null().label("end_reason"), literal("").label("ended_by"), literal(0).label("end_is_estimate")
+    )
+    return [
+        (AccruingLifetime(row.instance_id, "", lifetime_of(row), attribution_of(row), row.charged_to, ""), row.how_many)
+        for row in connection.execute(query)
+    ]
+
+
+def alike_storage(connection: Connection, end: datetime, by: Collection[str]) -> list[tuple[AccruingStorage, int]]:
+    """The same for storage of one kind and size."""
+    query = _alike(storage_spans, ("resource", "size_mib"), end, by).add_columns(literal("").label("name"))
+    return [
+        (AccruingStorage(row.instance_id, "", storage_of(row), attribution_of(row), row.charged_to, ""), row.how_many)
+        for row in connection.execute(query)
+    ]
+
+
+_WHOSE = ("preset", "owner", "job")
+
+
+def _alike(spans: Table, same: Sequence[str], end: datetime, by: Collection[str]) -> Select[Any]:
+    keys = [spans.c[name] for name in (*same, "zone", "charged_to", *(name for name in _WHOSE if name in by))]
+    blank = [literal("").label(name) for name in _WHOSE if name not in by]
+    one = [func.min(spans.c[name]).label(name) for name in ("id", "instance_id", "started_at")]
+    gce_id = func.min(instances.c.gce_id).label("gce_id")
+    return (
+        select(*keys, *blank, instances.c.project, gce_id, *one, func.count().label("how_many"))
+        .add_columns(null().label("ended_at"))
+        .join_from(spans, instances, instances.c.id == spans.c.instance_id)
+        .where(spans.c.ended_at.is_(None), spans.c.unpriced == "", spans.c.charged_to < end, spans.c.started_at < end)
+        .group_by(*keys, instances.c.project)
+    )
 
 
 def chunks(ids: Collection[int]) -> Iterator[list[int]]:
@@ -154,7 +197,12 @@ def _rows(connection: Connection, query: Select[Any], spans: Table, of: Collecti
         behind = or_(spans.c.charged_to.is_(None), spans.c.charged_to < of.end)
         query = query.where(spans.c.started_at < of.end, behind)
         # Two queries, each with its own index: an OR over both would scan the table.
-        still_open = connection.execute(query.where(spans.c.ended_at.is_(None))).all()
-        return [*still_open, *connection.execute(query.where(spans.c.ended_at > of.ended_after, uncharged))]
+        running = query.where(spans.c.ended_at.is_(None))
+        if not of.with_alike:
+            running = running.where(or_(spans.c.charged_to.is_(None), spans.c.unpriced != ""))
+        return [
+            *connection.execute(running),
+            *connection.execute(query.where(spans.c.ended_at > of.ended_after, uncharged)),
+        ]
     query = query.where(or_(spans.c.ended_at.is_(None), uncharged))
     return [row for ids in chunks(of) for row in connection.execute(query.where(spans.c.instance_id.in_(ids)))]

@@ -156,15 +156,6 @@ def total_days(connection: Connection, days: Collection[date]) -> None:
     connection.execute(insert(daily_totals).from_select([column.name for column in daily_totals.c], totals))
 
 
-def days_of(connection: Connection, kind: str, span_ids: Collection[int]) -> set[date]:
-    """The days on which these spans have charges."""
-    found: set[date] = set()
-    for ids in chunks(span_ids):
-        query = select(charges.c.day).where(charges.c.span == kind, charges.c.span_id.in_(ids)).distinct()
-        found |= set(connection.execute(query).scalars())
-    return found
-
-
 def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[int]:
     """Found by the partial indexes alone, so that a pass with nothing due costs nothing, whatever the history.
 

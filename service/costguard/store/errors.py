@@ -62,7 +62,9 @@ def _sqlite(name: str, error: sqlite3.Error, writing: bool) -> StoreError | None
                 f"{name} is read-only.", "Let this user write to the file and to the folder that it is in."
             )
         case sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH | sqlite3.SQLITE_IOERR:
-            return DatabaseUnreachable(f"{name} cannot be used: {error}.", "Check its disk and its permissions.")
+            return DatabaseUnreachable(
+                f"{name} cannot be used: {error}.", "Check its disk (is it full?) and its permissions."
+            )
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
             return DatabaseUnreachable(
                 f"{name} is damaged, or no SQLite database at all: {error}.",

@@ -1,0 +1,47 @@
+"""What `--help` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.testing import CliRunner
+
+from costguard.cli.app import app
+
+
+def _paths(command: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, TyperGroup):
+        for name, inner in command.commands.items():
+            yield from _paths(inner, (*path, name))
+
+
+def _help(*path: str) -> str:
+    done = CliRunner().invoke(app, [*path, "--help"], terminal_width=200)
+    assert done.exit_code == 0
+    return " ".join(done.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("path", list(_paths(typer.main.get_command(app), ())), ids=" ".join)
+def test_no_word_of_the_help_is_eaten(path: tuple[str, ...]) -> None:
+    """Square brackets would be taken for markup, so no text of ours has them, and every word is shown."""
+    command: object = typer.main.get_command(app)
+    for name in path:
+        assert isinstance(command, TyperGroup)
+        command = command.commands[name]
+    texts = [getattr(command, "help", ""), getattr(command, "epilog", "")]
+    texts += [getattr(parameter, "help", "") for parameter in getattr(command, "params", ())]
+    shown = _help(*path)
+    for text in filter(None, texts):
+        assert "[" not in text
+        assert [word for word in text.split() if word not in shown] == []
+
+
+def test_settings_are_named_as_the_readme_names_them() -> None:
+    """`serve` and `sandbox` name keys of the settings whole, and who follows a clock that was sped up."""
+    assert "server.listen" in _help("serve")
+    assert "compute.endpoint and prices.endpoint" in _help("sandbox")
+    assert "Only `costguard demo` follows a clock that was sped up" in _help("sandbox")
