@@ -145,7 +145,8 @@ def test_evidence_that_stays_the_same_is_not_written_again(place: Place) -> None
 def test_the_daemon_measures_after_its_first_pass(place: Place) -> None:
     """By the same lease and beside the passes, which a failing measurement leaves alone."""
     place.world.advance(3 * HOUR)
-    daemon = Daemon(place.database, place.reconciler, lambda _fence: None, "one", HOUR, None, place.watch, HOUR)
+    given = (place.database, place.reconciler, tuple, lambda _prices, _fence: None)
+    daemon = Daemon(*given, "one", HOUR, None, place.watch, HOUR)
     daemon._pass()
     daemon._measure()
     idle = place.views()["idle"].idle
