@@ -22,6 +22,7 @@ from costguard.clock import SystemClock
 from costguard.dashboard.app import add_dashboard
 from costguard.engine import price_refresh
 from costguard.engine.budgets import BudgetWatch
+from costguard.engine.idle import IdleWatch
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL, Daemon
@@ -51,6 +52,7 @@ class Guard:
     cloud: ComputeCloud
     reconciler: Reconciler
     budgets: BudgetWatch
+    idle_watch: IdleWatch | None  # None: idleness is not asked about
     holder: str
     speed: float  # the clock's seconds in one of the machine's
 
@@ -102,21 +104,26 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     database = Database.open(url)
     cloud = ComputeCloud(settings.compute.endpoint, clock)
     presets = settings.preset_list()
+    by_name = {preset.name: preset for preset in presets}
     reconciler = Reconciler(
         database,
         cloud,
         clock,
         settings.watch.projects,
-        {preset.name: preset for preset in presets},
+        by_name,
         Belonging(presets, settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
         settings.watch.parallel,
     )
+    idle_watch = None
+    if settings.idle.enabled:
+        watch, every = settings.watch, settings.idle.every * speed
+        idle_watch = IdleWatch(database, cloud, clock, watch.projects, by_name, every, watch.parallel)
     # Distinguishes two daemons on one machine, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     try:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         budgets = BudgetWatch(database, clock, settings.budget_list())
-        yield Guard(settings, clock, database, cloud, reconciler, budgets, holder, speed)
+        yield Guard(settings, clock, database, cloud, reconciler, budgets, idle_watch, holder, speed)
     finally:
         cloud.close()
         database.close()
@@ -133,6 +140,8 @@ def daemon_of(guard: Guard) -> Daemon:
         guard.settings.watch.every,
         refresh_every,
         guard.budgets.look,
+        guard.idle_watch,
+        guard.settings.idle.every,
     )
 
 

@@ -21,7 +21,7 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "quota": (("metric", "limit"), ("region", "project")),
     "rate_limit": (("limit",), ("project",)),
     "unauthenticated": ((), ("project", "count")),
-    "forbidden": (("project",), ()),
+    "forbidden": (("project",), ("path",)),
     "project_gone": (("project",), ()),
     "server_error": ((), ("code", "count", "method", "path", "project")),
     "slow": (("seconds",), ("count", "method", "path", "project")),
@@ -151,10 +151,8 @@ class Faults:
             if fault.concerns(project):
                 raise not_found(f"projects/{project}")
         for fault in self._of("forbidden"):
-            if fault.concerns(project):
-                raise Refused(
-                    403, "forbidden", f"Required 'compute.instances.list' permission for 'projects/{project}'"
-                )
+            if fault.concerns(project, method, path):
+                raise _forbidden(project, path)
         if method == "GET":
             self._count_read(project, now)
 
@@ -228,6 +226,13 @@ def _server_error(code: int) -> Refused:
         504: ("backendError", "The request timed out."),
     }.get(code, ("backendError", f"Error {code}"))
     return Refused(code, reason, message)
+
+
+def _forbidden(project: str, path: str) -> Refused:
+    if path.startswith("/v3/"):
+        text = "Permission monitoring.timeSeries.list denied (or the resource may not exist)."
+        return Refused(403, "forbidden", text, status="PERMISSION_DENIED")
+    return Refused(403, "forbidden", f"Required 'compute.instances.list' permission for 'projects/{project}'")
 
 
 def _unauthenticated() -> Refused:

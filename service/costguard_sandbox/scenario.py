@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from costguard_sandbox.clock import WorldClock
@@ -15,13 +16,13 @@ from costguard_sandbox.faults import Fault
 from costguard_sandbox.prices import NoRate, PriceList
 from costguard_sandbox.problems import Refused
 from costguard_sandbox.scenario_keys import Keys, ScenarioError
-from costguard_sandbox.scenario_vm import ScenarioVM, read_vm
+from costguard_sandbox.scenario_vm import ScenarioVM, read_load, read_vm
 from costguard_sandbox.world import DEFAULT_USER, EVENTS, World
 
 _SHIPPED = Path(__file__).with_name("scenarios")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _VERBS = ("start", "stop", "suspend", "resume", "delete")
-_ACTS = (*_VERBS, *EVENTS, "insert", "fault", "price")
+_ACTS = (*_VERBS, *EVENTS, "insert", "load", "fault", "price")
 _log = logging.getLogger(__name__)
 
 Act = Callable[[World], None]
@@ -131,9 +132,13 @@ def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, 
         what, act = _read_price(keys.table("price"))
     else:
         project, name = keys.choice("project", projects), keys.text("name")
-        user = keys.text("user", DEFAULT_USER)
         what = f"{do} {name}"
-        act = _strike(do, project, name) if do in EVENTS else _ask(do, project, name, user)
+        if do == "load":
+            load = read_load(keys)
+            act = partial(World.set_load, project=project, name=name, load=load)
+        else:
+            user = keys.text("user", DEFAULT_USER)
+            act = _strike(do, project, name) if do in EVENTS else _ask(do, project, name, user)
         _check_known(keys, project, name, fleet)
     keys.done()
     return ScenarioEvent(at, what, act)

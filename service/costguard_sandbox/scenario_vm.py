@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from costguard_sandbox.insertion import read_insert
 from costguard_sandbox.places import ZONES
 from costguard_sandbox.problems import Refused
 from costguard_sandbox.scenario_keys import Keys
+from costguard_sandbox.vm import Load
 from costguard_sandbox.world import DEFAULT_USER, World
 
 
@@ -22,9 +24,12 @@ class ScenarioVM:
     body: dict[str, Any]
     started_ago: timedelta = timedelta(0)
     stopped_ago: timedelta | None = None
+    load: Load = Load.BUSY
 
     def insert(self, world: World) -> None:
         world.insert(self.project, self.zone, self.body, self.creator)
+        with suppress(Refused):  # there is no VM when it was made in vain
+            world.set_load(self.project, self.name, self.load)
 
     def stop(self, world: World) -> None:
         world.stop(self.project, self.name, self.creator)
@@ -41,13 +46,18 @@ def read_vm(keys: Keys, projects: tuple[str, ...], *, in_past: bool = True) -> S
     stopped = keys.duration("stopped", None, ago=True) if in_past else None
     if stopped is not None and stopped >= started:
         raise keys.wrong("stopped", "a time after it was started")
+    load = read_load(keys) if keys.has("load") else Load.BUSY
     body = _body(keys, zone, name)
     keys.done()
     try:
         read_insert(zone, body)
     except Refused as refused:
         raise keys.wrong("machine", f"a VM that Compute Engine would make, but it says: {refused.message}") from None
-    return ScenarioVM(project, zone, name, creator, body, started, stopped)
+    return ScenarioVM(project, zone, name, creator, body, started, stopped, load)
+
+
+def read_load(keys: Keys) -> Load:
+    return Load(keys.choice("load", tuple(Load)))
 
 
 def _body(keys: Keys, zone: str, name: str) -> dict[str, Any]:

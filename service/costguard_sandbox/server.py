@@ -14,18 +14,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from costguard_sandbox.problems import Refused
-from costguard_sandbox.routes import control, instances, operations, places
+from costguard_sandbox.routes import control, instances, operations, places, time_series
 from costguard_sandbox.routes.call import refusal
 from costguard_sandbox.slack.routes import slack_routes
 from costguard_sandbox.world import World
 
 
 def create_app(world: World) -> Starlette:
-    """Compute Engine under /compute/v1, the price catalogue under /v1, the sandbox's own routes under /sandbox."""
+    """Compute Engine under /compute/v1, the price catalogue under /v1, Cloud Monitoring under /v3, our own /sandbox."""
     routes = [
         *instances.routes(world),
         *operations.routes(world),
         *places.routes(world),
+        *time_series.routes(world),
         *control.routes(world),
         *slack_routes(world.slack),
     ]

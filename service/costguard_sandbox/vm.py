@@ -22,6 +22,14 @@ class Status(StrEnum):
     DELETED = "DELETED"  # never shown: a deleted VM answers 404
 
 
+class Load(StrEnum):
+    """What the guest does, as Cloud Monitoring would show it."""
+
+    BUSY = "busy"
+    IDLE = "idle"
+    NO_AGENT = "no-agent"  # idle too, and without the Ops Agent: nobody measures its GPUs
+
+
 @dataclass(slots=True)
 class Run:
     """One billed run of the machine: RUNNING until STOPPING or SUSPENDING."""
@@ -104,6 +112,7 @@ class VM:
     termination_at: datetime | None = None
     runs: list[Run] = field(default_factory=list)
     held_memory: list[Held] = field(default_factory=list)
+    loads: list[tuple[datetime, Load]] = field(default_factory=list)  # since when what; busy before the first
     # Each transition gets a number; the steps of one that was overtaken find another number and do nothing.
     transition: int = 0
     busy_until: datetime | None = None
@@ -134,6 +143,9 @@ class VM:
         if not limit:
             return None
         return timedelta(seconds=int(limit.get("seconds", 0)), microseconds=int(limit.get("nanos", 0)) // 1000)
+
+    def load_at(self, moment: datetime) -> Load:
+        return next((load for since, load in reversed(self.loads) if since <= moment), Load.BUSY)
 
     def show(self, status: Status) -> None:
         self.status = status

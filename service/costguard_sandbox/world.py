@@ -23,7 +23,7 @@ from costguard_sandbox.quotas import exceeded
 from costguard_sandbox.render import fingerprint
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.timeline import Timeline
-from costguard_sandbox.vm import VM, Disk, Status
+from costguard_sandbox.vm import VM, Disk, Load, Status
 
 DEFAULT_USER = "ana@example.com"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -251,6 +251,11 @@ class World:
             vm.given["scheduling"] = wanted
 
         return self._change("setScheduling", project, zone, name, change, user, request_id)
+
+    def set_load(self, project: str, name: str, load: Load) -> None:
+        """What the VM's guest does from now on. Raises Refused (404) when there is none of that name."""
+        with self.settled():
+            self.instance(project, name).loads.append((self.timeline.now, load))
 
     # What the cloud does by itself.
 

@@ -40,6 +40,7 @@ def _fleet(**changed: Any) -> dict[str, Any]:
         "unread": "",
         "rate_per_hour": _amount("0.165"),
         "total_cost": _amount("0.165"),
+        "idle": None,
         **changed,
     }
     return {

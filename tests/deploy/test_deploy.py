@@ -106,7 +106,8 @@ def test_role_only_reads() -> None:
     """The role for Google Cloud holds permissions to get and list, and no other."""
     role = parsed("iam-role.yaml")
     assert role["stage"] == "GA"
-    assert all(re.fullmatch(r"compute\.[a-zA-Z]+\.(get|list)", each) for each in role["includedPermissions"])
+    reading = re.compile(r"(compute|monitoring)\.[a-zA-Z]+\.(get|list)")
+    assert all(reading.fullmatch(each) for each in role["includedPermissions"])
     assert role["includedPermissions"] == sorted(set(role["includedPermissions"]))
 
 

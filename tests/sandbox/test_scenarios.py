@@ -12,7 +12,7 @@ from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.meter import bill
 from costguard_sandbox.scenario import build, load, read, shipped
 from costguard_sandbox.scenario_keys import ScenarioError
-from costguard_sandbox.vm import Status
+from costguard_sandbox.vm import Load, Status
 from costguard_sandbox.world import World
 
 _FLEET = """
@@ -189,3 +189,15 @@ def test_a_missing_file_names_the_scenarios_that_ship() -> None:
     """So that a typing error is seen as one."""
     with pytest.raises(ScenarioError, match=r"one of: demo, empty"):
         load("dmeo")
+
+
+def test_a_load_is_set_and_changes() -> None:
+    """Busy unless the file says otherwise, until an event says so; a word that is no load is refused."""
+    event = '[[event]]\nat = "10m"\ndo = "load"\nload = "no-agent"\nproject = "acme-training"\nname = "t4"\n'
+    world = play(f'{_FLEET}load = "idle"\n{event}')
+    vm = world.instance("acme-training", "t4")
+    assert vm.load_at(world.now) is Load.IDLE
+    world.advance(HOUR)
+    assert vm.load_at(world.now) is Load.NO_AGENT
+    with pytest.raises(ScenarioError, match="busy, idle, no-agent"):
+        play(f'{_FLEET}load = "lazy"\n')

@@ -13,6 +13,7 @@ from costguard.engine.fleet import FleetTotals, InstanceView
 from costguard.engine.history import LifetimeView, StorageView
 from costguard.model.money import Money
 from costguard.model.price import Price
+from costguard.model.utilisation import Evidence
 from costguard.policy.pricing import billed_seconds
 from costguard.store.projects import ProjectLook
 from costguard.store.spans import ChargeSum
@@ -51,7 +52,12 @@ def instance(view: InstanceView) -> schemas.Instance:
         lifetime_cost=Amount.of(view.lifetime_cost),
         total_cost=Amount.of(view.total_cost),
         unpriced=list(view.unpriced),
+        idle=None if view.idle is None else idle(view.idle),
     )
+
+
+def idle(of: Evidence) -> schemas.Idle:
+    return schemas.Idle(state=of.state.value, since=of.since, evidence=of.sentence, is_weak=of.is_weak)
 
 
 def totals(of: FleetTotals) -> schemas.FleetTotals:

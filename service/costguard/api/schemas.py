@@ -7,6 +7,13 @@ from pydantic import Field
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Usd
 
 
+class Idle(Out):
+    state: str = Field(description="busy, idle or unknown. What was not measured is unknown, never idle.")
+    since: Moment
+    evidence: str = Field(examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
+    is_weak: bool = Field(description="It has GPUs, and only CPU and network were measured.")
+
+
 class Instance(Out):
     project: str
     gce_id: str = Field(description="Google's numeric id: which VM this is for ever. Names are reused.")
@@ -38,6 +45,7 @@ class Instance(Out):
     lifetime_cost: Amount = Field(description="The machine's cost in the lifetime that is open, so far.")
     total_cost: Amount = Field(description="All lifetimes and all storage, since ever.")
     unpriced: list[str] = Field(description="What of it has no price, in sentences.")
+    idle: Idle | None = Field(description="What was measured of it; null: it does not run, or nothing was, lately.")
 
 
 class Unread(Out):

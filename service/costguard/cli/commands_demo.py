@@ -132,6 +132,7 @@ def _settings(listen: str, cloud: str, folder: Path) -> Settings:
 
     wanted = {
         "watch": {"projects": _ask(cloud, "/sandbox/projects")["projects"], "every": f"{_EVERY.seconds}s"},
+        "idle": {"every": f"{_EVERY.seconds}s"},
         "database": {"url": f"sqlite:///{folder / 'costguard.db'}"},
         "server": {"listen": listen},
         "compute": {"endpoint": cloud},

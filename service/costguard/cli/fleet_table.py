@@ -10,8 +10,8 @@ from rich.text import Text
 from costguard.cli.format import age, amount_text, count, dollars, limit_text, moment, rate
 from costguard.cli.tables import NARROW, cell, say, say_nothing, show_table
 
-_WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "$/h", "So far")
-_SPARE = ("Project / zone", "Preset", "GPU", "Status", "Age", "Owner")  # the limit and the money stay
+_WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "Idle", "$/h", "So far")
+_SPARE = ("Project / zone", "Preset", "GPU", "Status", "Idle", "Age", "Owner")  # the limit and the money stay
 _RIGHT = ("Age", "$/h", "So far")
 _HOW_KNOWN = {"job": "job", "label": "label", "creator": "made it"}
 _GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
@@ -61,6 +61,7 @@ def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
         "Status": _status(instance),
         "Age": cell("-" if running is None else age(running), "bold red" if is_late else ""),
         "Limit": _limit(instance, as_of),
+        "Idle": _idle(instance, as_of),
         "$/h": cell(amount_text(instance["rate_per_hour"], rate), "" if complete else "bold red"),
         "So far": cell(amount_text(instance["total_cost"], dollars)),
     }
@@ -107,3 +108,13 @@ def _short(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
         "Owner": cell(instance["owner"]) if instance["owner"] else owner(instance),
         "Limit": cell(limit.plain.replace("over by ", "over ") + unread, "bold red" if unread else limit.style),
     }
+
+
+def _idle(instance: dict[str, Any], as_of: str) -> Text:
+    """`2h 10m`, with a mark where only CPU and network say so; `no` when busy, `?` when nobody knows."""
+    found = instance["idle"]
+    if found is None:
+        return cell("-")
+    if found["state"] != "idle":
+        return cell("no" if found["state"] == "busy" else "?")
+    return cell(f"{age(moment(as_of) - moment(found['since']))}{' by CPU' if found['is_weak'] else ''}", "yellow")

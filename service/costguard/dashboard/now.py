@@ -123,6 +123,7 @@ def _watched(view: InstanceView) -> Watched:
         status=known.status,
         preset=known.preset,
         running_since=view.started_at,
+        idle=view.idle,
     )
 
 

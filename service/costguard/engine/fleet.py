@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -12,9 +12,11 @@ from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
 from costguard.model.money import ZERO, Money
-from costguard.store import accruing, fleet
+from costguard.model.utilisation import Evidence
+from costguard.store import accruing, fleet, utilisation
 from costguard.store.accruing import AccruingLifetime, AccruingStorage
 from costguard.store.fleet import Filters, FleetInstance, PresentInstance
+from costguard.store.utilisation import Measured
 
 
 class Sort(StrEnum):
@@ -46,6 +48,7 @@ class InstanceView:
     lifetime_cost: Priced  # of the open lifetime so far
     total_cost: Priced  # of all lifetimes and all storage, ever
     unpriced: tuple[str, ...]  # in sentences, what has no price
+    idle: Evidence | None = None  # None: it does not run, or was not measured lately
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +132,12 @@ def views(
     for store in accruing.accruing_storage(connection, ids):
         stores[store.instance_id].append(store)
     gaps = fleet.gaps(connection, ids)
-    return [
+    measured = utilisation.of_instances(connection, ids, accrual.now)
+    seen = [
         _view(each, accrual, limits, charged.get(each.id, fleet.Charged()), runs[each.id], stores[each.id], gaps)
         for each in fleet.known(connection, ids)
     ]
+    return [_with_idle(view, measured.get(view.instance.id)) for view in seen]
 
 
 def _view(
@@ -171,6 +176,12 @@ def _view(
     limit = limits.get(known.preset)
     due_at = None if limit is None or started_at is None else started_at + limit
     return InstanceView(known, started_at, due_at, rate, lifetime, total, tuple(reasons))
+
+
+def _with_idle(view: InstanceView, measured: Measured | None) -> InstanceView:
+    if measured is None or measured.run_started_at != view.started_at:
+        return view
+    return replace(view, idle=measured.evidence)
 
 
 def _rank(connection: Connection, accrual: Accrual, filters: Filters, sort: Sort) -> Iterator[_Ranked]:

@@ -9,8 +9,9 @@ from typing import Protocol
 from costguard.model.instance import InstanceKey
 from costguard.model.observation import Observation, Presence
 from costguard.model.price import Price
+from costguard.model.utilisation import Usage
 
-__all__ = ["Clock", "Cloud", "Presence", "PriceSource"]
+__all__ = ["Clock", "Cloud", "Presence", "PriceSource", "UsageSource"]
 
 
 class Cloud(Protocol):
@@ -23,6 +24,12 @@ class Cloud(Protocol):
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""
+        ...
+
+
+class UsageSource(Protocol):
+    def usage(self, project: str, since: datetime, until: datetime) -> Usage:
+        """What was measured of a project's VMs. Never raises a CloudError: what could not be read is in `unread`."""
         ...
 
 

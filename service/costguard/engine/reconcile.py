@@ -18,7 +18,7 @@ from costguard.model.observation import Observation, Unread
 from costguard.model.preset import Preset
 from costguard.policy.ledger import Belonging
 from costguard.policy.plan import Plan, Watched, decide
-from costguard.store import ledger, projects
+from costguard.store import ledger, projects, utilisation
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 
@@ -96,11 +96,14 @@ class Reconciler:
 
     def decide(self) -> Plan:
         """What would be done now about the fleet as the ledger knows it."""
+        now = self._clock.now()
         with self._database.read() as connection:
-            fleet = [Watched(*row) for row in ledger.running_since(connection)]
+            running = ledger.running_since(connection)
+            idle = utilisation.of_open_runs(connection, now)
             looks = projects.read_all(connection)
+        fleet = [Watched(*row, idle=idle.get(row[0])) for row in running]
         unread = {look.project: frozenset(_unread_zones(look.unread)) for look in looks}
-        return decide(fleet, self._presets, unread, self._clock.now())
+        return decide(fleet, self._presets, unread, now)
 
     def _close_unwatched(self, fence: Lease | None) -> None:
         with self._database.read() as connection:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from costguard.engine.idle import IdleWatch
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.errors import CostguardError, LeaseLost, PriceSourceError
 from costguard.model.price import Price
@@ -53,6 +54,8 @@ class Daemon:
         every: timedelta,
         refresh_every: timedelta | None,
         look_at_budgets: Callable[[Lease], object] | None = None,
+        idle_watch: IdleWatch | None = None,
+        idle_every: timedelta = timedelta(minutes=5),
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -62,8 +65,11 @@ class Daemon:
         self._every = every
         self._refresh_every = refresh_every
         self._look_at_budgets = look_at_budgets
+        self._idle_watch = idle_watch
+        self._idle_every = idle_every
         self._lease: Lease | None = None
         self._stop = threading.Event()
+        self._passed = threading.Event()  # before the first pass no VM is known that could be measured
         # Two jobs never write at once: what a pass reads is what it then decides by.
         self._busy = threading.Lock()
         # Nor is the lease asked for twice at once: the later answer would fence off the earlier.
@@ -78,6 +84,8 @@ class Daemon:
         if self._refresh_every is not None:
             seconds = self._refresh_every.total_seconds()
             self._scheduler.add_job(self._refresh, "interval", seconds=seconds, id="prices")
+        if self._idle_watch is not None:
+            self._scheduler.add_job(self._measure, "interval", seconds=self._idle_every.total_seconds(), id="idle")
         self._scheduler.start()
         self.wake()
 
@@ -90,6 +98,7 @@ class Daemon:
     def stop(self) -> None:
         """Finish what is being written, leave the rest, and hand the lease on."""
         self._stop.set()
+        self._passed.set()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
         if self._lease is not None:
@@ -147,6 +156,7 @@ class Daemon:
                 log.error("pass_failed", error=str(error), exc_info=not isinstance(error, CostguardError))
             else:
                 self._tell(report)
+                self._passed.set()
                 if not report.interrupted:
                     self._budgets(fence)
 
@@ -207,6 +217,28 @@ class Daemon:
             f"The price catalogue did not come within {_LONGEST_FETCH.seconds} s.",
             "The last good prices stay in force; it is asked again at the next refresh.",
         )
+
+    def _measure(self) -> None:
+        """What is read takes as long as it takes; only the writing keeps a pass waiting."""
+        self._passed.wait()
+        if self._idle_watch is None or self._stop.is_set() or self._held() is None:
+            return
+        try:
+            usages = self._idle_watch.read(self._stop)
+            if not usages:
+                return
+            with self._busy:
+                fence = self._held()
+                if fence is None or self._stop.is_set():
+                    return
+                outcome = self._idle_watch.record(usages, fence)
+            log.info("idleness", judged=outcome.judged, written=outcome.written, facts=len(outcome.facts))
+        except LeaseLost:
+            self._lease = None
+            self.state = replace(self.state, acting=False)
+            log.warning("measurement_ended", why="another daemon took over")
+        except Exception as error:  # old evidence runs out by itself, and the next measurement tries again
+            log.error("idleness_not_measured", error=str(error), exc_info=not isinstance(error, CostguardError))
 
     def _tell(self, report: PassReport) -> None:
         seconds = (report.finished_at - report.started_at).total_seconds()

@@ -16,11 +16,15 @@ from costguard.gce.disks import DiskFacts, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
 from costguard.gce.machine_types import MachineTypes
+from costguard.gce.monitoring import read_usage
 from costguard.gce.official import Official
 from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import InstanceKey
 from costguard.model.observation import Observation, Presence, Unread
+from costguard.model.utilisation import Usage
+
+_USAGE_BUDGET_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +128,10 @@ class ComputeCloud:
             operations_through_at=None if done.unread else operations_asked_at,
             unread=tuple(unread_parts),
         )
+
+    def usage(self, project: str, since: datetime, until: datetime) -> Usage:
+        """What Cloud Monitoring measured of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
+        return read_usage(self._http, project, since, until, Deadline(_USAGE_BUDGET_S, self._monotonic))
 
     def _disks(self, project: str, deadline: Deadline, memory: _Memory, listing: InstanceListing) -> DiskListing:
         """All disks. While no VM changed, the last whole listing serves for a while: disks change with their VMs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -23,6 +24,19 @@ _API_OFF_REASONS = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
 _SIGN_IN = (
     "Run `gcloud auth application-default login`, or point GOOGLE_APPLICATION_CREDENTIALS at a valid credentials file."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One of Google's APIs, as its errors are told."""
+
+    name: str
+    host: str
+    role: str  # what reads everything that we read of it
+
+
+COMPUTE = Service("Compute Engine", "compute.googleapis.com", "roles/compute.viewer")
+MONITORING = Service("Cloud Monitoring", "monitoring.googleapis.com", "roles/monitoring.viewer")
 
 
 class NoAnswer(CloudUnavailable):
@@ -48,13 +62,17 @@ def is_worth_retrying(error: CloudError) -> bool:
     return isinstance(error, CloudUnavailable | RateLimited)
 
 
-def from_status(status: int, body: bytes, project: str, what: str, account: str = "") -> CloudError:
+def from_status(
+    status: int, body: bytes, project: str, what: str, account: str = "", service: Service = COMPUTE
+) -> CloudError:
     """The error that an HTTP answer other than 200 stands for."""
     message, reasons = _google_error(body)
-    return _error(status, message or "no explanation", reasons, project, what, account)
+    return _error(status, message or "no explanation", reasons, project, what, account, service)
 
 
-def from_exception(error: Exception, project: str, what: str, account: str = "") -> CloudError:
+def from_exception(
+    error: Exception, project: str, what: str, account: str = "", service: Service = COMPUTE
+) -> CloudError:
     """The error that an exception of requests, urllib3, google-auth or google-api-core stands for."""
     from google.api_core import exceptions as api
     from google.auth import exceptions as auth
@@ -67,25 +85,27 @@ def from_exception(error: Exception, project: str, what: str, account: str = "")
         )
     if isinstance(error, api.GoogleAPICallError) and error.code is not None:
         reasons = {str(part.get("reason", "")) for part in error.errors if isinstance(part, dict)}
-        return _error(int(error.code), error.message or _brief(error), reasons, project, what, account)
+        return _error(int(error.code), error.message or _brief(error), reasons, project, what, account, service)
     return NoAnswer(
-        f"{what} of project {project}: no answer from Compute Engine ({_brief(error)}).",
+        f"{what} of project {project}: no answer from {service.name} ({_brief(error)}).",
         "Check the network, and the endpoint if one is set; it is tried again at the next pass.",
     )
 
 
-def _error(status: int, message: str, reasons: set[str], project: str, what: str, account: str) -> CloudError:
-    said = f"{what} of project {project}: Compute Engine answered {status}: {_cut(message).rstrip('.')}."
+def _error(
+    status: int, message: str, reasons: set[str], project: str, what: str, account: str, service: Service
+) -> CloudError:
+    said = f"{what} of project {project}: {service.name} answered {status}: {_cut(message).rstrip('.')}."
     if status == 429 or (status == 403 and reasons & _RATE_LIMIT_REASONS):
         return RateLimited(said, "Read less often (a longer interval between passes), or ask Google for more quota.")
     if status == 401:
         return CredentialsRefused(said, _SIGN_IN)
     if status == 403 and reasons & _API_OFF_REASONS:
-        return PermissionDenied(said, f"Run `gcloud services enable compute.googleapis.com --project {project}`.")
+        return PermissionDenied(said, f"Run `gcloud services enable {service.host} --project {project}`.")
     if status == 403:
         grantee = account or "the account that Costguard runs as"
         return PermissionDenied(
-            said, f"Grant the role of deploy/iam-role.yaml, or roles/compute.viewer, on project {project} to {grantee}."
+            said, f"Grant the role of deploy/iam-role.yaml, or {service.role}, on project {project} to {grantee}."
         )
     if status == 404:
         return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")

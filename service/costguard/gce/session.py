@@ -5,20 +5,25 @@ from __future__ import annotations
 import queue
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from costguard.errors import BadAnswer, CloudError
-from costguard.gce.errors import NoAnswer, from_exception, from_status, is_worth_retrying
+from costguard.gce.errors import COMPUTE, NoAnswer, Service, from_exception, from_status, is_worth_retrying
 
 if TYPE_CHECKING:
     import requests
 
-GOOGLE = "https://compute.googleapis.com"
-_SCOPES = ("https://www.googleapis.com/auth/compute.readonly",)
+GOOGLE = f"https://{COMPUTE.host}"
+_SCOPES = (
+    "https://www.googleapis.com/auth/compute.readonly",
+    "https://www.googleapis.com/auth/monitoring.read",
+)
+Params = Mapping[str, str | Sequence[str]]
+
 _TRIES = 4
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 15.0
@@ -55,6 +60,7 @@ class Http:
         wait: Callable[[float], bool],
     ) -> None:
         self.base = (endpoint or GOOGLE).rstrip("/")
+        self._is_google = endpoint is None
         self.is_authorised = endpoint is None or credentials is not None
         self._credentials = credentials
         self._timeout_s = timeout_s
@@ -77,30 +83,43 @@ class Http:
                 self._idle.get_nowait().close()
 
     def get_json(
-        self, path: str, params: Mapping[str, str], *, project: str, what: str, deadline: Deadline
+        self,
+        path: str,
+        params: Params,
+        *,
+        project: str,
+        what: str,
+        deadline: Deadline,
+        service: Service = COMPUTE,
     ) -> dict[str, Any]:
-        """One JSON object. Raises CloudError when it did not come after a few tries, or in time."""
+        """One JSON object. Raises CloudError when it did not come after a few tries, or in time.
+
+        Google's services have hosts of their own; an endpoint that was given serves them all.
+        """
         tries = 0
         while True:
             try:
-                return self._get(path, params, project, what, deadline)
+                return self._get(path, params, project, what, deadline, service)
             except CloudError as error:
                 tries += 1
                 pause = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 4 ** (tries - 1)) * random.uniform(0.5, 1.0)
                 if tries >= _TRIES or not is_worth_retrying(error) or pause >= deadline.left_s or self._wait(pause):
                     raise
 
-    def _get(self, path: str, params: Mapping[str, str], project: str, what: str, deadline: Deadline) -> dict[str, Any]:
+    def _get(
+        self, path: str, params: Params, project: str, what: str, deadline: Deadline, service: Service
+    ) -> dict[str, Any]:
         import requests
         import urllib3
         from google.auth.exceptions import GoogleAuthError
 
+        base = f"https://{service.host}" if self._is_google else self.base
         try:
-            status, body = self._fetch(f"{self.base}{path}", params, what, deadline)
+            status, body = self._fetch(f"{base}{path}", params, what, deadline)
         except (requests.RequestException, urllib3.exceptions.HTTPError, GoogleAuthError, OSError) as error:
-            raise from_exception(error, project, what, self.account) from error
+            raise from_exception(error, project, what, self.account, service) from error
         if status != 200:
-            raise from_status(status, body, project, what, self.account)
+            raise from_status(status, body, project, what, self.account, service)
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -109,7 +128,7 @@ class Http:
             raise BadAnswer(f"{what} of project {project}: the answer is not a JSON object.")
         return answer
 
-    def _fetch(self, url: str, params: Mapping[str, str], what: str, deadline: Deadline) -> tuple[int, bytes]:
+    def _fetch(self, url: str, params: Params, what: str, deadline: Deadline) -> tuple[int, bytes]:
         if deadline.left_s <= 0:
             raise NoAnswer(f"{what}: the time for this look was used up before the request.", _SLOW)
         timeout = min(self._timeout_s, deadline.left_s)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from costguard.model.utilisation import IdleRule
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -19,12 +21,16 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """`limit` is how long one lifetime may last before its owner is asked; None means never."""
+    """`limit` is how long one lifetime may last before its owner is asked; None means never.
+
+    Without an `idle` rule it is not asked whether its VMs are idle.
+    """
 
     name: str
     match: Match
     limit: timedelta | None
     description: str = ""
+    idle: IdleRule | None = None
 
 
 OTHER = "other"

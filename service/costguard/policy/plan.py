@@ -8,6 +8,7 @@ from datetime import datetime
 
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.preset import Preset
+from costguard.model.utilisation import Evidence, IdleState
 from costguard.policy.narrate import span_text
 
 
@@ -21,6 +22,7 @@ class Watched:
     status: Status
     preset: str
     running_since: datetime | None
+    idle: Evidence | None = None  # what is known of its idleness; None: nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,19 @@ def _decide(vm: Watched, preset: Preset | None, unread: frozenset[str], now: dat
     if vm.running_since is None:
         return leave(f"{vm.status.value}: only what it stores is billed")
     age = now - vm.running_since
+    idle = _idle(vm.idle, now)
     if preset is None or preset.limit is None:
-        return leave(f"runs for {span_text(age)}; preset {vm.preset} sets no limit")
+        return leave(f"runs for {span_text(age)}; preset {vm.preset} sets no limit{idle}")
     if age <= preset.limit:
-        return leave(f"runs for {span_text(age)} of the {span_text(preset.limit)} that preset {vm.preset} allows")
+        return leave(f"runs for {span_text(age)} of the {span_text(preset.limit)} that preset {vm.preset} allows{idle}")
     late = span_text(age - preset.limit)
     return leave(
-        f"past the limit of preset {vm.preset} ({span_text(preset.limit)}) by {late}; no reminder is sent",
+        f"past the limit of preset {vm.preset} ({span_text(preset.limit)}) by {late}{idle}; no reminder is sent",
         overdue=True,
     )
+
+
+def _idle(found: Evidence | None, now: datetime) -> str:
+    if found is None or found.state is not IdleState.IDLE:
+        return ""
+    return f", idle for {span_text(now - found.since)}{' by CPU and network alone' if found.is_weak else ''}"

@@ -11,13 +11,15 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.preset import OTHER, Match, Preset
+from costguard.model.utilisation import IdleRule
 from costguard.policy.owner import OwnerRules
 from costguard.settings import values
 
 
 def _between(low: timedelta, high: timedelta) -> AfterValidator:
-    def check(span: timedelta) -> timedelta:
-        if not low <= span <= high:
+    def check(span: timedelta | None) -> timedelta | None:
+        """`never`, where a key takes that, is no span."""
+        if span is not None and not low <= span <= high:
             raise ValueError(f"a time from {values.show_duration(low)} to {values.show_duration(high)}")
         return span
 
@@ -57,6 +59,7 @@ MailAddress = Annotated[str, AfterValidator(values.mail_address)]
 GpuType = Annotated[str, AfterValidator(values.gpu_type)]
 Percents = Annotated[tuple[int, ...], BeforeValidator(values.percents)]
 Endpoint = Annotated[str, AfterValidator(values.endpoint)]
+Percent = Annotated[int, Field(ge=1, le=100)]
 
 
 class Section(BaseModel):
@@ -101,6 +104,11 @@ class Prices(Section):
     refresh_every: Annotated[Duration, _between(timedelta(minutes=1), timedelta(days=30))] = timedelta(days=1)
 
 
+class Idle(Section):
+    enabled: bool = True
+    every: Annotated[Duration, _between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=5)
+
+
 class Owners(Section):
     label: Annotated[str, AfterValidator(values.label_key)] = "owner"
     domain: Annotated[str, AfterValidator(values.domain)] | None = None
@@ -126,10 +134,27 @@ class PresetMatch(Section):
         return self
 
 
+class PresetIdle(Section):
+    """A window of None: it is not asked whether VMs of this preset are idle."""
+
+    gpu_below: Percent = 5
+    cpu_below: Percent = 5
+    window: Annotated[
+        timedelta | None,
+        BeforeValidator(values.duration_or_never),
+        _between(timedelta(minutes=30), timedelta(days=1)),
+    ] = timedelta(hours=1)
+
+    @property
+    def rule(self) -> IdleRule | None:
+        return None if self.window is None else IdleRule(100 * self.gpu_below, 100 * self.cpu_below, self.window)
+
+
 class PresetSection(Section):
     description: str = ""
     limit: Annotated[timedelta | None, BeforeValidator(values.duration_or_never)]
     match: PresetMatch = PresetMatch()
+    idle: PresetIdle = PresetIdle()
 
     def preset(self, name: str) -> Preset:
         match = Match(
@@ -138,7 +163,7 @@ class PresetSection(Section):
             gpu_count_min=self.match.gpu_count_min,
             gpu_count_max=self.match.gpu_count_max,
         )
-        return Preset(name=name, match=match, limit=self.limit, description=self.description)
+        return Preset(name=name, match=match, limit=self.limit, description=self.description, idle=self.idle.rule)
 
 
 class BudgetScope(Section):
@@ -173,6 +198,7 @@ class Settings(Section):
     server: Server = Server()
     compute: Compute = Compute()
     prices: Prices = Prices()
+    idle: Idle = Idle()
     owners: Owners = Owners()
     presets: Mapping[Name, PresetSection]
     budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)

@@ -140,6 +140,24 @@ Index(
     postgresql_where=text("unpriced <> ''"),
 )
 
+# The latest evidence of idleness, one row a running VM. It is of the lifetime that began at run_started_at.
+utilisation = Table(
+    "utilisation",
+    metadata,
+    Column("instance_id", Id, ForeignKey("instances.id"), primary_key=True, autoincrement=False),
+    Column("run_started_at", Timestamp, nullable=False),
+    Column("measured_at", Timestamp, nullable=False),
+    Column("good_until", Timestamp, nullable=False),  # older evidence says nothing any more
+    Column("state", String, nullable=False),  # "busy", "idle" or "unknown"
+    Column("since", Timestamp, nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("is_weak", Boolean, nullable=False),
+    Column("gpu_mean_bp", Integer),  # basis points; NULL: not measured
+    Column("gpu_max_bp", Integer),
+    Column("cpu_max_bp", Integer),
+    Column("told", String, nullable=False),  # the state of the last fact; "" before the first
+)
+
 storage_spans = Table(
     "storage_spans",
     metadata,

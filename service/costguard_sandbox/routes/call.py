@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -30,7 +31,7 @@ class Call:
     method: str
     path: str
     params: Mapping[str, str]
-    query: Mapping[str, str]
+    query: QueryParams
     body: Mapping[str, Any]
     user: str = DEFAULT_USER
 

@@ -14,6 +14,7 @@ from costguard_sandbox.meter import bills
 from costguard_sandbox.problems import Refused, bad_request, not_found
 from costguard_sandbox.routes.call import Call, compute, control
 from costguard_sandbox.skus import SERVICE, skus_page
+from costguard_sandbox.vm import Load
 from costguard_sandbox.world import EVENTS, World
 
 
@@ -101,11 +102,17 @@ def _remove_fault(call: Call) -> Any:
 
 
 def _events(call: Call) -> Any:
-    """POST {"event": "preempt", "project": ..., "name": ...} strikes one VM."""
+    """POST {"event": "preempt", "project": ..., "name": ...} strikes one VM; "load" takes a "load" as well."""
     if call.method == "GET":
-        return {"events": list(EVENTS)}
-    values = [_text(call.body, key) for key in ("event", "project", "name")]
-    return call.world.strike(*values).resource()
+        return {"events": [*EVENTS, "load"], "loads": list(Load)}
+    event, project, name = (_text(call.body, key) for key in ("event", "project", "name"))
+    if event != "load":
+        return call.world.strike(event, project, name).resource()
+    wanted = _text(call.body, "load")
+    if wanted not in tuple(Load):
+        raise bad_request(f"unknown load {wanted!r}; expected one of {', '.join(Load)}")
+    call.world.set_load(project, name, Load(wanted))
+    return {"project": project, "name": name, "load": wanted}
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:

@@ -1,0 +1,70 @@
+"""What was measured of VMs, and what it says about idleness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class Metric(StrEnum):
+    GPU = "gpu"  # basis points of each GPU's time; measured by the Ops Agent alone
+    CPU = "cpu"  # basis points of all vCPUs; measured from outside
+    RECEIVED = "received"  # bytes a second
+    SENT = "sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A metric's value over the minutes that end at `at`."""
+
+    at: datetime
+    value: int
+
+
+Series = tuple[Sample, ...]  # the oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The series of one project's VMs; a metric in `unread` could not be read, in a sentence.
+
+    No series means not measured, which is not idle.
+    """
+
+    project: str
+    series: Mapping[tuple[str, Metric], tuple[Series, ...]] = field(default_factory=dict)
+    unread: Mapping[Metric, str] = field(default_factory=dict)
+
+    def of(self, gce_id: str, metric: Metric) -> tuple[Series, ...]:
+        """One series of each GPU, and at most one of the other metrics."""
+        return self.series.get((gce_id, metric), ())
+
+
+@dataclass(frozen=True, slots=True)
+class IdleRule:
+    """Idle is what stays under the threshold for the whole window. Thresholds are basis points."""
+
+    gpu_below: int
+    cpu_below: int
+    window: timedelta
+
+
+class IdleState(StrEnum):
+    BUSY = "busy"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Whether a VM is idle, and why that is thought. `is_weak`: it has GPUs, and only CPU and network were measured."""
+
+    state: IdleState
+    since: datetime
+    sentence: str
+    is_weak: bool = False
+    gpu_mean: int | None = None
+    gpu_max: int | None = None
+    cpu_max: int | None = None

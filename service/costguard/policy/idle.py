@@ -1,0 +1,193 @@
+"""Whether a VM is idle, from what was measured of it. What was not measured is unknown, never idle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from costguard.model.instance import Shape
+from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Series, Usage
+from costguard.policy.narrate import span_text
+
+# Longer without a value, and nobody knows what happened in between.
+GAP = timedelta(minutes=6)
+# Google may show a measurement as late as four minutes after it was made; the newest may be a period older.
+LAG = timedelta(minutes=10)
+# Below this, in bytes a second, nothing worth a VM comes or goes: heartbeats, logs, somebody's idle shell.
+NETWORK_BELOW = 10_000
+
+_NO_AGENT = "no GPU figures: the Ops Agent is not installed"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A VM's lifetime that is open: what was measured before it says nothing."""
+
+    gce_id: str
+    shape: Shape
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was thought of the same run at the last measurement."""
+
+    evidence: Evidence
+    measured_at: datetime
+
+
+def evidence(run: Run, rule: IdleRule, usage: Usage, now: datetime, before: Before | None = None) -> Evidence:
+    """What the figures up to `now` say: busy by a single value in the window, idle only if the whole of it is known.
+
+    GPUs decide where they are measured. Elsewhere CPU and network do, which for a VM with GPUs is weak evidence.
+    """
+    return _continued(_judged(run, rule, usage, now, before), usage, run, rule, before)
+
+
+def _judged(run: Run, rule: IdleRule, usage: Usage, now: datetime, before: Before | None) -> Evidence:
+    if run.shape.gpu_count == 0:
+        return _by_cpu(run, rule, usage, now)
+    if Metric.GPU in usage.unread:
+        return _unknown(now, f"GPU use is not known: {usage.unread[Metric.GPU]}")
+    lived = _lived(run, usage.of(run.gce_id, Metric.GPU), now)
+    if lived:
+        return _by_gpu(run, rule, lived, now)
+    if before is not None and before.evidence.gpu_max is not None:
+        return _unknown(now, "GPU use is not known: the Ops Agent has stopped telling it")
+    found = _by_cpu(run, rule, usage, now)
+    return replace(found, sentence=f"{found.sentence}; {_NO_AGENT}", is_weak=found.state is IdleState.IDLE)
+
+
+def _by_gpu(run: Run, rule: IdleRule, lived: Sequence[Series], now: datetime) -> Evidence:
+    begin = now - rule.window
+    inside = [sample.value for series in lived for sample in series if sample.at > begin]
+    if not inside:
+        return _unknown(now, "GPU use is not known: the Ops Agent has stopped telling it")
+    mean, most = sum(inside) // len(inside), max(inside)
+    window = span_text(rule.window)
+    if most >= rule.gpu_below:
+        sentence = f"GPU up to {_percent(most)} in the last {window} ({_percent(mean)} on average)"
+        return Evidence(
+            IdleState.BUSY, _first_busy(lived, rule.gpu_below, begin), sentence, gpu_mean=mean, gpu_max=most
+        )
+    if missing := _missing(run, lived, max(1, run.shape.gpu_count), rule.window, now):
+        return replace(_unknown(now, f"GPU use is not known whole: {missing}"), gpu_mean=mean, gpu_max=most)
+    since = max(_quiet_since(run, series, rule.gpu_below) for series in lived)
+    return Evidence(IdleState.IDLE, since, "", gpu_mean=mean, gpu_max=_most(lived, since))
+
+
+def _by_cpu(run: Run, rule: IdleRule, usage: Usage, now: datetime) -> Evidence:
+    unread = [usage.unread[each] for each in (Metric.CPU, Metric.RECEIVED, Metric.SENT) if each in usage.unread]
+    if unread:
+        return _unknown(now, f"CPU and network use are not known: {unread[0]}")
+    begin = now - rule.window
+    cpu = _lived(run, usage.of(run.gce_id, Metric.CPU), now)
+    network = [_lived(run, usage.of(run.gce_id, each), now) for each in (Metric.RECEIVED, Metric.SENT)]
+    most = max((sample.value for series in cpu for sample in series if sample.at > begin), default=None)
+    window = span_text(rule.window)
+    if most is not None and most >= rule.cpu_below:
+        since = _first_busy(cpu, rule.cpu_below, begin)
+        return Evidence(IdleState.BUSY, since, f"CPU up to {_percent(most)} in the last {window}", cpu_max=most)
+    carried = [series for found in network for series in found]
+    if any(sample.value >= NETWORK_BELOW for series in carried for sample in series if sample.at > begin):
+        since = _first_busy(carried, NETWORK_BELOW, begin)
+        return Evidence(IdleState.BUSY, since, f"busy network in the last {window}", cpu_max=most)
+    for found in (cpu, *network):
+        if missing := _missing(run, found, 1, rule.window, now):
+            return replace(_unknown(now, f"CPU and network use are not known whole: {missing}"), cpu_max=most)
+    since = max(
+        *(_quiet_since(run, series, rule.cpu_below) for series in cpu),
+        *(_quiet_since(run, series, NETWORK_BELOW) for series in carried),
+    )
+    return Evidence(IdleState.IDLE, since, "", cpu_max=_most(cpu, since))
+
+
+def _continued(found: Evidence, usage: Usage, run: Run, rule: IdleRule, before: Before | None) -> Evidence:
+    """The same state as before began when it began then, if nothing unmeasured lies in between."""
+    last = before.evidence if before is not None else None
+    if before is not None and last is not None and last.state is found.state and last.since < found.since:
+        if found.state is not IdleState.IDLE:
+            found = replace(found, since=last.since)
+        elif last.is_weak == found.is_weak and found.since <= before.measured_at - LAG:
+            found = replace(
+                found,
+                since=last.since,
+                gpu_max=_larger(found.gpu_max, last.gpu_max),
+                cpu_max=_larger(found.cpu_max, last.cpu_max),
+            )
+    if found.state is not IdleState.IDLE:
+        return found
+    newest = max(
+        sample.at
+        for metric in (Metric.GPU, Metric.CPU)
+        for series in usage.of(run.gce_id, metric)
+        for sample in series[-1:]
+    )
+    return replace(found, sentence=_idle_sentence(found, rule, newest - found.since))
+
+
+def _idle_sentence(found: Evidence, rule: IdleRule, lasted: timedelta) -> str:
+    span = span_text(timedelta(minutes=lasted // timedelta(minutes=1)))
+    if found.gpu_max is not None:
+        return f"GPU under {_percent(rule.gpu_below)} for {span} (max {_percent(found.gpu_max)})"
+    most = f" (max {_percent(found.cpu_max)})" if found.cpu_max is not None else ""
+    text = f"idle by CPU and network: CPU under {_percent(rule.cpu_below)} for {span}{most}"
+    return f"{text}; {_NO_AGENT}" if found.is_weak else text
+
+
+def _unknown(now: datetime, sentence: str) -> Evidence:
+    return Evidence(IdleState.UNKNOWN, now, sentence)
+
+
+def _lived(run: Run, found: Sequence[Series], now: datetime) -> list[Series]:
+    cut = (tuple(sample for sample in series if run.started_at < sample.at <= now) for series in found)
+    return [series for series in cut if series]
+
+
+def _missing(run: Run, found: Sequence[Series], wanted: int, window: timedelta, now: datetime) -> str:
+    """Why the window is not known whole, in words; "" when it is."""
+    if now - run.started_at < window:
+        return f"it runs for {span_text(now - run.started_at)}, and {span_text(window)} are asked about"
+    if not found:
+        return "nothing was measured"
+    if len(found) < wanted:
+        return f"only {len(found)} of {wanted} GPUs are measured"
+    for series in found:
+        inside = [sample.at for sample in series if sample.at > now - window - GAP]
+        if not inside or now - inside[-1] > LAG:
+            return "the newest figures are missing"
+        edges = [now - window, *(at for at in inside if at > now - window)]
+        if any(later - earlier > GAP for earlier, later in pairwise(edges)):
+            return f"figures are missing in the last {span_text(window)}"
+    return ""
+
+
+def _quiet_since(run: Run, series: Series, below: int) -> datetime:
+    """How far back the series has no value that is not below, and no gap."""
+    since = series[-1].at
+    for sample in reversed(series):
+        if sample.value >= below or since - sample.at > GAP:
+            return since
+        since = sample.at
+    return run.started_at if since - run.started_at <= GAP else since
+
+
+def _first_busy(found: Sequence[Series], below: int, begin: datetime) -> datetime:
+    return min(sample.at for series in found for sample in series if sample.at > begin and sample.value >= below)
+
+
+def _most(found: Sequence[Series], since: datetime) -> int | None:
+    return max((sample.value for series in found for sample in series if sample.at >= since), default=None)
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+def _percent(basis_points: int) -> str:
+    """`3 %`, `0.4 %`: a decimal only below one, and never a nothing that is something."""
+    if 0 < basis_points < 100:
+        return f"0.{max(1, basis_points // 10)} %"
+    return f"{basis_points // 100} %"

@@ -1,0 +1,66 @@
+"""Reading Cloud Monitoring: few requests, series put together again, and nothing taken for no series."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.gce.conftest import START, Connect
+from tests.gce.server import Answer, Asked, google_error, json_answer
+
+from costguard.model.utilisation import Metric, Sample
+
+HOUR = timedelta(hours=1)
+
+
+def series(*values: Any, gce_id: str = "1", minute: int = 59) -> dict[str, Any]:
+    points = [
+        {"interval": {"endTime": f"2026-11-20T11:{minute - n:02d}:00Z"}, "value": {"doubleValue": value}}
+        for n, value in enumerate(values)
+    ]
+    return {"resource": {"labels": {"instance_id": gce_id}}, "points": points}
+
+
+def test_a_request_for_each_metric_and_page(connect: Connect) -> None:
+    """A series that goes on on the next page is one series, the oldest value first, in basis points."""
+
+    def answer(asked: Asked) -> Answer:
+        if "gpu" not in asked.query["filter"]:
+            return json_answer({})
+        if "pageToken" in asked.query:
+            return json_answer({"timeSeries": [series(1.5, minute=57)]})
+        return json_answer({"timeSeries": [series(4, 3.25)], "nextPageToken": "more"})
+
+    setup = connect(answer)
+    usage = setup.cloud.usage("demo", START - HOUR, START)
+    (found,) = usage.of("1", Metric.GPU)
+    assert [sample.value for sample in found] == [150, 325, 400]
+    assert found[-1] == Sample(START - timedelta(minutes=1), 400)
+    assert (len(setup.server.asked), usage.unread) == (5, {})
+
+
+def test_a_refusal_is_asked_for_once_and_names_the_role(connect: Connect) -> None:
+    """Without permission no metric is known, and the sentence says what to grant."""
+    setup = connect(lambda _asked: google_error(403, "forbidden"))
+    usage = setup.cloud.usage("demo", START - HOUR, START)
+    assert set(usage.unread) == set(Metric)
+    assert "roles/monitoring.viewer" in usage.unread[Metric.CPU]
+    assert len(setup.server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"timeSeries": [{"points": []}]},
+        {"timeSeries": [series("many")]},
+        {"timeSeries": [series("NaN")]},
+        {"timeSeries": [series(-1)]},
+        {"executionErrors": [{"code": 13}]},
+        {"nextPageToken": 7},
+    ],
+)
+def test_what_is_not_understood_is_unread(connect: Connect, body: dict[str, Any]) -> None:
+    """A garbled or partial answer makes its metric unknown, and gives no series."""
+    usage = connect(lambda _asked: json_answer(body)).cloud.usage("demo", START - HOUR, START)
+    assert (set(usage.unread), usage.series) == (set(Metric), {})
