@@ -26,7 +26,7 @@ def upgrade() -> None:
         sa.Column("gpu_max_bp", sa.Integer(), nullable=True),
         sa.Column("cpu_max_bp", sa.Integer(), nullable=True),
         sa.Column("told", sa.String(), nullable=False),
-        sa.ForeignKeyConstraint(["instance_id"], ["instances.id"], name=op.f("fk_utilisation_instance_id_instances")),
+        sa.ForeignKeyConstraint(["instance_id"], ["instances.id"], name=op.f("fk_utilisation_instance_id")),
         sa.PrimaryKeyConstraint("instance_id", name=op.f("pk_utilisation")),
     )
 

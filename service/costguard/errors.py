@@ -16,6 +16,12 @@ CostguardError
 │   ├── RateLimited          Google's quota for the API is used up
 │   ├── CloudUnavailable     no answer, a 5xx, or a broken connection
 │   └── BadAnswer            an answer that is not what the API promises
+├── SlackError
+│   ├── SlackRefused         the token is revoked, or lacks a scope: nothing can be sent
+│   ├── ChannelRefused       this channel is archived, unknown, or without the app
+│   ├── SlackLimited         too fast; wait `retry_after`
+│   ├── SlackUnavailable     no connection; nothing was done
+│   └── SlackUncertain       the answer was lost; it may have been done
 ├── PriceSourceError         the price catalogue could not be read
 └── ServerUnreachable        the CLI found no Costguard server
 """
@@ -95,6 +101,38 @@ class BadAnswer(CloudError):
     def __init__(self, message: str, what_next: str = "") -> None:
         hint = "Check the endpoint, and that no proxy answers in its place; it is asked again at the next pass."
         super().__init__(message, what_next or hint)
+
+
+class SlackError(CostguardError):
+    """Slack did not do what was asked; `code` is its own word for why."""
+
+    def __init__(self, message: str, what_next: str = "", code: str = "") -> None:
+        super().__init__(message, what_next)
+        self.code = code
+
+
+class SlackRefused(SlackError):
+    """The token is revoked or lacks a scope: nothing can be sent until a person mends it."""
+
+
+class ChannelRefused(SlackError):
+    """This channel is archived, unknown, or does not have the app in it. Others may work."""
+
+
+class SlackLimited(SlackError):
+    """Too fast. Nothing was done; it may be tried again after `retry_after` seconds."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message, "It is sent again by itself.", "ratelimited")
+        self.retry_after = retry_after
+
+
+class SlackUnavailable(SlackError):
+    """There was no connection, or Slack says that it did nothing."""
+
+
+class SlackUncertain(SlackError):
+    """The answer was lost or says that something broke half-way: it may have been done."""
 
 
 class PriceSourceError(CostguardError):

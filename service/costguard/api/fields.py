@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
-from costguard.engine.fleet import Priced
-from costguard.model.money import Money
+from costguard.model.money import Money, Priced
 
 CURRENCY = "USD"
 

@@ -11,10 +11,9 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from costguard.engine.fleet import Priced
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
-from costguard.model.money import Money
+from costguard.model.money import Money, Priced
 from costguard.policy.narrate import span_text
 
 # Controls, and the marks that turn the direction of writing, hide, or pass for nothing.

@@ -11,7 +11,7 @@ from enum import StrEnum
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
-from costguard.model.money import ZERO, Money
+from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence
 from costguard.store import accruing, fleet, utilisation
 from costguard.store.accruing import AccruingLifetime, AccruingStorage
@@ -23,17 +23,6 @@ class Sort(StrEnum):
     RATE = "rate"  # the most expensive per hour first; what cannot be priced before all of them
     AGE = "age"  # the longest running first
     NAME = "name"
-
-
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """An amount, and whether it is all of it: False when something in it has no price."""
-
-    amount: Money = ZERO
-    whole: bool = True
-
-    def __add__(self, other: Priced) -> Priced:
-        return Priced(self.amount + other.amount, self.whole and other.whole)
 
 
 _NOTHING = Priced()

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
-from costguard.engine.fleet import Priced
+from costguard.model.money import Priced
 from costguard.policy.pricing import Bill
 from costguard.store import spans, tables
 from costguard.store.spans import ChargeSum, LifetimeFilters, StoredLifetime, StoredStorage

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, Status
+from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence
+from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
 
-__all__ = ["Clock", "Cloud", "Presence", "PriceSource", "UsageSource"]
+__all__ = ["Actuator", "Clock", "Cloud", "Notifier", "Presence", "PriceSource", "Sighting", "UsageSource"]
 
 
 class Cloud(Protocol):
@@ -24,6 +27,65 @@ class Cloud(Protocol):
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One VM as it is right now, looked at by its address."""
+
+    gce_id: str
+    status: Status
+    last_started_at: datetime | None
+    labels: Mapping[str, str]
+
+
+class Actuator(Protocol):
+    """What changes VMs. Every method raises CloudError; a repeat under the same request id is harmless."""
+
+    def look(self, project: str, zone: str, name: str) -> Sighting | None:
+        """The VM at this address; None where there is none."""
+        ...
+
+    def stop(self, project: str, zone: str, name: str, request_id: str) -> str:
+        """Begin to stop it. The operation's name."""
+        ...
+
+    def suspend(self, project: str, zone: str, name: str, request_id: str) -> str:
+        """Begin to suspend it, its memory kept. The operation's name."""
+        ...
+
+
+class Notifier(Protocol):
+    """Slack, as far as the engine needs it. Every method raises SlackError.
+
+    A channel is an id, or a name with `#`. `key` is written into the message's metadata, unseen by people.
+    """
+
+    def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
+        """SlackUncertain: it may stand there; `find` tells."""
+        ...
+
+    def update(self, at: Posted, content: Content, key: str) -> None:
+        """Show this in its place; harmless when repeated."""
+        ...
+
+    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+        """For this person's eyes only. Nobody can find out later whether it arrived."""
+        ...
+
+    def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
+        """The message with this key among those since then, in the channel or in the thread."""
+        ...
+
+    def person_of(self, address: str) -> Person | None:
+        """Who has this address; None for nobody, and for those who left."""
+        ...
+
+    def person_by_id(self, user_id: str) -> Person | None: ...
+
+    def open_direct(self, user_id: str) -> str:
+        """The id of the app's direct messages with this person."""
         ...
 
 

@@ -23,9 +23,10 @@ class Scope:
     project: str | None = None
     preset: str | None = None
     owner: str | None = None
+    team: str | None = None
 
     def __str__(self) -> str:
-        parts = {"project": self.project, "preset": self.preset, "owner": self.owner}
+        parts = {"project": self.project, "preset": self.preset, "owner": self.owner, "team": self.team}
         return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None) or "everything"
 
 
@@ -39,3 +40,4 @@ class Budget:
     period: Period
     thresholds: tuple[int, ...] = (50, 80, 100)  # on what is spent
     forecast_thresholds: tuple[int, ...] = (100,)  # on what will have been spent at the period's end
+    contact: str = ""  # the address of who answers for it

@@ -50,3 +50,14 @@ class Money:
 
 
 ZERO = Money(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """An amount, and whether it is all of it: False when something in it has no price."""
+
+    amount: Money = ZERO
+    whole: bool = True
+
+    def __add__(self, other: Priced) -> Priced:
+        return Priced(self.amount + other.amount, self.whole and other.whole)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from costguard.model.reminder import ReminderRule
 from costguard.model.utilisation import IdleRule
 
 
@@ -31,6 +32,7 @@ class Preset:
     limit: timedelta | None
     description: str = ""
     idle: IdleRule | None = None
+    reminders: ReminderRule = ReminderRule()
 
 
 OTHER = "other"

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 class OwnerSource(StrEnum):
     JOB = "job"
+    CLAIM = "claim"
     LABEL = "label"
     CREATOR = "creator"
     NOBODY = ""

@@ -1,0 +1,86 @@
+"""What a plan asks to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from costguard.model.instance import InstanceKey
+from costguard.model.reminder import Enforcement, Request, Subject, Target
+
+
+@dataclass(frozen=True, slots=True)
+class SendReminder:
+    """One stage of reminding, to all of its targets. The natural key of each: subject, cycle, stage, target.
+
+    `cycle` counts the answers so far (keeps and claims): an answer starts the stages anew.
+    """
+
+    subject: Subject
+    key: InstanceKey
+    cycle: int
+    stage: int
+    targets: tuple[Target, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopInstance:
+    """Stop or suspend one VM, if it still is the same and as due as it was.
+
+    `request` is the person's, where one asked; else `reminder` is the message whose grace has passed.
+    """
+
+    subject: Subject
+    key: InstanceKey
+    name: str
+    zone: str
+    verb: Enforcement  # STOP or SUSPEND
+    rule: str
+    reason: str
+    due_at: datetime | None
+    started_at: datetime
+    reminder: str = ""
+    request: Request | None = None
+    evidence: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepLifetime:
+    request: Request
+    until: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssignOwner:
+    """`owner` is "" where the person said that it is not theirs."""
+
+    request: Request
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseRequest:
+    """The request cannot be carried out (any more); the person is told why."""
+
+    request: Request
+    reason: str
+
+
+class StopOutcome(StrEnum):
+    """How far a stop came. What is `unknown` is settled by looking, and asked again under the same request id."""
+
+    INTENDED = "intended"
+    ASKED = "asked"  # Google accepted the operation
+    DONE = "done"  # the VM was seen at rest
+    NOT_NEEDED = "not_needed"  # right before acting, it was not due any more
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    SHADOW = "shadow"  # would have been done
+
+
+Action = SendReminder | StopInstance | KeepLifetime | AssignOwner | RefuseRequest

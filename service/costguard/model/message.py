@@ -1,0 +1,137 @@
+"""What messages say, before anybody decides how they look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+
+from costguard.model.instance import InstanceKey
+from costguard.model.money import Priced
+from costguard.model.reminder import Asked, Subject, Target
+from costguard.model.utilisation import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class VmCard:
+    """One VM as a message shows it. `since` is when it started to run, or came to rest."""
+
+    subject: Subject
+    key: InstanceKey
+    name: str
+    zone: str
+    preset: str
+    what: str  # `a2-highgpu-1g, 1 x A100, Spot`
+    owner: str  # "" is unclaimed
+    owner_id: str  # the owner's Slack id; "" where Slack knows nobody of that address
+    owner_how: str  # `label owner`, `created it at 14:02 on 3 Nov`
+    since: datetime
+    cost: Priced  # of this lifetime, or of storage since it came to rest
+    rate: Priced  # per hour
+    by_monday: Priced  # what it will have cost if nobody does anything
+    monday_at: datetime
+    limit: timedelta | None
+    idle: Evidence | None
+    url: str = ""  # its page on the dashboard, where people can reach one
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """`value` is what comes back when it is pressed: see `Press`. A price of None shows none."""
+
+    asked: Asked
+    label: str  # `Keep 4 h (+$14.69)`
+    hours: int | None = None
+    is_danger: bool = False
+
+
+class StateKind(StrEnum):
+    OPEN = "open"  # it waits for an answer
+    ASKED = "asked"  # somebody pressed a button, and the outcome is not known yet
+    KEPT = "kept"
+    REASSIGNED = "reassigned"  # claimed or disowned
+    ENDED = "ended"  # stopped, preempted, deleted, started again: nothing is left to ask
+    FAILED = "failed"  # what was asked could not be done; it still waits for an answer
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`sentence` is for people: `Stopped by ana at 14:02 after 12 h; it cost $41.20.` Empty while open."""
+
+    kind: StateKind
+    sentence: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReminderContent:
+    card: VmCard
+    stage: int  # 0 is the first
+    target: Target
+    reason: str
+    state: State
+    buttons: tuple[Button, ...] = ()
+    due_at: datetime | None = None
+    stop_at: datetime | None = None  # when it will be stopped if nobody answers; None: it will not be
+    stop_verb: str = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of a digest: what, how much, and a remark."""
+
+    label: str
+    amount: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestContent:
+    """`weekly` False is daily. Sections are titled lists of lines; an empty one says so in words."""
+
+    weekly: bool
+    first: date
+    last: date
+    headline: str
+    sections: tuple[tuple[str, tuple[Line, ...]], ...]
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeContent:
+    """A budget's threshold, an anomaly, a trouble: a title, what happened, what to do, and figures."""
+
+    icon: str  # "budget", "anomaly", "trouble" or "test"
+    title: str
+    text: str
+    figures: Mapping[str, str] = field(default_factory=dict)
+    what_next: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperContent:
+    """For one person's eyes: why a press did nothing, or what came of it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListContent:
+    """The answer to `/gpu`: somebody's VMs, each with its buttons."""
+
+    title: str
+    cards: tuple[tuple[VmCard, tuple[Button, ...], str], ...]  # the string says what happens next
+    more: int = 0  # VMs that are left out for length
+
+
+Content = ReminderContent | DigestContent | NoticeContent | WhisperContent
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Where an accepted message stands."""
+
+    channel: str
+    ts: str

@@ -1,0 +1,33 @@
+"""What comes from Slack, verified and taken apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from costguard.model.reminder import Asked, Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """A button that somebody pressed. `key` is natural: Slack may deliver one press more than once."""
+
+    key: str
+    user_id: str
+    channel: str
+    message_ts: str
+    thread_ts: str
+    asked: Asked
+    subject: Subject
+    hours: int | None = None
+    due_at: datetime | None = None  # the due moment that the message showed
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`/gpu`, with what was typed after it."""
+
+    key: str
+    user_id: str
+    channel: str
+    text: str = ""

@@ -1,0 +1,176 @@
+"""Reminders: about what, to whom, and what answers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from enum import StrEnum
+
+from costguard.model.money import Money
+
+
+class About(StrEnum):
+    """A running VM that is past its limit or idle, or one at rest whose storage goes on billing."""
+
+    RUN = "run"
+    REST = "rest"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Subject:
+    """What a reminder is about. A rest is known by the lifetime before it; `id` 0 where there was none.
+
+    Written `run:12:7` and `rest:12:7`: about, instance row, lifetime row.
+    """
+
+    about: About
+    instance_id: int
+    lifetime_id: int
+
+    def __str__(self) -> str:
+        return f"{self.about.value}:{self.instance_id}:{self.lifetime_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> Subject:
+        """Raises ValueError for what is no subject."""
+        about, instance_id, lifetime_id = text.split(":")
+        return cls(About(about), int(instance_id), int(lifetime_id))
+
+
+class Target(StrEnum):
+    """Whom a stage goes to; the escalation climbs in this order."""
+
+    OWNER = "owner"
+    CHANNEL = "channel"  # the team's channel
+    CONTACT = "contact"  # who answers for the budget
+
+
+class Enforcement(StrEnum):
+    REMIND = "remind"
+    STOP = "stop"
+    SUSPEND = "suspend"
+
+
+@dataclass(frozen=True, slots=True)
+class ReminderRule:
+    """What a preset says about its VMs after the limit.
+
+    `keeps` is how many times an owner may keep one lifetime; each further one needs an admin. With `stop` or
+    `suspend`, a VM is stopped `grace` after the `stop_after`-th unanswered reminder was accepted by Slack.
+    """
+
+    every: timedelta = timedelta(hours=4)
+    keeps: int = 3
+    longest_keep: timedelta = timedelta(days=3)
+    enforcement: Enforcement = Enforcement.REMIND
+    stop_after: int = 3
+    grace: timedelta = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class QuietRule:
+    """When nobody is sent a reminder, in the recipient's own time zone.
+
+    From `starts` to `ends` each day (equal: never), and all day on `days` (0 is Monday). A VM that costs more
+    than `unless_above` an hour is worth waking somebody for; None: nothing is.
+    """
+
+    starts: time = time(20)
+    ends: time = time(8)
+    days: frozenset[int] = frozenset({5, 6})
+    unless_above: Money | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestRule:
+    """When storage of a stopped VM is worth a reminder. `after` None: never."""
+
+    after: timedelta | None = timedelta(days=3)
+    every: timedelta = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A reminder that was intended. `accepted_at` is None until Slack has accepted it.
+
+    A stage that went to several targets counts as accepted once one of them has it.
+    """
+
+    key: str
+    cycle: int
+    stage: int
+    target: Target
+    accepted_at: datetime | None
+    is_failed: bool = False  # Slack refused it for good; it warned nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Somebody moved the due moment of one lifetime (or one rest) to `until`."""
+
+    subject: Subject
+    until: datetime
+    by: str
+    at: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Somebody said whose a VM is. An empty owner says that it is not the one's who was thought to be."""
+
+    instance_id: int
+    owner: str
+    by: str
+    at: datetime
+
+
+class Asked(StrEnum):
+    """What a person can ask for, by a button, a command or REST."""
+
+    STOP = "stop"
+    SUSPEND = "suspend"
+    KEEP = "keep"
+    CLAIM = "claim"  # it is mine
+    DISOWN = "disown"  # it is not mine
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asked for, stored until a pass settles it. `key` is natural: a repeat is one request.
+
+    `hours` counts for a keep alone: None there means until tomorrow morning in the person's time zone.
+    `due_at` is the due moment that the person saw; None when they saw none.
+    """
+
+    key: str
+    asked: Asked
+    subject: Subject
+    by: str  # the person's address
+    user_id: str  # their Slack id; "" when they did not come by Slack
+    via: str  # "slack", "api" or "cli"
+    at: datetime
+    hours: int | None = None
+    reason: str = ""
+    due_at: datetime | None = None
+    id: int | None = None  # None until stored
+
+
+class Role(StrEnum):
+    """What somebody may do. Each may all that those before it may."""
+
+    NOBODY = "nobody"
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """People who answer for each other's VMs. A VM is its owner's team's, else of the team its project is given to."""
+
+    name: str
+    members: frozenset[str] = frozenset()  # addresses, in lower case
+    operators: frozenset[str] = frozenset()
+    projects: frozenset[str] = frozenset()
+    channel: str = ""  # "" means the one of [slack]

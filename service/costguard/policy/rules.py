@@ -1,0 +1,48 @@
+"""All that decisions go by besides what happened: the settings, as the policy sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from costguard.model.budget import Budget
+from costguard.model.preset import Preset
+from costguard.model.reminder import QuietRule, RestRule, Team
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """VMs that are never stopped by a rule. A person may still stop them. Names are shell patterns such as `*-prod`.
+
+    A VM whose `label` says anything but `false` is protected, and the label's value is the reason.
+    """
+
+    label: str = "costguard-protect"
+    projects: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may do what. Entries are addresses, or `@domain` for all of a domain, in lower case."""
+
+    viewers: frozenset[str] = frozenset()
+    operators: frozenset[str] = frozenset()
+    admins: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`channel` is where reminders go that no team's channel takes; "" where nobody can be reminded at all."""
+
+    presets: Mapping[str, Preset]
+    quiet: QuietRule = QuietRule()
+    rest: RestRule = RestRule()
+    time_zone: str = "UTC"  # of channels, and of people of whom Slack tells none
+    channel: str = ""
+    contact: str = ""  # who is asked last where no budget names anybody
+    teams: tuple[Team, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    access: Access = field(default_factory=Access)
+    protection: Protection = field(default_factory=Protection)
+    is_shadow: bool = True  # rules stop nothing: it is recorded what they would have stopped
