@@ -32,7 +32,7 @@ class Preset:
     limit: timedelta | None
     description: str = ""
     idle: IdleRule | None = None
-    reminders: ReminderRule = ReminderRule()
+    reminders: ReminderRule = field(default_factory=ReminderRule)
 
 
 OTHER = "other"

@@ -36,8 +36,8 @@ class Rules:
     """`channel` is where reminders go that no team's channel takes; "" where nobody can be reminded at all."""
 
     presets: Mapping[str, Preset]
-    quiet: QuietRule = QuietRule()
-    rest: RestRule = RestRule()
+    quiet: QuietRule = field(default_factory=QuietRule)
+    rest: RestRule = field(default_factory=RestRule)
     time_zone: str = "UTC"  # of channels, and of people of whom Slack tells none
     channel: str = ""
     contact: str = ""  # who is asked last where no budget names anybody
