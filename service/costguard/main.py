@@ -69,7 +69,7 @@ class Guard:
             self.store_prices(self.fetch_prices(), fence)
 
     def run_pass(self) -> PassReport:
-        """The catalogue where it is due, and one pass. Raises LeaseLost while a daemon acts."""
+        """The catalogue where it is due, one pass, and what was measured. Raises LeaseLost while a daemon acts."""
         lease = leases.acquire(self.database, LEASE, self.holder, LEASE_TTL)
         if lease is None:
             raise LeaseLost(
@@ -80,6 +80,8 @@ class Guard:
             self._refresh_old_prices(lease)
             report = self.reconciler.run(lease)
             self.budgets.look(lease)
+            if self.idle_watch is not None:
+                self.idle_watch.record(self.idle_watch.read(), lease)
             return report
         finally:
             leases.release(self.database, lease)

@@ -24,6 +24,11 @@ _ALIGNERS: Mapping[str, Callable[[Sequence[float], timedelta], float]] = {
     "ALIGN_DELTA": lambda values, _period: sum(values),
     "ALIGN_RATE": lambda values, period: sum(values) / period.total_seconds(),
 }
+# https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.alertPolicies#Aligner
+_FIT = {
+    "GAUGE": ("ALIGN_MAX", "ALIGN_MIN", "ALIGN_MEAN", "ALIGN_SUM"),
+    "DELTA": ("ALIGN_DELTA", "ALIGN_RATE", "ALIGN_SUM"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +50,21 @@ class Aligned:
 
 def checked(aggregation: Aggregation, metric: str) -> Aggregation:
     """Raises Refused (400) for what Cloud Monitoring refuses."""
-    if (aggregation.aligner == "ALIGN_NONE") != (aggregation.period is None):
-        raise bad_argument("Field aggregation.perSeriesAligner and aggregation.alignmentPeriod go together.")
-    if aggregation.aligner not in ("ALIGN_NONE", *_ALIGNERS):
-        raise bad_argument(f"Field aggregation.perSeriesAligner had an invalid value of {aggregation.aligner!r}.")
-    if aggregation.reducer not in ("REDUCE_NONE", *_REDUCERS):
-        raise bad_argument(f"Field aggregation.crossSeriesReducer had an invalid value of {aggregation.reducer!r}.")
-    if aggregation.period is not None and aggregation.period < timedelta(minutes=1):
-        raise bad_argument("Field aggregation.alignmentPeriod had an invalid value: it must be at least 60 seconds.")
-    if aggregation.reducer != "REDUCE_NONE" and aggregation.period is None:
-        raise bad_argument("Series must be aligned before they are reduced.")
-    if aggregation.aligner in ("ALIGN_RATE", "ALIGN_DELTA") and METRICS[metric].kind == "GAUGE":
-        raise bad_argument(f"The aligner {aggregation.aligner} cannot be applied to metrics with kind GAUGE.")
+    aligner, reducer, period, of = aggregation.aligner, aggregation.reducer, aggregation.period, METRICS[metric]
+    if (aligner == "ALIGN_NONE") != (period is None):
+        raise bad_value("aggregation.perSeriesAligner", aligner, "It goes together with aggregation.alignmentPeriod.")
+    if aligner not in ("ALIGN_NONE", *_ALIGNERS):
+        raise bad_value("aggregation.perSeriesAligner", aligner)
+    if reducer not in ("REDUCE_NONE", *_REDUCERS):
+        raise bad_value("aggregation.crossSeriesReducer", reducer)
+    if period is not None and period < timedelta(minutes=1):
+        given = f"{period.total_seconds():g}s"
+        raise bad_value("aggregation.alignmentPeriod", given, "The period must be at least 60 seconds.")
+    if reducer != "REDUCE_NONE" and period is None:
+        raise bad_value("aggregation.crossSeriesReducer", reducer, "Series must be aligned before they are reduced.")
+    if period is not None and aligner not in _FIT[of.kind]:
+        why = f"The aligner cannot be applied to metrics with kind {of.kind} and value type {of.value_type}."
+        raise bad_value("aggregation.perSeriesAligner", aligner, why)
     return aggregation
 
 
@@ -95,7 +103,12 @@ def reduced(series: Iterable[Aligned], aggregation: Aggregation) -> list[Aligned
 
 
 def bad_argument(message: str) -> Refused:
-    return Refused(400, "badRequest", message, status="INVALID_ARGUMENT")
+    return Refused(400, "", message, status="INVALID_ARGUMENT")
+
+
+def bad_value(field: str, given: str, why: str = "") -> Refused:
+    """In Google's words, such as `Field filter had an invalid value of "x": ...`."""
+    return bad_argument(f'Field {field} had an invalid value of "{given}"' + (f": {why}" if why else "."))
 
 
 def _group(one: Aligned, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -104,7 +117,7 @@ def _group(one: Aligned, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         where, _, label = path.replace(".label.", ".labels.").partition(".labels.")
         labels = {"metric": one.metric_labels, "resource": one.resource_labels}.get(where)
         if labels is None or not label:
-            raise bad_argument(f"Field aggregation.groupByFields had an invalid value of {path!r}.")
+            raise bad_value("aggregation.groupByFields", path)
         group.append((path, labels.get(label, "")))
     return tuple(group)
 

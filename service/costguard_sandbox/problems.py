@@ -17,11 +17,9 @@ class Refused(Exception):
         self.status = status
 
     def body(self) -> dict[str, Any]:
-        error: dict[str, Any] = {
-            "code": self.code,
-            "message": self.message,
-            "errors": [{"message": self.message, "domain": self.domain, "reason": self.reason}],
-        }
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.reason:  # the newer APIs have a status in its place
+            error["errors"] = [{"message": self.message, "domain": self.domain, "reason": self.reason}]
         if self.status:
             error["status"] = self.status
         return {"error": error}

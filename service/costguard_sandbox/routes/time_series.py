@@ -8,11 +8,11 @@ from typing import Any
 
 from starlette.routing import Route
 
-from costguard_sandbox.alignment import Aggregation, Aligned, aligned, bad_argument, checked, reduced
-from costguard_sandbox.filters import compile_filter
-from costguard_sandbox.paging import page_token_at, position_of
+from costguard_sandbox.alignment import Aggregation, Aligned, aligned, bad_argument, bad_value, checked, reduced
+from costguard_sandbox.filters import BadFilter, compile_filter
+from costguard_sandbox.paging import BadPageToken, page_token_at, position_of
 from costguard_sandbox.routes.call import Call, compute
-from costguard_sandbox.utilisation import METRICS, VISIBLE_AFTER, MetricType, series_of
+from costguard_sandbox.utilisation import METRICS, MINUTE, VISIBLE_AFTER, MetricType, series_of
 from costguard_sandbox.world import World
 
 _MOST_POINTS = 100_000
@@ -29,22 +29,20 @@ def _list(call: Call) -> Any:
     wanted = call.query.get("filter", "")
     metric = _METRIC.search(wanted)
     if metric is None:
-        raise bad_argument('Field filter had an invalid value: must specify a single metric.type = "…".')
+        raise bad_value("filter", wanted, "must specify a restriction on metric.type.")
     if metric[1] not in METRICS:
-        raise bad_argument(f"Field filter had an invalid value of {wanted!r}: Cannot find metric(s) {metric[1]!r}.")
+        raise bad_value("filter", wanted, f'The metric type "{metric[1]}" is not known here.')
     of = METRICS[metric[1]]
     end = _moment(call, "interval.endTime")
     begin = _moment(call, "interval.startTime")
     if begin > end:
-        raise bad_argument("Field interval had an invalid value: the end time may not precede the start time.")
+        raise bad_argument("Field interval had an invalid value: The end time may not precede the start time.")
     aggregation = checked(_aggregation(call), metric[1])
     series = _chosen(call, metric[1], wanted, begin, end, aggregation)
     page, token = _page(call, series)
-    is_aligned = aggregation.period is not None
-    value_type = "DOUBLE" if is_aligned else of.value_type
-    answer: dict[str, Any] = {"timeSeries": [_shown(one, points, metric[1], of, value_type) for one, points in page]}
-    if not page:
-        del answer["timeSeries"]
+    answer: dict[str, Any] = {}
+    if page:
+        answer["timeSeries"] = [_shown(one, points, metric[1], of, aggregation) for one, points in page]
     if token:
         answer["nextPageToken"] = token
     answer["unit"] = f"{of.unit}/s" if aggregation.aligner == "ALIGN_RATE" else of.unit
@@ -54,7 +52,10 @@ def _list(call: Call) -> Any:
 def _chosen(
     call: Call, metric: str, wanted: str, begin: datetime, end: datetime, aggregation: Aggregation
 ) -> list[Aligned]:
-    keep = compile_filter(wanted.replace(".label.", ".labels."))
+    try:
+        keep = compile_filter(wanted.replace(".label.", ".labels."))
+    except BadFilter as wrong:
+        raise bad_value("filter", wanted, str(wrong)) from None
     vms = [vm for vm in call.world.every_vm() if vm.project == call.project]
     stored = [
         one
@@ -74,10 +75,13 @@ def _chosen(
 def _page(call: Call, series: list[Aligned]) -> tuple[list[tuple[Aligned, list[datetime]]], str | None]:
     size = call.query.get("pageSize", "0")
     if not size.isdecimal():
-        raise bad_argument(f"Field pageSize had an invalid value of {size!r}.")
+        raise bad_value("pageSize", size)
     most = min(int(size) or _MOST_POINTS, _MOST_POINTS)
     token = call.query.get("pageToken")
-    start = position_of(token) if token else 0
+    try:
+        start = position_of(token) if token else 0
+    except BadPageToken:
+        raise bad_value("pageToken", str(token)) from None
     call.world.faults.refuse_page(call.project, call.path, start // most + 1)
     page, passed = [], 0
     for one in series:
@@ -89,21 +93,22 @@ def _page(call: Call, series: list[Aligned]) -> tuple[list[tuple[Aligned, list[d
     return page, page_token_at(start + most) if start + most < passed else None
 
 
-def _shown(one: Aligned, moments: list[datetime], metric: str, of: MetricType, value_type: str) -> dict[str, Any]:
-    is_delta = of.kind == "DELTA" and value_type == "INT64"
+def _shown(
+    one: Aligned, moments: list[datetime], metric: str, of: MetricType, aggregation: Aggregation
+) -> dict[str, Any]:
+    is_whole = of.value_type == "INT64" and aggregation.aligner != "ALIGN_RATE" and aggregation.reducer != "REDUCE_MEAN"
+    is_delta = of.kind == "DELTA" and aggregation.aligner in ("ALIGN_NONE", "ALIGN_DELTA")
+    lasts = (aggregation.period or MINUTE) if is_delta else timedelta(0)
     return {
         "metric": {"labels": one.metric_labels, "type": metric},
         "resource": {"type": "gce_instance", "labels": one.resource_labels},
         "metricKind": "DELTA" if is_delta else "GAUGE",
-        "valueType": value_type,
+        "valueType": "INT64" if is_whole else "DOUBLE",
         "points": [
             {
-                "interval": {
-                    "startTime": _text(moment - timedelta(minutes=1) if is_delta else moment),
-                    "endTime": _text(moment),
-                },
+                "interval": {"startTime": _text(moment - lasts), "endTime": _text(moment)},
                 "value": {"int64Value": str(int(one.points[moment]))}
-                if value_type == "INT64"
+                if is_whole
                 else {"doubleValue": one.points[moment]},
             }
             for moment in moments
@@ -115,7 +120,7 @@ def _aggregation(call: Call) -> Aggregation:
     period = call.query.get("aggregation.alignmentPeriod", "")
     found = _PERIOD.fullmatch(period)
     if period and found is None:
-        raise bad_argument(f"Field aggregation.alignmentPeriod had an invalid value of {period!r}.")
+        raise bad_value("aggregation.alignmentPeriod", period)
     return Aggregation(
         None if found is None else timedelta(seconds=int(found[1])),
         call.query.get("aggregation.perSeriesAligner", "ALIGN_NONE"),
@@ -131,7 +136,7 @@ def _moment(call: Call, key: str) -> datetime:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise bad_argument(f"Field {key} had an invalid value of {given!r}: expected an RFC 3339 time.")
+        raise bad_value(key, given, "expected an RFC 3339 time.")
     return moment
 
 

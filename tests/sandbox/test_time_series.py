@@ -1,0 +1,262 @@
+"""Cloud Monitoring's figures over HTTP: what they look like, how they are aligned, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import requests
+from tests.sandbox.vms import HOUR, MINUTE, PROJECT, START, T4, new_world, up
+
+from costguard_sandbox.server import running
+from costguard_sandbox.utilisation import CPU, GPU, RECEIVED, SENT, VISIBLE_AFTER
+from costguard_sandbox.vm import Load
+from costguard_sandbox.world import World
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def world() -> World:
+    """A busy VM with two GPUs, an idle one, and one that has an Ops Agent no more; two hours old."""
+    world = new_world()
+    accelerators = [{**T4["guestAccelerators"][0], "acceleratorCount": 2}]
+    for load in Load:
+        up(world, load.value, **{**T4, "guestAccelerators": accelerators} if load is Load.BUSY else T4)
+        world.set_load(PROJECT, load.value, load)
+    world.advance(2 * HOUR)
+    return world
+
+
+@pytest.fixture
+def url(world: World) -> Iterator[str]:
+    with running(world) as url:
+        yield url
+
+
+def ask(url: str, metric: str = GPU, project: str = PROJECT, **query: Any) -> requests.Response:
+    wanted = {
+        "filter": f'metric.type = "{metric}" AND resource.type = "gce_instance"',
+        "interval.startTime": text(START),
+        "interval.endTime": text(START + 3 * HOUR),
+        **{name.replace("__", "."): value for name, value in query.items()},
+    }
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return requests.get(f"{url}/v3/projects/{project}/timeSeries", params=given, timeout=10)
+
+
+def listed(url: str, metric: str = GPU, **query: Any) -> list[dict[str, Any]]:
+    answer = ask(url, metric, **query)
+    assert answer.status_code == 200, answer.text
+    series: list[dict[str, Any]] = answer.json().get("timeSeries", [])
+    return series
+
+
+def aligned(aligner: str, period: str = "300s", reducer: str | None = None, *by: str) -> dict[str, Any]:
+    return {
+        "aggregation__perSeriesAligner": aligner,
+        "aggregation__alignmentPeriod": period,
+        "aggregation__crossSeriesReducer": reducer,
+        "aggregation__groupByFields": list(by),
+    }
+
+
+def text(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def ends(series: dict[str, Any]) -> list[datetime]:
+    return [datetime.fromisoformat(point["interval"]["endTime"]) for point in series["points"]]
+
+
+def values(series: dict[str, Any]) -> list[float]:
+    return [float(next(iter(point["value"].values()))) for point in series["points"]]
+
+
+def test_a_series_as_google_shows_it(url: str, world: World) -> None:
+    """Labels tell which VM and GPU, points come newest first, a gauge's begin where they end, whole numbers are texts."""
+    answer = ask(url).json()
+    assert answer["unit"] == "%"
+    one = answer["timeSeries"][0]
+    vm = world.instance(PROJECT, "busy")
+    assert one["resource"] == {
+        "type": "gce_instance",
+        "labels": {"project_id": PROJECT, "instance_id": str(vm.id), "zone": vm.zone},
+    }
+    assert (one["metric"]["type"], one["metric"]["labels"]["gpu_number"]) == (GPU, "0")
+    assert (one["metricKind"], one["valueType"]) == ("GAUGE", "DOUBLE")
+    point = one["points"][0]
+    assert point["interval"]["startTime"] == point["interval"]["endTime"]
+    assert isinstance(point["value"]["doubleValue"], float)
+    assert ends(one) == sorted(ends(one), reverse=True)
+    received = listed(url, RECEIVED)[0]
+    assert (received["metricKind"], received["valueType"]) == ("DELTA", "INT64")
+    assert isinstance(received["points"][0]["value"]["int64Value"], str)
+    begun = datetime.fromisoformat(received["points"][0]["interval"]["startTime"])
+    assert ends(received)[0] - begun == MINUTE
+
+
+def test_who_has_which_series(url: str) -> None:
+    """A series for each GPU, none where no Ops Agent tells; everybody has CPU and network."""
+    found = [one["metric"]["labels"]["gpu_number"] for one in listed(url)]
+    assert found == ["0", "1", "0"]
+    for metric in (CPU, RECEIVED, SENT):
+        assert [one["metric"]["labels"]["instance_name"] for one in listed(url, metric)] == [*Load]
+
+
+def test_nothing_is_measured_before_a_run_or_known_at_once(url: str, world: World) -> None:
+    """The newest value is minutes old, the first is of the run's first whole minute, and a stopped VM has no more."""
+    newest, *_, oldest = ends(listed(url)[0])
+    assert world.timeline.now - newest >= VISIBLE_AFTER
+    assert world.timeline.now - newest < VISIBLE_AFTER + MINUTE
+    began = world.instance(PROJECT, "busy").runs[0].began
+    assert MINUTE <= oldest - began < 2 * MINUTE
+    world.stop(PROJECT, "busy")
+    world.advance(30 * MINUTE)
+    ended = world.instance(PROJECT, "busy").runs[0].ended
+    assert ended is not None
+    assert ends(listed(url)[0])[0] <= ended
+
+
+def test_an_interval_leaves_out_its_start_and_holds_its_end(url: str) -> None:
+    """(start, end], so that two readings side by side hold every value once."""
+    begin, end = START + HOUR, START + HOUR + 10 * MINUTE
+    (first, *_) = listed(url, interval__startTime=text(begin), interval__endTime=text(end))
+    assert (ends(first)[0], ends(first)[-1]) == (end, begin + MINUTE)
+    assert listed(url, interval__startTime=text(end), interval__endTime=text(end)) == []
+
+
+def test_periods_end_at_the_end_of_the_interval(url: str) -> None:
+    """Each aligned value is of the period before it, whatever the clock's minutes are."""
+    end = START + HOUR + 2 * MINUTE + 30 * SECOND
+    raw = listed(url, interval__endTime=text(end))[0]
+    of = dict(zip(ends(raw), values(raw), strict=True))
+    found = listed(url, interval__endTime=text(end), **aligned("ALIGN_MAX"))[0]
+    assert ends(found)[:2] == [end, end - 5 * MINUTE]
+    for at, value in zip(ends(found), values(found), strict=True):
+        assert value == max(one for moment, one in of.items() if at - 5 * MINUTE < moment <= at)
+
+
+def test_a_rate_is_the_sum_by_the_second(url: str) -> None:
+    """Bytes of a period become bytes a second: a gauge of fractions, in a unit that says so."""
+    end = text(START + HOUR)
+    raw = listed(url, SENT, interval__endTime=end)[0]
+    answer = ask(url, SENT, interval__endTime=end, **aligned("ALIGN_RATE")).json()
+    found = answer["timeSeries"][0]
+    assert values(found)[0] == pytest.approx(sum(values(raw)[:5]) / 300)
+    assert (found["metricKind"], found["valueType"], answer["unit"]) == ("GAUGE", "DOUBLE", "By/s")
+    whole = listed(url, SENT, interval__endTime=end, **aligned("ALIGN_DELTA"))[0]
+    assert (whole["metricKind"], whole["valueType"]) == ("DELTA", "INT64")
+    assert values(whole)[0] == sum(values(raw)[:5])
+
+
+def test_reduced_series_keep_the_labels_they_are_grouped_by(url: str, world: World) -> None:
+    """Two GPUs of one VM become one series by VM, the higher value of each minute; other labels are lost."""
+    asked = aligned("ALIGN_MAX", "60s", "REDUCE_MAX", "resource.labels.instance_id")
+    busy = listed(url, **asked)[0]
+    assert busy["metric"]["labels"] == {}
+    vm = world.instance(PROJECT, "busy")
+    assert busy["resource"]["labels"] == {"project_id": PROJECT, "instance_id": str(vm.id)}
+    gpus = listed(url, **aligned("ALIGN_MAX", "60s"))[:2]
+    assert values(busy) == [max(pair) for pair in zip(*map(values, gpus), strict=True)]
+    everything = listed(url, **aligned("ALIGN_MAX", "60s", "REDUCE_SUM"))
+    assert [one["resource"]["labels"] for one in everything] == [{"project_id": PROJECT}]
+
+
+def test_a_filter_chooses_by_labels(url: str, world: World) -> None:
+    """As in Google's filters, `resource.label` and `resource.labels` are one."""
+    wanted = str(world.instance(PROJECT, "idle").id)
+    for word in ("label", "labels"):
+        asked = f'metric.type = "{CPU}" AND resource.{word}.instance_id = "{wanted}"'
+        assert [one["resource"]["labels"]["instance_id"] for one in listed(url, filter=asked)] == [wanted]
+
+
+def test_pages_hold_every_point_once(url: str) -> None:
+    """Points are counted over series, so that a series may go on on the next page."""
+    whole = {point["metric"]["labels"]["instance_name"]: ends(point) for point in listed(url, CPU)}
+    gathered: dict[str, list[datetime]] = {}
+    token: str | None = None
+    sizes = []
+    while True:
+        answer = ask(url, CPU, pageSize=50, pageToken=token).json()
+        sizes.append(sum(len(one["points"]) for one in answer["timeSeries"]))
+        for one in answer["timeSeries"]:
+            gathered.setdefault(one["metric"]["labels"]["instance_name"], []).extend(ends(one))
+        token = answer.get("nextPageToken")
+        if token is None:
+            break
+    assert gathered == whole
+    assert set(sizes[:-1]) == {50}
+
+
+def test_nothing_to_show_is_no_list(url: str) -> None:
+    """Google leaves an empty list out; a project without VMs has one just so."""
+    for answer in (ask(url, project="acme-research"), ask(url, interval__endTime=text(START))):
+        assert (answer.status_code, answer.json()) == (200, {"unit": "%"})
+
+
+def test_the_busy_work_and_the_idle_do_not(url: str) -> None:
+    """Loads are told apart by any threshold a person would set, on GPUs, CPU and network alike."""
+    for metric, low, high in ((GPU, 5, 50), (CPU, 0.05, 0.25), (RECEIVED, 600_000, 6_000_000)):
+        by_vm = {one["resource"]["labels"]["instance_id"]: values(one) for one in listed(url, metric)}
+        busy, *others = by_vm.values()
+        assert min(busy) > high
+        assert all(max(idle) < low for idle in others)
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"filter": None}, "filter"),
+        ({"filter": 'resource.type = "gce_instance"'}, "filter"),
+        ({"filter": 'metric.type = "agent.googleapis.com/gpu/warmth"'}, "filter"),
+        ({"filter": f'metric.type = "{GPU}" AND ('}, "filter"),
+        ({"interval__endTime": None}, "interval.endTime"),
+        ({"interval__startTime": "yesterday"}, "interval.startTime"),
+        ({"interval__startTime": "2026-11-20T09:00:00"}, "interval.startTime"),
+        ({"interval__startTime": text(START + 4 * HOUR)}, "interval"),
+        ({"pageSize": "many"}, "pageSize"),
+        ({"pageToken": "elsewhere"}, "pageToken"),
+        (aligned("ALIGN_MAX", "5m"), "aggregation.alignmentPeriod"),
+        (aligned("ALIGN_MAX", "30s"), "aggregation.alignmentPeriod"),
+        (aligned("ALIGN_BEST"), "aggregation.perSeriesAligner"),
+        (aligned("ALIGN_RATE"), "aggregation.perSeriesAligner"),
+        ({"metric": SENT, **aligned("ALIGN_MAX")}, "aggregation.perSeriesAligner"),
+        ({"aggregation__alignmentPeriod": "60s"}, "aggregation.perSeriesAligner"),
+        (aligned("ALIGN_MAX", reducer="REDUCE_BEST"), "aggregation.crossSeriesReducer"),
+        ({"aggregation__crossSeriesReducer": "REDUCE_MAX"}, "aggregation.crossSeriesReducer"),
+        (aligned("ALIGN_MAX", "60s", "REDUCE_MAX", "instance_id"), "aggregation.groupByFields"),
+    ],
+)
+def test_a_wrong_question_is_refused_in_googles_words(url: str, changed: dict[str, Any], field: str) -> None:
+    """400 INVALID_ARGUMENT that names the field, in the newer APIs' shape, which lists no `errors`."""
+    answer = ask(url, **changed)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT")
+    assert error["message"].startswith(f"Field {field} had an invalid value")
+    assert set(error) == {"code", "message", "status"}
+
+
+def test_an_aligner_that_does_not_fit_is_told_with_the_metrics_kind(url: str) -> None:
+    """As Google says it of bytes, which are counted and not gauged."""
+    assert ask(url, SENT, **aligned("ALIGN_MEAN")).json()["error"]["message"] == (
+        'Field aggregation.perSeriesAligner had an invalid value of "ALIGN_MEAN": '
+        "The aligner cannot be applied to metrics with kind DELTA and value type INT64."
+    )
+
+
+def test_what_is_broken_elsewhere_is_broken_here(url: str, world: World) -> None:
+    """A project that does not exist, one that may not be read, a server error, and a page that fails."""
+    assert ask(url, project="nobodys-project").status_code == 404
+    world.faults.add("forbidden", project=PROJECT, path="timeSeries")
+    assert ask(url).json()["error"]["status"] == "PERMISSION_DENIED"
+    world.faults.clear()
+    world.faults.add("server_error", path="timeSeries")
+    assert ask(url).status_code == 503
+    world.faults.clear()
+    world.faults.add("failing_page", path="timeSeries", page=2)
+    first = ask(url, CPU, pageSize=50)
+    assert first.status_code == 200
+    assert ask(url, CPU, pageSize=50, pageToken=first.json()["nextPageToken"]).status_code == 503
