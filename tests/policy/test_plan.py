@@ -12,6 +12,7 @@ from costguard.model.observation import Unread
 from costguard.model.preset import Match, Preset
 from costguard.policy.narrate import span_text, tell_looks
 from costguard.policy.plan import Watched, decide
+from costguard.policy.rules import Rules
 
 PRESETS = {
     "t4": Preset("t4", Match(), timedelta(hours=8)),
@@ -23,14 +24,14 @@ NOW = at("20:00")
 def _reason(preset: str = "t4", since: str | None = "10:00", unread: tuple[str, ...] = ()) -> tuple[str, bool]:
     status = Status.RUNNING if since else Status.STOPPED
     vm = Watched(KEY, "vm", "us-central1-a", status, preset, at(since) if since else None)
-    (decision,) = decide([vm], PRESETS, {PROJECT: frozenset(unread)}, NOW).decisions
+    (decision,) = decide([vm], Rules(presets=PRESETS), {PROJECT: frozenset(unread)}, {}, NOW).decisions
     return decision.reason, decision.overdue
 
 
 def test_every_vm_has_a_reason() -> None:
     """Within its limit, past it, without one, stopped, or not known: each says why it is left alone."""
     assert _reason(since="15:00") == ("runs for 5 h of the 8 h that preset t4 allows", False)
-    assert _reason() == ("past the limit of preset t4 (8 h) by 2 h; no reminder is sent", True)
+    assert _reason() == ("past the limit of preset t4 (8 h) by 2 h; no reminder is sent: Slack is not set up", True)
     assert _reason("free") == ("runs for 10 h; preset free sets no limit", False)
     assert _reason(since=None) == ("stopped: only what it stores is billed", False)
     assert _reason(unread=("us-central1-a",))[0].startswith("not known: us-central1-a could not be read")

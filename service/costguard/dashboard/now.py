@@ -15,6 +15,7 @@ from costguard.model.budget import Scope
 from costguard.model.money import Money
 from costguard.policy.plan import Decision, Watched, decide
 from costguard.policy.price_book import PriceBook
+from costguard.policy.rules import Rules
 from costguard.store import choices, facts, prices, projects
 from costguard.store.choices import Choices
 from costguard.store.facts import StoredFact
@@ -105,7 +106,7 @@ def rows_of(views: Iterable[InstanceView], source: Source, now: datetime) -> lis
             unread.setdefault(view.instance.key.project, set()).add(view.instance.zone)
     presets = {preset.name: preset for preset in source.presets}
     frozen = {project: frozenset(zones) for project, zones in unread.items()}
-    plan = decide([_watched(view) for view in present], presets, frozen, now)
+    plan = decide([_watched(view) for view in present], Rules(presets=presets), frozen, {}, now)
     decisions = {decision.key: decision for decision in plan.decisions}
     return [Row(view, _bar(view, source.limits, now), decisions.get(view.instance.key)) for view in views]
 

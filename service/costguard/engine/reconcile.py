@@ -18,6 +18,7 @@ from costguard.model.observation import Observation, Unread
 from costguard.model.preset import Preset
 from costguard.policy.ledger import Belonging
 from costguard.policy.plan import Plan, Watched, decide
+from costguard.policy.rules import Rules
 from costguard.store import ledger, projects, utilisation
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
@@ -103,7 +104,7 @@ class Reconciler:
             looks = projects.read_all(connection)
         fleet = [Watched(*row, idle=idle.get(row[0])) for row in running]
         unread = {look.project: frozenset(_unread_zones(look.unread)) for look in looks}
-        return decide(fleet, self._presets, unread, now)
+        return decide(fleet, Rules(presets=self._presets), unread, {}, now)
 
     def _close_unwatched(self, fence: Lease | None) -> None:
         with self._database.read() as connection:

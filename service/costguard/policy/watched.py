@@ -1,0 +1,83 @@
+"""What a decision about one VM rests on, and what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from costguard.model.action import Action, StopOutcome
+from costguard.model.instance import InstanceKey, Status
+from costguard.model.money import Money
+from costguard.model.reminder import About, Claim, Keep, Request, Sent, Subject
+from costguard.model.utilisation import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One VM as the ledger knows it. `sent`, `keeps` and `claims` are of its present subject alone.
+
+    A VM that is gone is given only where somebody still asks for something: it is told to them, and no more.
+    """
+
+    key: InstanceKey
+    name: str
+    zone: str
+    status: Status
+    preset: str
+    running_since: datetime | None
+    idle: Evidence | None = None  # what is known of its idleness; None: nothing
+    instance_id: int = 0
+    lifetime_id: int = 0  # of the open lifetime, else of the last one; 0: there was none
+    rest_since: datetime | None = None  # stopped or suspended, and storage of it bills
+    labels: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
+    rate: Money | None = None  # an hour, machine and storage; None: not priced whole
+    sent: tuple[Sent, ...] = ()  # in all cycles
+    keeps: tuple[Keep, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    requests: tuple[Request, ...] = ()  # open ones
+    stop: StopOutcome | None = None  # of the latest stop in this cycle
+    is_gone: bool = False
+
+    @property
+    def cycle(self) -> int:
+        """How many times somebody answered; each answer starts the stages anew."""
+        return len(self.keeps) + len(self.claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happens next to this VM, or why nothing does. `overdue` says that its preset's limit has passed."""
+
+    key: InstanceKey
+    name: str
+    reason: str
+    overdue: bool = False
+    subject: Subject | None = None
+    due_at: datetime | None = None
+    next_at: datetime | None = None  # of the next reminder, if nobody answers
+    stop_at: datetime | None = None  # when a rule stops it, once that is settled
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One decision for every VM that is there, in the order in which they were given, and what is to be done."""
+
+    decisions: tuple[Decision, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+    @property
+    def overdue(self) -> tuple[Decision, ...]:
+        return tuple(decision for decision in self.decisions if decision.overdue)
+
+
+def subject_of(vm: Watched) -> Subject | None:
+    """What reminders of this VM are about now; None where nothing of it bills, or it is between two states."""
+    if vm.is_gone:
+        return None
+    if vm.running_since is not None:
+        return Subject(About.RUN, vm.instance_id, vm.lifetime_id)
+    if vm.rest_since is not None:
+        return Subject(About.REST, vm.instance_id, vm.lifetime_id)
+    return None
