@@ -111,6 +111,15 @@ def test_role_only_reads() -> None:
     assert role["includedPermissions"] == sorted(set(role["includedPermissions"]))
 
 
+def test_role_for_stopping_holds_what_the_code_asks_for() -> None:
+    """Each call that changes a VM has its permission in a role of its own, and that role holds nothing else."""
+    role = parsed("iam-role-stop.yaml")
+    calls = re.findall(r'\.begin\("(\w+)"', (ROOT / "service/costguard/gce/actions.py").read_text())
+    assert calls
+    assert role["includedPermissions"] == sorted({f"compute.instances.{verb}" for verb in calls})
+    assert role["stage"] == "GA"
+
+
 def test_unit_is_hardened() -> None:
     """The service unit runs without root, capabilities or a writable system, and checks the settings first."""
     lines = set((DEPLOY / "costguard.service").read_text().splitlines())

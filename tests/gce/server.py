@@ -79,6 +79,8 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
             self.wfile.write(reply.body)
             self.close_connection = reply.promised is not None
 
+        do_POST = do_GET  # what we post has no body
+
         def log_message(self, format: str, *args: object) -> None:
             """The tests read `asked`; nothing is printed."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from costguard.model.instance import InstanceKey, Status
+from costguard.model.instance import InstanceKey
 from costguard.model.message import Content, Posted
-from costguard.model.observation import Observation, Presence
+from costguard.model.observation import Observation, Presence, Sighting
 from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
@@ -30,29 +29,23 @@ class Cloud(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """One VM as it is right now, looked at by its address."""
-
-    gce_id: str
-    status: Status
-    last_started_at: datetime | None
-    labels: Mapping[str, str]
-
-
 class Actuator(Protocol):
-    """What changes VMs. Every method raises CloudError; a repeat under the same request id is harmless."""
+    """What changes VMs. Every method raises CloudError; a repeat under the same request id is harmless.
+
+    After CloudUnavailable it may have begun; after any other error it has not. `instance` is a name, or the
+    numeric id, which no other VM will ever have. Operations are named by their ids, as the ledger has them.
+    """
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM at this address; None where there is none."""
         ...
 
-    def stop(self, project: str, zone: str, name: str, request_id: str) -> str:
-        """Begin to stop it. The operation's name."""
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to stop it. The operation's id."""
         ...
 
-    def suspend(self, project: str, zone: str, name: str, request_id: str) -> str:
-        """Begin to suspend it, its memory kept. The operation's name."""
+    def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to suspend it, its memory kept. The operation's id."""
         ...
 
 

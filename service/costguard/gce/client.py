@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
+from costguard.gce.actions import ComputeActuator
 from costguard.gce.disks import DiskFacts, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
@@ -70,6 +71,7 @@ class ComputeCloud:
         self._closing = threading.Event()
         self._http = Http(endpoint, credentials=credentials, timeout_s=timeout_s, wait=wait or self._closing.wait)
         self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
+        self.actuator = ComputeActuator(self._official)
         self._types = MachineTypes(self._official.machine_type, monotonic)
         self._budget_s = budget_s
         self._monotonic = monotonic
@@ -145,11 +147,11 @@ class ComputeCloud:
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""
         try:
-            found = self._official.instance_id(key.project, zone, name)
+            found = self._official.instance(key.project, zone, name)
         except CloudError as error:
             log.warning("whether %s in %s of %s is still there is not known: %s", name, zone, key.project, error)
             return Presence.NOT_KNOWN
-        return Presence.THERE if found == key.gce_id else Presence.GONE
+        return Presence.THERE if found is not None and str(found.id) == key.gce_id else Presence.GONE
 
 
 def _is_about_all(error: CloudError) -> bool:

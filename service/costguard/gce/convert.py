@@ -50,6 +50,11 @@ def instance_from(
         raise Garbled(f"{_who(raw)}: {error}") from None
 
 
+def status_of(google: str) -> Status:
+    """Google's word for a VM's state, as ours; UNKNOWN for one that is new to us."""
+    return _STATUS.get(google, Status.UNKNOWN)
+
+
 def _instance(
     project: str,
     zone: str,
@@ -72,7 +77,7 @@ def _instance(
             key=InstanceKey(project, gce_id),
             name=word(raw["name"]),
             zone=zone,
-            status=_STATUS.get(word(raw["status"]), Status.UNKNOWN),
+            status=status_of(word(raw["status"])),
             created_at=moment(raw["creationTimestamp"]),
             shape=_shape(zone, raw, attached, shape_of),
             provisioning_model=ProvisioningModel.SPOT if spot else ProvisioningModel.STANDARD,

@@ -32,10 +32,14 @@ class Service:
 
     name: str
     host: str
-    role: str  # what reads everything that we read of it
+    role: str  # what allows everything that we ask of it
+    role_file: str = "deploy/iam-role.yaml"
 
 
 COMPUTE = Service("Compute Engine", "compute.googleapis.com", "roles/compute.viewer")
+STOPPING = Service(
+    "Compute Engine", COMPUTE.host, "roles/compute.instanceAdmin.v1", role_file="deploy/iam-role-stop.yaml"
+)
 MONITORING = Service("Cloud Monitoring", "monitoring.googleapis.com", "roles/monitoring.viewer")
 
 
@@ -105,7 +109,7 @@ def _error(
     if status == 403:
         grantee = account or "the account that Costguard runs as"
         return PermissionDenied(
-            said, f"Grant the role of deploy/iam-role.yaml, or {service.role}, on project {project} to {grantee}."
+            said, f"Grant the role of {service.role_file}, or {service.role}, on project {project} to {grantee}."
         )
     if status == 404:
         return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")

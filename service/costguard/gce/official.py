@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from costguard.errors import BadAnswer, CloudError, NotFound
-from costguard.gce.errors import from_exception
+from costguard.gce.errors import COMPUTE, STOPPING, NoAnswer, Service, from_exception
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.session import Http
 
@@ -39,26 +39,38 @@ class Official:
             local_ssd_gib=answer.bundled_local_ssds.partition_count * _PARTITION_GIB,
         )
 
-    def instance_id(self, project: str, zone: str, name: str) -> str | None:
-        """The id of the VM that has this address now; None when there is none."""
+    def instance(self, project: str, zone: str, name: str) -> Any | None:
+        """The VM that has this address now, as Google's client gives it; None when there is none."""
         try:
-            answer = self._get("InstancesClient", f"Reading instance {name} in {zone}", project, zone, instance=name)
+            return self._get("InstancesClient", f"Reading instance {name} in {zone}", project, zone, instance=name)
         except NotFound as error:
             missing = _MISSING.search(error.message)
             # "No such project", "no such zone" or a stranger's 404 says nothing about the VM.
             if missing is None or not missing[1].endswith(f"/instances/{name}"):
                 raise
             return None
-        return str(answer.id)
+
+    def begin(self, verb: str, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Ask once, without repeating it, for what `verb` says of one VM. The operation's id."""
+        what = f"The {verb} of instance {instance} in {zone}"
+        request = {"project": project, "zone": zone, "instance": instance, "request_id": request_id}
+        # Without "_unary" the client builds a second one for the operation, which asks Google whatever the endpoint.
+        operation = self._call("InstancesClient", f"{verb}_unary", what, project, STOPPING, request=request)
+        if not operation.id:
+            raise NoAnswer(f"{what} of project {project}: the answer names no operation, so it may have begun.")
+        return str(operation.id)
 
     def _get(self, client: str, what: str, project: str, zone: str, **names: str) -> Any:
+        return self._call(client, "get", what, project, COMPUTE, project=project, zone=zone, **names)
+
+    def _call(self, client: str, method: str, what: str, about: str, service: Service, **given: Any) -> Any:
         try:
-            return self._client(client).get(project=project, zone=zone, **names, timeout=self._timeout_s, retry=None)
+            return getattr(self._client(client), method)(**given, timeout=self._timeout_s, retry=None)
         except CloudError:
             raise
         except Exception as error:
             # The client lets through what requests, google-auth and protobuf raise; all of it means "not known".
-            raise from_exception(error, project, what, self._http.account) from error
+            raise from_exception(error, about, what, self._http.account, service) from error
 
     def _client(self, name: str) -> Any:
         from google.auth.credentials import AnonymousCredentials

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     import requests
 
 GOOGLE = f"https://{COMPUTE.host}"
+# A scope only bounds what a token may be used for. What it may do is in the roles of its account, and there the right
+# to stop VMs is a role of its own.
 _SCOPES = (
-    "https://www.googleapis.com/auth/compute.readonly",
+    "https://www.googleapis.com/auth/compute",
     "https://www.googleapis.com/auth/monitoring.read",
 )
 Params = Mapping[str, str | Sequence[str]]

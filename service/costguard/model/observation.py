@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from costguard.model.instance import SeenInstance
+from costguard.model.instance import SeenInstance, Status
 
 
 class OperationStatus(StrEnum):
@@ -63,6 +64,16 @@ class Observation:
     operations: tuple[SeenOperation, ...] = ()
     operations_through_at: datetime | None = None  # all operations inserted up to here were read
     unread: tuple[Unread, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One VM as it is right now, looked at by its address."""
+
+    gce_id: str
+    status: Status
+    last_started_at: datetime | None
+    labels: Mapping[str, str]
 
 
 class Presence(StrEnum):
