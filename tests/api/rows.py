@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, insert
@@ -90,6 +90,23 @@ def lifetime(connection: Connection, instance_id: int, started_at: datetime, **g
         **given,
     }
     return _insert(connection, tables.lifetimes, row)
+
+
+def measured(connection: Connection, instance_id: int, run_started_at: datetime, **given: Any) -> None:
+    """Idle for two hours by its GPUs, unless something else is given; good for an hour from NOW."""
+    row = {
+        "instance_id": instance_id,
+        "run_started_at": run_started_at,
+        "measured_at": NOW,
+        "good_until": NOW + timedelta(hours=1),
+        "state": "idle",
+        "since": NOW - timedelta(hours=2),
+        "sentence": "GPU under 5 % for 2 h (max 3 %)",
+        "is_weak": False,
+        "told": "idle",
+        **given,
+    }
+    connection.execute(insert(tables.utilisation), row)
 
 
 def storage(connection: Connection, instance_id: int, started_at: datetime, **given: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -134,3 +135,47 @@ def test_one_instance_with_its_history(database: Database, client: TestClient) -
     (disk,) = answer["storage"]
     assert (disk["size_gib"], disk["cost"]["amount"], disk["charges"][0]["seconds"]) == ("73", "0.052", 13 * 3600)
     assert answer["instance"]["total_cost"]["amount"] == "6.942"
+
+
+def test_idleness_is_told_with_its_evidence(database: Database, client: TestClient) -> None:
+    """The state, since when, the evidence in words, and whether it is weak; in the list and for one VM alike."""
+    with database.write() as connection:
+        vm = rows.instance(connection, "forgotten", gce_id="42")
+        rows.lifetime(connection, vm, NOW - 3 * HOUR)
+        rows.measured(connection, vm, NOW - 3 * HOUR)
+    idle = {
+        "state": "idle",
+        "since": "2026-11-20T10:00:00Z",
+        "evidence": "GPU under 5 % for 2 h (max 3 %)",
+        "is_weak": False,
+    }
+    (listed,) = client.get("/api/v1/instances").json()["instances"]
+    assert listed["idle"] == idle
+    assert client.get("/api/v1/instances/lab/42").json()["instance"]["idle"] == idle
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"run_started_at": NOW - 30 * HOUR},
+        {"good_until": NOW - HOUR},
+        {},
+    ],
+    ids=["of the run before", "too old", "stopped since"],
+)
+def test_what_does_not_hold_now_is_null(database: Database, client: TestClient, given: dict[str, Any]) -> None:
+    """Evidence is of one run and good for a while; a VM that does not run is neither busy nor idle."""
+    stopped = {} if given else {"ended_at": NOW - HOUR, "charged_to": NOW - HOUR, "end_reason": "stopped"}
+    with database.write() as connection:
+        vm = rows.instance(connection, "forgotten", status="stopped" if stopped else "running")
+        rows.lifetime(connection, vm, NOW - 3 * HOUR, **stopped)
+        rows.measured(connection, vm, **{"run_started_at": NOW - 3 * HOUR, **given})
+    (seen,) = client.get("/api/v1/instances").json()["instances"]
+    assert seen["idle"] is None
+
+
+def test_idleness_has_a_described_shape(client: TestClient) -> None:
+    """OpenAPI tells what may stand there: an object with these four fields, or null."""
+    shapes = client.get("/openapi.json").json()["components"]["schemas"]
+    assert set(shapes["Idle"]["properties"]) == {"state", "since", "evidence", "is_weak"}
+    assert {"type": "null"} in shapes["Instance"]["properties"]["idle"]["anyOf"]

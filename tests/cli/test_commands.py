@@ -27,6 +27,7 @@ def fleet(sqlite_database: Database) -> Database:
         old = rows.instance(connection, "forgotten", gce_id="42")
         rows.lifetime(connection, old, NOW - 14 * HOUR)
         rows.storage(connection, old, NOW - 14 * HOUR)
+        rows.measured(connection, old, NOW - 14 * HOUR)
         dear = rows.instance(connection, "dear", **rows.H100, owner="", preset="other")
         rows.lifetime(connection, dear, NOW - HOUR, **rows.H100)
         rows.fact(connection, "forgotten", NOW - HOUR, name="forgotten", actor="ada@lab.example")
@@ -41,7 +42,7 @@ def test_ps_shows_who_burns_what(fleet: Database, run: Run) -> None:
     assert header.split()[0] == "VM"
     assert "unclaimed" in dear
     assert "unpriced" in dear
-    for part in ("t4 x 1", "ada@lab.example (label)", "14 h", "over by 6 h", "$0.534", "$7.48"):
+    for part in ("t4 x 1", "ada@lab.example (label)", "14 h", "over by 6 h", " 2 h ", "$0.534", "$7.48"):
         assert part in forgotten
     tail = "\n".join(rest)
     assert "2 VMs, 2 running, $0.534 an hour and what the unpriced cost" in tail
@@ -106,6 +107,7 @@ def test_show_and_prices(fleet: Database, run: Run) -> None:
     shown = run("show", "forgotten").stdout
     assert "Ran 2026-11-19 22:00:00 to now: $7.42" in shown
     assert "over by 6 h" in shown
+    assert "idle since 2026-11-20 10:00:00: GPU under 5 % for 2 h (max 3 %)" in shown
     assert "gpu:nvidia-tesla-t4" in shown
     prices = run("prices", "--resource", "gpu:").stdout
     assert "$0.35" in prices

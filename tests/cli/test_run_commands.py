@@ -21,6 +21,7 @@ from costguard.store import lease as leases
 from costguard.store.migrate import downgrade, upgrade
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.scenario import build, read
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
@@ -104,6 +105,26 @@ def test_a_pass_tells_what_it_saw_recorded_decided_and_did(config: Path) -> None
     assert [project["seen"] for project in again["projects"]] == [1]
     assert again["decisions"][0]["name"] == "trainer"
     assert again["actions"] == []
+
+
+def test_a_pass_measures_too(tmp_path: Path) -> None:
+    """A guard that is run by cron knows who is idle as a daemon does."""
+    text = """
+projects = ["acme-training"]
+[[instance]]
+project = "acme-training"
+name = "forgotten"
+zone = "us-central1-a"
+machine = "n1-standard-4"
+gpu = "nvidia-tesla-t4"
+load = "idle"
+started = "5h ago"
+"""
+    with running(build(read(text, Path("one.toml")), ScaledClock())) as url:
+        config = settings(tmp_path, url)
+        assert run("pass", config=config).returncode == 0
+        told = run("pass", config=config).stdout
+    assert ", idle for " in told
 
 
 def test_a_project_that_does_not_exist(cloud: str, tmp_path: Path) -> None:

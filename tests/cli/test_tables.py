@@ -202,3 +202,54 @@ def test_limits_and_counts_in_words() -> None:
 def test_clean_shows_controls_and_keeps_letters() -> None:
     """C0, C1 and direction marks are written out; other scripts stay."""
     assert clean("a\x1b[2J\x9b\r\n\u2066ß日本") == r"a\x1b[2J\x9b\x0d\x0a\u2066ß日本"
+
+
+IDLE = {"state": "idle", "since": "2026-11-20T09:50:00Z", "evidence": "GPU under 5 % for 2 h 10 min", "is_weak": False}
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ({"idle": IDLE}, "2 h 10 min"),
+        ({"idle": {**IDLE, "is_weak": True}}, "2 h 10 min by CPU"),
+        ({"idle": {**IDLE, "state": "busy"}}, "no"),
+        ({"idle": {**IDLE, "state": "unknown"}}, "?"),
+        ({"idle": None}, "-"),
+    ],
+)
+def test_how_long_a_vm_is_idle(changed: dict[str, Any], shown: str) -> None:
+    """A span only where it is known to be idle; weak evidence carries a mark, what nobody knows a question mark."""
+    console = _terminal(200)
+    fleet_table.show(console, _fleet(**changed))
+    heading, _, row, *_ = _text(console).splitlines()
+    assert row[heading.index("Idle") :].partition("  ")[0] == shown
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_a_terminal_that_leaves_the_idle_column_out_says_so(width: int) -> None:
+    """Either the span stands there whole, or the table names the column that it has no room for."""
+    console = _terminal(width)
+    fleet_table.show(console, _fleet(name="instance-20261118-041207", idle={**IDLE, "is_weak": True}))
+    table, _, left_out = _text(console).partition("Not shown")
+    assert ("2 h 10 min by CPU" in table) != ("Idle" in left_out)
+    assert max(map(len, _text(console).splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ({"idle": IDLE}, "idle since 2026-11-20 09:50:00: GPU under 5 % for 2 h 10 min"),
+        ({"idle": None}, "not measured"),
+        ({"status": "stopped", "started_at": None, "due_at": None}, "does not run"),
+    ],
+)
+def test_one_vm_tells_its_use_with_the_evidence(changed: dict[str, Any], shown: str) -> None:
+    """`costguard show` gives the sentence in full; a VM that does not run is not called unmeasured."""
+    (instance,) = _fleet(gce_id="42", created_at="2026-11-20T11:00:00Z", created_by="ada", labels={}, **changed)[
+        "instances"
+    ]
+    console = _terminal(120)
+    answer = {"as_of": "2026-11-20T12:00:00Z", "instance": instance | {"unpriced": []}, "lifetimes": [], "storage": []}
+    history_table.show_instance(console, answer)
+    (line,) = [line for line in _text(console).splitlines() if line.startswith("use")]
+    assert line.removeprefix("use").strip() == shown

@@ -15,6 +15,8 @@ from tests.dashboard.html import Page, tidy
 from costguard.api.deps import DaemonStatus
 from costguard.store.transaction import Database
 
+HOUR = timedelta(hours=1)
+
 
 def read(client: TestClient, address: str, status: int = 200) -> Page:
     """The page, which must be well made."""
@@ -191,3 +193,32 @@ def test_a_failing_database_is_told_on_a_page(database: Database, client: TestCl
     assert answer.status_code == 503
     assert answer.headers["content-type"].startswith("text/html")
     assert Page(answer.text).mistakes == []
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("idle", "GPU under 5 % for 2 h (max 3 %)"),
+        ("busy", "GPU up to 97 % in the last 1 h (88 % on average)"),
+        ("unknown", "GPU use is not known: the Ops Agent has stopped telling it"),
+    ],
+)
+def test_use_stands_beside_the_age_with_its_evidence(
+    database: Database, client: TestClient, state: str, sentence: str
+) -> None:
+    """The sentence on the fleet's page, and with the state and since when on the VM's own."""
+    with database.write() as connection:
+        vm = rows.instance(connection, "forgotten", gce_id="9000")
+        rows.lifetime(connection, vm, NOW - 3 * HOUR)
+        rows.measured(connection, vm, NOW - 3 * HOUR, state=state, sentence=sentence)
+    fleet = read(client, "/")
+    assert sentence in tidy(fleet.text)
+    assert [attrs for _, attrs in fleet.tags if attrs.get("class") == "note use"] != []
+    assert f"Use {state} since 20 Nov, 10:00 {sentence}" in tidy(read(client, "/vm/lab/9000").text)
+
+
+def test_what_nobody_measured_is_not_called_busy(database: Database, client: TestClient) -> None:
+    """A running VM without evidence says so on its own page; one that does not run has no use at all."""
+    addresses = story.tell(database)
+    assert "Use not measured" in tidy(read(client, addresses["forgotten"]).text)
+    assert "Use " not in tidy(read(client, addresses["resting"]).text)

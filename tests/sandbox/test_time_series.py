@@ -76,7 +76,7 @@ def values(series: dict[str, Any]) -> list[float]:
 
 
 def test_a_series_as_google_shows_it(url: str, world: World) -> None:
-    """Labels tell which VM and GPU, points come newest first, a gauge's begin where they end, whole numbers are texts."""
+    """Labels tell VM and GPU, the newest point is first, a gauge's begins where it ends, a whole number is a text."""
     answer = ask(url).json()
     assert answer["unit"] == "%"
     one = answer["timeSeries"][0]

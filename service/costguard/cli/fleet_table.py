@@ -111,7 +111,7 @@ def _short(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
 
 
 def _idle(instance: dict[str, Any], as_of: str) -> Text:
-    """`2h 10m`, with a mark where only CPU and network say so; `no` when busy, `?` when nobody knows."""
+    """`2 h 10 min`, with a mark where only CPU and network say so; `no` when busy, `?` when nobody knows."""
     found = instance["idle"]
     if found is None:
         return cell("-")

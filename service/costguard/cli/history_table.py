@@ -24,7 +24,7 @@ def show_instance(console: Console, answer: dict[str, Any]) -> None:
         ("made", f"{when(instance['created_at'])} by {instance['created_by'] or 'nobody known'}"),
         ("labels", ", ".join(f"{key}={value}" for key, value in sorted(instance["labels"].items())) or "none"),
         ("limit", f"{when(due_at)}, {limit_text(answer['as_of'], due_at)}" if due_at else "none"),
-        ("idle", _idle(instance["idle"])),
+        ("use", _use(instance)),
         ("per hour", amount_text(instance["rate_per_hour"], rate)),
         ("in all", amount_text(instance["total_cost"])),
     )
@@ -144,5 +144,8 @@ def _end(lifetime: dict[str, Any]) -> str:
     return f"{reason}{by}{' (time is an estimate)' if lifetime['end_is_estimate'] else ''}"
 
 
-def _idle(found: dict[str, Any] | None) -> str:
+def _use(instance: dict[str, Any]) -> str:
+    found = instance["idle"]
+    if instance["started_at"] is None:
+        return "does not run"
     return "not measured" if found is None else f"{found['state']} since {when(found['since'])}: {found['evidence']}"
