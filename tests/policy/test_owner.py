@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.builders import at
 
+from costguard.model.reminder import Claim
 from costguard.policy.owner import Owner, OwnerRules, OwnerSource, owner_of
 
 RULES = OwnerRules(domain="example.com", addresses={"ana": "ana@research.example.org"})
@@ -73,3 +75,18 @@ def test_nobody_is_said_in_words() -> None:
     assert owner_of({}, None, None, RULES) == Owner(
         "", OwnerSource.NOBODY, "no label owner, and nothing says who created it"
     )
+
+
+def test_a_claim_comes_before_label_and_creator() -> None:
+    """What somebody said of this very VM is worth more than what its maker wrote; a job still comes first."""
+    claim = Claim(1, "cy@example.com", "cy@example.com", at("10:00"))
+    owner = owner_of({"owner": "ana"}, "bo@example.com", None, RULES, claim)
+    assert owner == Owner("cy@example.com", OwnerSource.CLAIM, "claimed by cy@example.com")
+    assert owner_of({}, None, "dee@example.com", RULES, claim).source is OwnerSource.JOB
+
+
+def test_a_disowned_vm_is_nobodys() -> None:
+    """Its label or its creator has misled us, so neither is asked again."""
+    claim = Claim(1, "", "ana@example.com", at("10:00"))
+    owner = owner_of({"owner": "ana"}, "ana@example.com", None, RULES, claim)
+    assert owner == Owner("", OwnerSource.NOBODY, "disowned by ana@example.com")

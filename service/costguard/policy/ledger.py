@@ -12,6 +12,7 @@ from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSp
 from costguard.model.observation import SeenOperation
 from costguard.model.preset import Preset
 from costguard.model.record import InstanceRecord, KnownInstance
+from costguard.model.reminder import Claim
 from costguard.policy.classify import classify
 from costguard.policy.narrate import tell
 from costguard.policy.owner import OwnerRules, owner_of
@@ -54,17 +55,18 @@ def account(
     read_at: datetime,
     watched_since: datetime,
     absent: bool = False,
+    claim: Claim | None = None,
 ) -> Entry | None:
     """Bring one VM's record up to date with all that is known of it; repeating it changes nothing more.
 
-    `operations` are all that the ledger holds for this VM. None: there is nothing to record, as for a VM
-    that was gone before this project was watched, or whose creation failed.
+    `operations` are all that the ledger holds for this VM, `claim` is the latest one of it. None: there is
+    nothing to record, as for a VM that was gone before this project was watched, or whose creation failed.
     """
     runs = runs_of(known.lifetimes if known else (), operations, seen, read_at, absent)
     gone_at = _gone_at(known, seen, runs, operations, read_at, absent)
     if known is None and seen is None and (not runs or (gone_at or runs[-1].ended_at or read_at) < watched_since):
         return None
-    record = _record(key, known, seen, operations, belonging, read_at, gone_at)
+    record = _record(key, known, seen, operations, belonging, read_at, gone_at, claim)
     lifetimes = _lifetimes(key, known, record, runs, operations)
     storage = _storage(key, known, record, seen, runs, operations, read_at, watched_since)
     return Entry(record, lifetimes, storage, tell(known, record, lifetimes, read_at))
@@ -103,6 +105,7 @@ def _record(
     belonging: Belonging,
     read_at: datetime,
     gone_at: datetime | None,
+    claim: Claim | None,
 ) -> InstanceRecord:
     creator = created_by(operations) or (known.record.created_by if known else "")
     if seen is not None:
@@ -139,7 +142,7 @@ def _record(
             fingerprint="",
             first_seen_at=read_at,
         )
-    owner = owner_of(base.labels, creator, None, belonging.owners)
+    owner = owner_of(base.labels, creator, None, belonging.owners, claim)
     preset = classify(base.labels, base.shape, belonging.presets)
     return replace(
         base,

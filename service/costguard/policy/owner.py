@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from costguard.model.reminder import Claim
+
 
 class OwnerSource(StrEnum):
     JOB = "job"
@@ -36,13 +38,24 @@ class OwnerRules:
     addresses: Mapping[str, str] = field(default_factory=dict)
 
 
-def owner_of(labels: Mapping[str, str], created_by: str | None, job_owner: str | None, rules: OwnerRules) -> Owner:
-    """The owner: of the job that launched the VM, by its label, else whoever created it, else nobody.
+def owner_of(
+    labels: Mapping[str, str],
+    created_by: str | None,
+    job_owner: str | None,
+    rules: OwnerRules,
+    claim: Claim | None = None,
+) -> Owner:
+    """The owner: of the job that launched the VM, by the latest claim, by its label, else who created it, else nobody.
 
-    A service account that created it is no owner: nobody reads its mail.
+    A VM that somebody disowned is nobody's: its label or creator misled us. A service account that created it
+    is no owner either: nobody reads its mail.
     """
     if job_owner:
         return Owner(job_owner, OwnerSource.JOB, "launched by their job")
+    if claim is not None and claim.owner:
+        return Owner(claim.owner, OwnerSource.CLAIM, f"claimed by {claim.by}")
+    if claim is not None:
+        return Owner("", OwnerSource.NOBODY, f"disowned by {claim.by}")
     labelled = labels.get(rules.label, "")
     if labelled:
         return Owner(_address(labelled, rules), OwnerSource.LABEL, f"label {rules.label}")

@@ -121,6 +121,15 @@ def save(connection: Connection, changes: Sequence[Change]) -> Saved:
     return Saved(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]))
 
 
+def account_anew(connection: Connection, instance_id: int) -> None:
+    """Have the next look that lists this VM account for it, though nothing that Google tells of it has changed."""
+    # What was never listed stays without a fingerprint: it is accounted for as soon as it is.
+    seen = instances.c.fingerprint
+    connection.execute(
+        update(instances).where(instances.c.id == instance_id, seen != "").values(fingerprint=seen + "!")
+    )
+
+
 def record_of(row: Row[Any]) -> InstanceRecord:
     return InstanceRecord(
         key=InstanceKey(row.project, row.gce_id),
