@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from costguard.api import budgets, configuration, discounts, facts, health, instances, prices, problems, spend
+from costguard.api import budgets, configuration, discounts, facts, health, instances, prices, problems, slack, spend
 from costguard.api.auth import TokenRequired
 from costguard.api.deps import Deps
 
@@ -16,7 +16,7 @@ whose `next` says what to do. What could not be read or priced is listed as such
 
 
 def create_app(deps: Deps) -> FastAPI:
-    """The API over one database. With a token, every path but /healthz and /readyz asks for it."""
+    """The API over one database. With a token, every path but those in auth.OPEN_PATHS asks for it."""
     app = FastAPI(
         title="Costguard",
         version=deps.version,
@@ -28,7 +28,7 @@ def create_app(deps: Deps) -> FastAPI:
     problems.install(app)
     if deps.token is not None:
         app.add_middleware(TokenRequired, token=deps.token)
-    for module in (instances, facts, prices, spend, discounts, budgets, configuration, health):
+    for module in (instances, facts, prices, spend, discounts, budgets, configuration, health, slack):
         app.include_router(module.router)
 
     @app.get("/api/v1", include_in_schema=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 from sqlalchemy import Connection
@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from costguard.engine.ports import Clock
 from costguard.model.budget import Budget
 from costguard.model.preset import Preset
+from costguard.model.press import Answer
 from costguard.model.price import Price
 from costguard.policy.price_book import PriceBook
 from costguard.store import prices
@@ -28,6 +29,22 @@ class DaemonStatus:
     last_error: str = ""  # why the last pass failed; "" when it did not
 
 
+class SlackDoor(Protocol):
+    """Where signed requests of Slack's are verified and handled. What is refused is counted by reason."""
+
+    @property
+    def body_limit(self) -> int: ...
+
+    @property
+    def refused(self) -> Mapping[str, int]: ...
+
+    def interaction(self, headers: Mapping[str, str], body: bytes) -> Answer: ...
+
+    def command(self, headers: Mapping[str, str], body: bytes) -> Answer: ...
+
+    def refuse(self, reason: str) -> Answer: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Deps:
     """`stale_after` is how old a look at a project may be before it is worth telling."""
@@ -40,6 +57,7 @@ class Deps:
     version: str
     stale_after: timedelta
     status: Callable[[], DaemonStatus]
+    slack: SlackDoor | None = None  # None: Slack is not set up, or comes over a socket
 
     @property
     def limits(self) -> Mapping[str, timedelta | None]:

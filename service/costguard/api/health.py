@@ -56,6 +56,9 @@ class Ready(Out):
     projects: list[ProjectHealth]
     unread: list[schemas.Unread]
     prices_age_seconds: int | None
+    slack_refused: dict[str, int] = Field(
+        description="How often something sent to /slack was refused since this process began, by reason."
+    )
 
 
 @router.get("/healthz", summary="Whether the process lives")
@@ -125,6 +128,7 @@ def _state(deps: Given) -> Ready:
         projects=health,
         unread=mapping.unread(looks),
         prices_age_seconds=None if prices_at is None else max(0, (now - prices_at) // _SECOND),
+        slack_refused=dict(deps.slack.refused) if deps.slack is not None else {},
     )
 
 

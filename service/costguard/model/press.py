@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,3 +32,11 @@ class Command:
     user_id: str
     channel: str
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request of Slack's is answered with. `body` None: nothing at all."""
+
+    status: int
+    body: Mapping[str, object] | None = None

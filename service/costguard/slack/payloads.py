@@ -1,0 +1,144 @@
+"""What Slack sends, taken apart strictly: https://docs.slack.dev/reference/interaction-payloads.
+
+Whatever is not as Slack documents it is a ValueError. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+
+from costguard.model.press import Command, Press
+from costguard.slack import values
+
+_USER = re.compile(r"[UW][A-Z0-9]{1,30}")
+_CHANNEL = re.compile(r"[CDG][A-Z0-9]{1,30}")
+_TEAM = re.compile(r"[TE][A-Z0-9]{1,30}")
+_MOMENT = re.compile(r"[0-9]{1,12}\.[0-9]{1,9}")
+_TRIGGER = re.compile(r"[0-9A-Za-z.]{1,120}")
+_ENVELOPE = re.compile(r"[0-9A-Za-z-]{1,120}")
+_MOST_FIELDS = 50
+_MOST_WORDS = 300  # of what is typed after a command; ours are short
+_LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What comes over a socket, and is acknowledged by its id."""
+
+    id: str
+    kind: str  # "interactive", "slash_commands", or what we did not ask for
+    payload: object
+
+
+def interaction_of(body: bytes) -> Press | None:
+    """The press in a form's `payload`. None: a link that was followed, which Slack tells too."""
+    form = _form(body)
+    if "payload" not in form:
+        raise ValueError("there is no payload")
+    return press_of(orjson.loads(form["payload"]))
+
+
+def press_of(payload: object) -> Press | None:
+    """The one button of `block_actions` that was pressed; None where it was a link."""
+    found = _object(payload)
+    if found.get("type") != "block_actions":
+        raise ValueError("it is no press of a button")
+    actions = found.get("actions")
+    if not isinstance(actions, list) or len(actions) != 1:
+        raise ValueError("it is not one action")
+    action = _object(actions[0])
+    if action.get("type") != "button":
+        raise ValueError("it is no button")
+    user_id = _word(_object(found.get("user")), "id", _USER)
+    if "url" in action:
+        return None
+    container = _object(found.get("container"))
+    if container.get("type") != "message":
+        raise ValueError("the button is in no message")
+    channel = _word(container, "channel_id", _CHANNEL)
+    message_ts = _word(container, "message_ts", _MOMENT)
+    pressed_at = _word(action, "action_ts", _MOMENT)
+    value = action.get("value")
+    if not isinstance(value, str):
+        raise ValueError("the button has no value")
+    pressed = values.unpack(value)
+    subject = pressed.subject
+    if not (0 < subject.instance_id <= _LARGEST_ID and 0 <= subject.lifetime_id <= _LARGEST_ID):
+        raise ValueError("the button is about nothing that a database can hold")
+    try:
+        due_at = None if pressed.due_at is None else pressed.due_at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("the due moment is outside all calendars") from error
+    return Press(
+        key=f"slack/{_team(found)}/{channel}/{message_ts}/{pressed_at}/{user_id}",
+        user_id=user_id,
+        channel=channel,
+        message_ts=message_ts,
+        thread_ts=_word(container, "thread_ts", _MOMENT) if container.get("thread_ts") else "",
+        asked=pressed.asked,
+        subject=subject,
+        hours=pressed.hours,
+        due_at=due_at,
+    )
+
+
+def command_in(body: bytes) -> Command:
+    return command_of(_form(body))
+
+
+def command_of(payload: object) -> Command:
+    found = _object(payload)
+    user_id = _word(found, "user_id", _USER)
+    text = found.get("text", "")
+    if not isinstance(text, str) or not str(found.get("command", "")).startswith("/"):
+        raise ValueError("it is no command")
+    team = _word(found, "team_id", _TEAM)
+    return Command(
+        key=f"slack/{team}/{_word(found, 'trigger_id', _TRIGGER)}/{user_id}",
+        user_id=user_id,
+        channel=_word(found, "channel_id", _CHANNEL),
+        text=text.strip()[:_MOST_WORDS],
+    )
+
+
+def envelope_of(message: object) -> Envelope | None:
+    """None for what only concerns the connection: greetings and farewells."""
+    found = _object(message)
+    if "envelope_id" not in found and found.get("type") in {"hello", "disconnect"}:
+        return None
+    return Envelope(_word(found, "envelope_id", _ENVELOPE), str(found.get("type")), found.get("payload"))
+
+
+def _form(body: bytes) -> dict[str, str]:
+    pairs = parse_qsl(
+        body.decode(), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=_MOST_FIELDS
+    )
+    form = dict(pairs)
+    if len(form) != len(pairs):
+        raise ValueError("a field is given twice")
+    return form
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("a part that must be an object is none")
+    return value
+
+
+def _word(found: Mapping[str, Any], name: str, shape: re.Pattern[str]) -> str:
+    value = found.get(name)
+    if not isinstance(value, str) or not shape.fullmatch(value):
+        raise ValueError(f"{name} is missing, or is none")
+    return value
+
+
+def _team(found: Mapping[str, Any]) -> str:
+    """The workspace's id; the organisation's where the app is installed for all of one, and `team` is null."""
+    return _word(_object(found.get("team") or found.get("enterprise")), "id", _TEAM)

@@ -1,0 +1,114 @@
+"""The way in for teams that open no port: Socket Mode, by the SDK's own client."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.builtin import SocketModeClient
+from slack_sdk.socket_mode.client import BaseSocketModeClient
+
+from costguard.errors import CostguardError
+from costguard.model.press import Command, Press
+from costguard.slack import payloads
+from costguard.slack.payloads import Envelope
+from costguard.slack.reception import Reception
+
+log = structlog.get_logger(__name__)
+
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between attempts to connect at the start
+_CLOSE_PATIENCE = 5.0  # seconds; the client needs up to 3, more only when Slack does not answer
+
+
+class Socket:
+    """Takes presses and commands from start() to close(), and connects again by itself.
+
+    `web` reaches Slack; the app-level token, which begins with `xapp-`, is for the socket alone.
+    """
+
+    def __init__(self, app_token: str, web: WebClient, reception: Reception, ping_every: float = 5.0) -> None:
+        self._app_token = app_token
+        self._web = web
+        self._reception = reception
+        self._ping_every = ping_every
+        self._stop = threading.Event()
+        self._client: SocketModeClient | None = None
+        self._connecting: threading.Thread | None = None
+        self.trouble = ""  # why there was no first connection yet; "" when there was
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client is not None and self._client.is_connected()
+
+    def start(self) -> None:
+        """Returns at once: Slack may be down, and the guard must start all the same."""
+        self._client = SocketModeClient(self._app_token, web_client=self._web, ping_interval=self._ping_every)
+        # Not a request listener: those are not told of what the SDK finds malformed.
+        self._client.message_listeners.append(self._take)
+        self._connecting = threading.Thread(target=self._connect, args=(self._client,), name="socket", daemon=True)
+        self._connecting.start()
+
+    def close(self) -> None:
+        """Takes up to 5 s. The client's threads end by themselves where Slack keeps one of them waiting longer."""
+        self._stop.set()
+        if self._client is None or self._connecting is None:
+            return
+        self._connecting.join(_CLOSE_PATIENCE)
+        closing = threading.Thread(target=self._client.close, name="socket-close", daemon=True)
+        closing.start()
+        closing.join(_CLOSE_PATIENCE)
+
+    def _connect(self, client: SocketModeClient) -> None:
+        """Until it succeeds once: from then on the client itself looks after its connection."""
+        wait = _FIRST_WAIT
+        while not self._stop.is_set():
+            try:
+                client.connect_to_new_endpoint()
+            except Exception as error:  # the SDK raises whatever its sockets do
+                code = error.response.get("error") if isinstance(error, SlackApiError) else ""
+                self.trouble = f"No connection to Slack's Socket Mode: {code or error}."
+                log.error("socket_not_connected", error=code or str(error), try_again_in=wait)
+                self._stop.wait(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+            else:
+                self.trouble = ""
+                return
+
+    def _take(self, client: BaseSocketModeClient, message: dict[str, Any], _raw: str | None = None) -> None:
+        try:
+            envelope = payloads.envelope_of(message)
+        except ValueError:
+            self._reception.refuse("malformed")
+            return
+        if envelope is None:
+            return
+        answer: Mapping[str, object] = {}
+        try:
+            found = _understood(envelope)
+        except ValueError:
+            self._reception.refuse("malformed")  # and acknowledged, or Slack would send it again
+        else:
+            try:
+                answer = self._reception.take(found)
+            except Exception as error:  # not acknowledged: Slack tells the person that it failed
+                log.error("socket_request_failed", error=str(error), exc_info=not isinstance(error, CostguardError))
+                return
+        acknowledgement: dict[str, object] = {"envelope_id": envelope.id}
+        if answer:
+            acknowledgement["payload"] = answer
+        client.send_message(json.dumps(acknowledgement))
+
+
+def _understood(envelope: Envelope) -> Press | Command | None:
+    match envelope.kind:
+        case "interactive":
+            return payloads.press_of(envelope.payload)
+        case "slash_commands":
+            return payloads.command_of(envelope.payload)
+        case _:
+            raise ValueError("it is nothing that we asked for")
