@@ -1,0 +1,1 @@
+"""Slack, as the engine's Notifier wants it. No Slack type leaves here."""

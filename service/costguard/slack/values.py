@@ -8,7 +8,7 @@ from datetime import datetime
 
 from costguard.model.reminder import Asked, Subject
 
-MOST_VALUE = 2000  # characters; https://docs.slack.dev/reference/block-kit/block-elements/button-element
+LONGEST = 300  # characters: what `pack` writes is shorter, and Slack would take 2,000
 _MOST_HOURS = 24 * 366
 
 
@@ -34,8 +34,8 @@ def pack(subject: Subject, asked: Asked, hours: int | None = None, due_at: datet
 
 def unpack(value: str) -> Pressed:
     """Raises ValueError for whatever `pack` did not write."""
-    if len(value) > MOST_VALUE:
-        raise ValueError("the value is longer than Slack lets one be")
+    if len(value) > LONGEST:
+        raise ValueError("the value is longer than any that was written here")
     found = json.loads(value)
     if not isinstance(found, dict):
         raise ValueError("the value is no object")

@@ -1,0 +1,157 @@
+"""The engine's Notifier, on Slack's Web API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from costguard.errors import ChannelRefused, SlackError, SlackUncertain
+from costguard.model.message import Content, Posted
+from costguard.model.person import Person
+from costguard.slack.messages import render
+from costguard.slack.web import ENDPOINT, TIMEOUT_SECONDS, WebApi
+
+EVENT_TYPE = "costguard_message"
+# The fewest that what is called here needs; deploy/slack-manifest.yaml asks for the same.
+SCOPES: Mapping[str, str] = {
+    "chat:write": "to send messages and to change its own",
+    "commands": "to answer /gpu",
+    "users:read": "to know people's names and time zones",
+    "users:read.email": "to find a VM's owner by their address",
+    "im:write": "to open direct messages with owners",
+    "im:history": "to find its own direct message when Slack's answer was lost",
+    "channels:history": "to find its own message in a public channel when Slack's answer was lost",
+    "groups:history": "to find its own message in a private channel when Slack's answer was lost",
+    "channels:read": "to find a public channel by its name",
+    "groups:read": "to find a private channel by its name",
+}
+_SKEW = timedelta(minutes=5)  # between our clock and Slack's, whose time a message bears
+
+
+class SlackNotifier:
+    """Satisfies the engine's Notifier. May be used from several threads at once."""
+
+    def __init__(self, token: str, endpoint: str = ENDPOINT, timeout_seconds: int = TIMEOUT_SECONDS) -> None:
+        self._web = WebApi(token, endpoint, timeout_seconds)
+        self._ids: dict[str, str] = {}  # of channels, by `#name`
+
+    def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
+        """SlackUncertain: it may stand there; `find` tells."""
+        answer = self._web.call(
+            "chat.postMessage",
+            acts=True,
+            channel=channel,
+            unfurl_links=False,
+            unfurl_media=False,
+            **_body(content, key),
+            **_thread(thread_ts),
+        )
+        place, ts = str(answer.get("channel") or ""), str(answer.get("ts") or "")
+        if not place or not ts:
+            raise SlackUncertain(
+                f"Slack's answer to chat.postMessage in {channel} does not say where the message stands.",
+                "It is looked up before it is tried again.",
+            )
+        if channel.startswith("#"):
+            self._ids[channel] = place
+        return Posted(place, ts)
+
+    def update(self, at: Posted, content: Content, key: str) -> None:
+        """Show this in its place; harmless when repeated. The key stays with it."""
+        self._web.call("chat.update", acts=True, channel=at.channel, ts=at.ts, **_body(content, key))
+
+    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+        """For this person's eyes only."""
+        self._web.call(
+            "chat.postEphemeral",
+            acts=True,
+            channel=self.channel_id(channel),
+            user=user_id,
+            **_body(content),
+            **_thread(thread_ts),
+        )
+
+    def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
+        """The message with this key among those since then, in the channel or in the thread."""
+        place = self.channel_id(channel)
+        oldest = f"{max(0.0, (since.astimezone(UTC) - _SKEW).timestamp()):.6f}"
+        where = {"ts": thread_ts} if thread_ts else {}
+        method = "conversations.replies" if thread_ts else "conversations.history"
+        messages = self._web.pages(
+            method, "messages", channel=place, oldest=oldest, include_all_metadata=True, inclusive=True, **where
+        )
+        try:
+            for message in messages:
+                if _key_of(message) == key:
+                    return Posted(place, str(message["ts"]))
+        except SlackError as wrong:
+            if wrong.code != "thread_not_found":
+                raise
+        return None
+
+    def person_of(self, address: str) -> Person | None:
+        """Who has this address; None for nobody, for those who left, and for apps."""
+        if not address.strip():
+            return None
+        return self._person("users.lookupByEmail", address, {"email": address.strip()})
+
+    def person_by_id(self, user_id: str) -> Person | None:
+        """None for nobody, for those who left, and for apps. The address is "" where Slack does not tell it."""
+        return self._person("users.info", "", {"user": user_id}) if user_id else None
+
+    def open_direct(self, user_id: str) -> str:
+        """The id of the app's direct messages with this person; the same one every time."""
+        answer = self._web.call("conversations.open", users=user_id)
+        return str((answer.get("channel") or {}).get("id") or "")
+
+    def channel_id(self, channel: str) -> str:
+        """Of `#name`: most methods take ids alone. Raises ChannelRefused where the app sees no such channel."""
+        if not channel.startswith("#"):
+            return channel
+        if channel not in self._ids:
+            kinds = "public_channel,private_channel"
+            for one in self._web.pages("conversations.list", "channels", types=kinds, exclude_archived=True):
+                self._ids[f"#{one.get('name')}"] = str(one.get("id"))
+        if channel not in self._ids:
+            raise ChannelRefused(
+                f"There is no channel {channel} that the app can see.",
+                "Check its name in the settings. If it is private, invite the app there: /invite @costguard",
+                "channel_not_found",
+            )
+        return self._ids[channel]
+
+    def _person(self, method: str, address: str, who: dict[str, Any]) -> Person | None:
+        try:
+            user = self._web.call(method, **who).get("user") or {}
+        except SlackError as wrong:
+            if wrong.code in ("users_not_found", "user_not_found", "user_not_visible"):
+                return None
+            raise
+        # Slackbot is no bot by its own account.
+        if user.get("deleted") or user.get("is_bot") or user.get("id") in (None, "", "USLACKBOT"):
+            return None
+        profile = user.get("profile") or {}
+        name = profile.get("display_name") or profile.get("real_name") or user.get("real_name") or user.get("name")
+        found = address or str(profile.get("email") or "")
+        return Person(str(user["id"]), found.strip().lower(), str(name or ""), str(user.get("tz") or ""))
+
+
+def _body(content: Content, key: str = "") -> dict[str, Any]:
+    shown = render(content)
+    # Without these Slack would make mentions and links of bare words in the text by itself, when it updates.
+    body: dict[str, Any] = {"text": shown.text, "blocks": shown.blocks, "parse": "none", "link_names": False}
+    if key:
+        body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": key}}
+    return body
+
+
+def _thread(thread_ts: str) -> dict[str, str]:
+    return {"thread_ts": thread_ts} if thread_ts else {}
+
+
+def _key_of(message: Mapping[str, Any]) -> str | None:
+    metadata = message.get("metadata") or {}
+    if metadata.get("event_type") != EVENT_TYPE:
+        return None
+    return str((metadata.get("event_payload") or {}).get("key"))

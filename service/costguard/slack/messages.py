@@ -1,0 +1,136 @@
+"""What is said, as Slack shows it. Pure: the same content gives the same message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from costguard.model.message import (
+    Content,
+    DigestContent,
+    Line,
+    ListContent,
+    NoticeContent,
+    ReminderContent,
+    WhisperContent,
+)
+from costguard.slack import card as cards
+from costguard.slack.blocks import Block, actions, clipped, context, divider, fields, header, section
+from costguard.slack.reminder import reminder_blocks, reminder_text
+from costguard.slack.text import length, line, lines, link, plain
+
+_ICONS = {
+    "budget": ":moneybag:",
+    "anomaly": ":chart_with_upwards_trend:",
+    "trouble": ":warning:",
+    "test": ":wave:",
+}
+_MOST_TEXT = 1500  # of the fallback; the blocks say the rest
+_ROWS_SHOWN = 15  # VMs of a list: three blocks each, and Slack takes fifty
+_FIGURES_SHOWN = 20
+_MOST_ROWS_TEXT = 2700
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """`text` is what notifications and screen readers have; it is never empty."""
+
+    text: str
+    blocks: list[Block]
+
+
+def render(content: Content | ListContent) -> Rendered:
+    """Every text in it is harmless, and the whole is within what Slack takes."""
+    match content:
+        case ReminderContent():
+            return Rendered(reminder_text(content), reminder_blocks(content))
+        case DigestContent():
+            return _digest(content)
+        case NoticeContent():
+            return _notice(content)
+        case WhisperContent():
+            text = lines(content.text) or "Done."
+            return Rendered(text, [section(text)])
+        case ListContent():
+            return _list(content)
+
+
+def _notice(content: NoticeContent) -> Rendered:
+    title = line(content.title, 140) or "Costguard"
+    text = lines(content.text)
+    icon = _ICONS.get(content.icon, ":information_source:")
+    blocks = [header(f"{icon} {plain(content.title, 120) or 'Costguard'}")]
+    if text:
+        blocks.append(section(text))
+    shown = list(content.figures.items())[:_FIGURES_SHOWN]
+    blocks += fields([(line(key, 100) or "–", line(value, 200) or "–") for key, value in shown])
+    if content.what_next:
+        blocks.append(section(f":bulb: *What to do:* {lines(content.what_next, 1500)}"))
+    if more := link(content.url, "Open the dashboard"):
+        blocks.append(context(more))
+    return Rendered(f"{title}: {line(content.text, _MOST_TEXT)}" if text else title, blocks)
+
+
+def _digest(content: DigestContent) -> Rendered:
+    headline = lines(content.headline, 1500)
+    title = f"GPU spend, {_days(content.first, content.last)}"
+    icon = ":calendar:" if content.weekly else ":bar_chart:"
+    blocks = [header(f"{icon} {'The week in ' if content.weekly else ''}{title}")]
+    if headline:
+        blocks.append(section(f"*{headline}*" if "\n" not in headline else headline))
+    for name, rows in content.sections:
+        blocks += [divider(), section(f"*{line(name, 150) or '–'}*\n{_rows(rows)}")]
+    more = link(content.url, "Open the dashboard")
+    if more:
+        blocks.append(context(more))
+    rest = f"There is more than one message holds.  {more or 'See `costguard spend`.'}"
+    return Rendered(f"{title}: {line(content.headline, _MOST_TEXT)}" if headline else title, clipped(blocks, rest))
+
+
+def _rows(rows: Sequence[Line]) -> str:
+    """One line each; how many had to be left out is said."""
+    if not rows:
+        return "None."
+    shown, used = list[str](), 0
+    for number, row in enumerate(rows):
+        amount, remark = line(row.amount, 100), line(row.remark, 300)
+        parts = [line(row.label, 200) or "–", f"*{amount}*" if amount else "", remark]
+        text = "•  " + "  ·  ".join(part for part in parts if part)
+        used += length(text) + 1
+        if used > _MOST_ROWS_TEXT:
+            shown.append(f"… and {len(rows) - number} more")
+            break
+        shown.append(text)
+    return "\n".join(shown)
+
+
+def _days(first: date, last: date) -> str:
+    """`12 November 2026`, `9 to 15 November 2026`, `28 December 2026 to 3 January 2027`."""
+    end = f"{last.day} {last:%B %Y}"
+    if first == last:
+        return end
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day} to {end}"
+    return f"{first.day} {first:%B}{f' {first.year}' if first.year != last.year else ''} to {end}"
+
+
+def _list(content: ListContent) -> Rendered:
+    title = line(content.title, 300) or "VMs"
+    blocks = [header(plain(content.title, 140) or "VMs")]
+    shown = content.cards[:_ROWS_SHOWN]
+    for number, (card, buttons, next_words) in enumerate(shown):
+        what = f"*{cards.name(card)}*  ·  {line(card.what, 120)}\n{cards.in_short(card)}, {cards.since(card)}"
+        after = line(next_words, 250)
+        if number:
+            blocks.append(divider())
+        blocks.append(section(f"{what}\n{after}" if after else what))
+        if buttons:
+            blocks.append(actions(buttons, card.subject, None, card.name, f":{card.subject}"))
+    if not shown:
+        blocks.append(section("There is none."))
+    left_out = content.more + len(content.cards) - len(shown)
+    if left_out:
+        blocks.append(context(f"… and {left_out} more: `costguard ps` has them all."))
+    text = f"{title}: {', '.join(cards.name(card) for card, _, _ in shown) or 'there is none'}"
+    return Rendered(text, clipped(blocks, "There is more than one message holds: `costguard ps` has them all."))

@@ -1,0 +1,105 @@
+"""Texts from outside, made harmless for Slack's markup and cut to length.
+
+Slack's markup has no escape for its formatting signs, so those that would take effect become signs that look alike.
+Lengths are counted after escaping, and as Slack's own code counts them: what lies beyond U+FFFF counts twice.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_PLAIN = {"<": "‹", ">": "›"}  # plain_text knows no markup, and it is not told whether entities are decoded in it
+# Letters that show nothing: they would let two names look the same.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_LOOK_ALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}
+_FORMATTING = re.compile(r"(?<!\w)[*_~]|[*_~](?!\w)|`")  # inside a word they mean nothing to Slack
+_EMOJI = re.compile(r":(?=[\w+'-]+:)")
+_BROADCAST = re.compile(r"(?<!\w)@(?=(?:here|channel|everyone|group)\b)", re.IGNORECASE)
+_QUOTE = re.compile(r"^(\s*)>", re.MULTILINE)
+_ID = re.compile(r"[UW][A-Z0-9]{2,20}")
+
+
+def line(text: str, most: int = 200) -> str:
+    """One line of mrkdwn that shows `text` and does nothing else."""
+    return _fitted(_tamed(" ".join(_visible(text).split())), most, _ENTITIES)
+
+
+def lines(text: str, most: int = 2900) -> str:
+    """The same for a text that may have several lines."""
+    kept = "\n".join(" ".join(one.split()) for one in _visible(text).split("\n"))
+    return _fitted(_tamed(re.sub(r"\n{3,}", "\n\n", kept).strip()), most, _ENTITIES)
+
+
+def plain(text: str, most: int) -> str:
+    """For plain_text objects: headers, buttons and questions."""
+    return _fitted(_EMOJI.sub("∶", " ".join(_visible(text).split())), most, _PLAIN)
+
+
+def mention(user_id: str) -> str:
+    """Empty for what is no id of a person."""
+    return f"<@{user_id}>" if _ID.fullmatch(user_id) else ""
+
+
+def link(url: str, label: str) -> str:
+    """Empty for what is no plain web address. The label is ours."""
+    if len(url) > 1000 or re.search(r"[\s<>|\x00-\x20\x7f-\U0010ffff]", url):
+        return ""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return ""
+    return f"<{url.replace('&', '&amp;')}|{label}>"
+
+
+def moment(at: datetime) -> str:
+    """In the reader's own time zone: `today at 2:02 PM`."""
+    utc = at.astimezone(UTC)
+    return f"<!date^{int(utc.timestamp())}^{{date_short_pretty}} at {{time}}|{utc:%Y-%m-%d %H:%M} UTC>"
+
+
+def ago(at: datetime) -> str:
+    """`12 hours ago`, as of when it is read."""
+    utc = at.astimezone(UTC)
+    return f"<!date^{int(utc.timestamp())}^{{ago}}|{utc:%Y-%m-%d %H:%M} UTC>"
+
+
+def length(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _visible(text: str) -> str:
+    """What hides, steers or turns the text around it is shown as a mark of its own."""
+    return "".join(map(_shown, _LINE_ENDS.sub("\n", text)))
+
+
+def _shown(char: str) -> str:
+    if char in "\n\t":
+        return "\n" if char == "\n" else " "
+    return "\ufffd" if unicodedata.category(char)[0] == "C" or char in _BLANK else char
+
+
+def _tamed(text: str) -> str:
+    text = _FORMATTING.sub(lambda found: _LOOK_ALIKES[found[0]], text)
+    text = _QUOTE.sub(r"\1›", _EMOJI.sub("∶", text))
+    return _BROADCAST.sub("＠", text)
+
+
+def _fitted(text: str, most: int, signs: dict[str, str]) -> str:
+    """Escaped, and no longer than `most` then: an entity is never cut in two."""
+    pieces = [signs.get(char, char) for char in text]
+    if sum(map(length, pieces)) <= most:
+        return "".join(pieces)
+    kept, used = [], 1  # room for the ellipsis
+    for piece in pieces:
+        used += length(piece)
+        if used > most:
+            break
+        kept.append(piece)
+    return "".join(kept).rstrip() + "…"
