@@ -1,7 +1,8 @@
 """Everything that a user can set, read once and checked whole."""
 
+from costguard.settings.environment import VARIABLES
 from costguard.settings.keys import setting_keys
-from costguard.settings.load import VARIABLES, example, load, validate
+from costguard.settings.load import example, load, validate
 from costguard.settings.sections import Settings
 
 __all__ = ["VARIABLES", "Settings", "example", "load", "setting_keys", "validate"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -55,6 +56,8 @@ def _fields(model: type_of_model) -> dict[str, Any]:
 
 def _inside(annotation: Any) -> tuple[type_of_model | None, bool]:
     """The model that a field holds, and whether under names of the user's choice."""
+    if NoneType in get_args(annotation):
+        (annotation,) = (each for each in get_args(annotation) if each is not NoneType)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, False
     if get_origin(annotation) is Mapping:

@@ -13,18 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from costguard.errors import SettingsError
+from costguard.settings import environment
+from costguard.settings.environment import Raw
 from costguard.settings.lines import key_lines, line_of
 from costguard.settings.problems import Problem, from_pydantic
 from costguard.settings.references import across
 from costguard.settings.sections import Settings
 
 DEFAULT_FILE = "costguard.toml"
-CONFIG_VARIABLE = "COSTGUARD_CONFIG"
-TOKEN_VARIABLE = "COSTGUARD_TOKEN"  # noqa: S105 -- the variable's name, not its value
-DATABASE_VARIABLE = "COSTGUARD_DATABASE_URL"
-VARIABLES = (CONFIG_VARIABLE, TOKEN_VARIABLE, DATABASE_VARIABLE)
-
-Raw = dict[str, Any]
 
 
 def load(path: Path | None, environ: Mapping[str, str], listen: str | None = None) -> Settings:
@@ -33,7 +29,7 @@ def load(path: Path | None, environ: Mapping[str, str], listen: str | None = Non
     `listen` takes the place of the file's `server.listen`, and is checked like it.
     Raises SettingsError with every problem there is, not the first alone.
     """
-    where = path or Path(environ.get(CONFIG_VARIABLE) or DEFAULT_FILE)
+    where = path or Path(environ.get(environment.CONFIG) or DEFAULT_FILE)
     text = _read(where)
     raw = _parse(text, where)
     if listen is not None:
@@ -43,11 +39,13 @@ def load(path: Path | None, environ: Mapping[str, str], listen: str | None = Non
 
 def validate(raw: Raw, environ: Mapping[str, str], where: Path, text: str = "") -> Settings:
     """The settings in a parsed file. `where` and `text` are for the messages."""
-    settings, problems = None, across(raw, environ.get(TOKEN_VARIABLE, ""), tuple(shipped_presets()))
+    secrets, problems = environment.read_secrets(raw, environ)
+    problems += across(raw, secrets, tuple(shipped_presets()))
+    settings = None
     try:
-        settings = Settings.model_validate(_with_environment(_with_defaults(raw), environ))
+        settings = Settings.model_validate(environment.with_secrets(_with_defaults(raw), secrets))
     except ValidationError as error:
-        problems = [*(_sourced(problem, environ) for problem in from_pydantic(error)), *problems]
+        problems += [_sourced(problem, secrets, environ) for problem in from_pydantic(error)]
     if settings is None or problems:
         raise _error(problems, where, text)
     return settings
@@ -73,7 +71,7 @@ def _read(where: Path) -> str:
     except FileNotFoundError:
         raise SettingsError(
             f"{where}: there is no settings file here.",
-            f"Make one with `costguard config init > {where}`, or name another with --config or {CONFIG_VARIABLE}.",
+            f"Make one with `costguard config init > {where}`, or name another with --config or {environment.CONFIG}.",
         ) from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{where}: byte {error.start} is not UTF-8 text.", "Save the file as UTF-8.") from None
@@ -108,19 +106,10 @@ def _over(below: Any, above: Any) -> Any:
     return {**below, **{key: _over(below.get(key), value) for key, value in above.items()}}
 
 
-def _with_environment(raw: Raw, environ: Mapping[str, str]) -> Raw:
-    raw = {key: value for key, value in raw.items() if key != "token"}
-    if token := environ.get(TOKEN_VARIABLE):
-        raw["token"] = token
-    if (url := environ.get(DATABASE_VARIABLE)) and isinstance(raw.get("database", {}), dict):
-        raw["database"] = {**raw.get("database", {}), "url": url}
-    return raw
-
-
-def _sourced(problem: Problem, environ: Mapping[str, str]) -> Problem:
+def _sourced(problem: Problem, secrets: Mapping[str, str], environ: Mapping[str, str]) -> Problem:
     """The same problem, told of the environment variable that the value came from, if it did."""
-    if problem.path == ("database", "url") and environ.get(DATABASE_VARIABLE):
-        return replace(problem, path=(), variable=DATABASE_VARIABLE)
+    if problem.path == ("database", "url") and environment.DATABASE in secrets:
+        return replace(problem, path=(), variable=environment.source(environment.DATABASE, environ))
     return problem
 
 

@@ -17,6 +17,7 @@ from costguard.settings.keys import keys_in, pattern_of
 _REQUIRED = {
     "watch": 'a section [watch] with projects = ["my-project"]',
     "watch.projects": 'the projects to watch: projects = ["my-project"]',
+    "slack.channel": 'the channel for what no team takes: channel = "#gpu-costs"',
     "presets.NAME.limit": 'how long a VM may run before its owner is asked, such as 8h, or "never"',
     "budgets.NAME.limit": "a limit in US dollars, such as 2500",
     "budgets.NAME.period": '"day", "week" or "month"',
@@ -33,6 +34,10 @@ _TYPES = {
     "too_short": "at least one",
 }
 _SECRETS = {"token", "password", "secret", "key"}
+_SECRET_VARIABLES = {
+    "slack": "COSTGUARD_SLACK_TOKEN, COSTGUARD_SLACK_SIGNING_SECRET, COSTGUARD_SLACK_APP_TOKEN",
+}
+_OTHERWISE = "COSTGUARD_TOKEN, COSTGUARD_DATABASE_URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,12 @@ class Problem:
 
 
 def from_pydantic(error: ValidationError) -> list[Problem]:
-    return [_problem(each["type"], each["loc"], each.get("input"), each) for each in error.errors()]
+    """A default that rests on a wrong key is no second problem."""
+    return [
+        _problem(each["type"], each["loc"], each.get("input"), each)
+        for each in error.errors()
+        if each["type"] != "default_factory_not_called"
+    ]
 
 
 def unlike(path: tuple[str | int, ...], given: object, expected: str) -> Problem:
@@ -81,7 +91,7 @@ def _unknown(path: Sequence[str | int]) -> str:
     known = keys_in(path[:-1])
     key = str(path[-1])
     if key.lower() in _SECRETS or key.lower().endswith(("_token", "_password", "_secret")):
-        return "no such key; secrets come from the environment: COSTGUARD_TOKEN, COSTGUARD_DATABASE_URL"
+        return f"no such key; secrets come from the environment: {_SECRET_VARIABLES.get(str(path[0]), _OTHERWISE)}"
     if len(path) > 1 and key in keys_in(()):
         return f"no such key here; expected it in a section of its own, [{key}]"
     return f"no such key{meant(key, known)}; expected one of {', '.join(known)}"

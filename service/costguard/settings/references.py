@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
 
 from costguard.model.preset import OTHER
-from costguard.settings import values
+from costguard.settings import environment, values
+from costguard.settings.environment import Raw
 from costguard.settings.problems import Problem, meant, unlike
 
 _SHORTEST_TOKEN = 16
 _MAKE_TOKEN = "python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"  # noqa: S105 -- how to make one
+_SLACK_SECRETS = {
+    environment.SLACK_TOKEN: re.compile(r"xoxb-[!-~]+"),
+    environment.SLACK_SIGNING_SECRET: re.compile(r"[!-~]{16,}"),
+    environment.SLACK_APP_TOKEN: re.compile(r"xapp-[!-~]+"),
+}
+_AT_SLACK = "of the app at https://api.slack.com/apps"
+_SLACK_WORDS = {
+    environment.SLACK_TOKEN: "the bot token (xoxb-...) that the page OAuth & Permissions "
+    f"{_AT_SLACK} shows once it is installed (deploy/slack-manifest.yaml makes the app)",
+    environment.SLACK_SIGNING_SECRET: f"the signing secret on the page Basic Information {_AT_SLACK}",
+    environment.SLACK_APP_TOKEN: "an app-level token (xapp-...) with the scope connections:write, made on the page "
+    f"Basic Information {_AT_SLACK}",
+}
 
 
-def across(raw: dict[str, Any], token: str, shipped: tuple[str, ...]) -> list[Problem]:
-    return [*_token(raw, token), *_database(raw), *_other(raw), *_budgets(raw, shipped)]
+def across(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) -> list[Problem]:
+    return [
+        *_token(raw, secrets.get(environment.TOKEN, "")),
+        *_database(raw),
+        *_other(raw),
+        *_slack(raw, secrets),
+        *_unwarned(raw),
+        *_projects(raw),
+        *_budgets(raw, shipped),
+    ]
 
 
-def _token(raw: dict[str, Any], token: str) -> list[Problem]:
+def _token(raw: Raw, token: str) -> list[Problem]:
     problems = []
     if "token" in raw:
         problems.append(Problem(("token",), "no such key; the token comes from the environment: COSTGUARD_TOKEN"))
@@ -41,7 +64,7 @@ def _reaches_out(listen: str) -> bool:
         return False
 
 
-def _database(raw: dict[str, Any]) -> list[Problem]:
+def _database(raw: Raw) -> list[Problem]:
     url = _table(raw, "database").get("url")
     if isinstance(url, str) and values.has_password(url):
         text = "holds a password; expected the whole address in the environment: COSTGUARD_DATABASE_URL"
@@ -49,34 +72,74 @@ def _database(raw: dict[str, Any]) -> list[Problem]:
     return []
 
 
-def _other(raw: dict[str, Any]) -> list[Problem]:
+def _other(raw: Raw) -> list[Problem]:
     if "match" not in _table(_table(raw, "presets"), OTHER):
         return []
     return [Problem(("presets", OTHER, "match"), f"no such key; {OTHER} is what no preset matches")]
 
 
-def _budgets(raw: dict[str, Any], shipped: tuple[str, ...]) -> list[Problem]:
-    projects = _table(raw, "watch").get("projects")
-    known = {
-        "project": [each for each in projects if isinstance(each, str)] if isinstance(projects, list) else [],
-        "preset": [*shipped, *(name for name in _table(raw, "presets") if name not in shipped)],
+def _slack(raw: Raw, secrets: Mapping[str, str]) -> Iterator[Problem]:
+    if not isinstance(raw.get("slack"), dict):
+        return
+    slack = _table(raw, "slack")
+    for key, variable in environment.OF_SLACK.items():
+        if key in slack:
+            yield Problem(("slack", key), f"no such key; it comes from the environment: {variable}")
+        if (given := secrets.get(variable)) and not _SLACK_SECRETS[variable].fullmatch(given):
+            yield Problem((), f"expected {_SLACK_WORDS[variable]}", variable)
+    if environment.SLACK_TOKEN not in secrets:
+        yield Problem(("slack",), f"needs {_SLACK_WORDS[environment.SLACK_TOKEN]}, in {environment.SLACK_TOKEN}")
+    if slack.get("socket_mode") is True and environment.SLACK_APP_TOKEN not in secrets:
+        words = f"needs {_SLACK_WORDS[environment.SLACK_APP_TOKEN]}, in {environment.SLACK_APP_TOKEN}"
+        yield Problem(("slack", "socket_mode"), words)
+
+
+def _unwarned(raw: Raw) -> Iterator[Problem]:
+    if "slack" in raw:
+        return
+    presets = _table(raw, "presets")
+    for name in presets:
+        given = _table(presets, name).get("when_unanswered")
+        if given in ("stop", "suspend"):
+            expected = '"remind": without a section [slack] nobody could be warned before it'
+            yield unlike(("presets", name, "when_unanswered"), given, expected)
+
+
+def _projects(raw: Raw) -> Iterator[Problem]:
+    teams = _table(raw, "teams")
+    named: dict[tuple[str, ...], object] = {
+        ("teams", name, "projects"): _table(teams, name).get("projects") for name in teams
     }
-    problems = []
+    named["enforcement", "protect_projects"] = _table(raw, "enforcement").get("protect_projects")
+    for path, projects in named.items():
+        for index, project in enumerate(projects if isinstance(projects, list) else []):
+            yield from _known((*path, index), project, _watched(raw), "a watched project")
+
+
+def _budgets(raw: Raw, shipped: tuple[str, ...]) -> Iterator[Problem]:
+    known = {
+        "project": ("a watched project", _watched(raw)),
+        "preset": ("a preset", [*shipped, *(name for name in _table(raw, "presets") if name not in shipped)]),
+        "team": ("a team", list(_table(raw, "teams"))),
+    }
     budgets = _table(raw, "budgets")
     for name in budgets:
         scope = _table(_table(budgets, name), "scope")
-        for part, names in known.items():
-            given = scope.get(part)
-            if isinstance(given, str) and given not in names:
-                path = ("budgets", name, "scope", part)
-                what = "a watched project" if part == "project" else "a preset"
-                problems.append(
-                    unlike(path, given, f"{what}: {', '.join(names) or 'none is named'}{meant(given, names)}")
-                )
-    return problems
+        for part, (what, names) in known.items():
+            yield from _known(("budgets", name, "scope", part), scope.get(part), names, what)
 
 
-def _table(raw: dict[str, Any], key: str) -> dict[str, Any]:
+def _watched(raw: Raw) -> list[str]:
+    projects = _table(raw, "watch").get("projects")
+    return [each for each in projects if isinstance(each, str)] if isinstance(projects, list) else []
+
+
+def _known(path: tuple[str | int, ...], given: object, names: list[str], what: str) -> Iterator[Problem]:
+    if isinstance(given, str) and given not in names:
+        yield unlike(path, given, f"{what}: {', '.join(names) or 'none is named'}{meant(given, names)}")
+
+
+def _table(raw: Raw, key: str) -> Raw:
     """The table under a key, or an empty one: what is no table is another check's business."""
     found = raw.get(key)
     return found if isinstance(found, dict) else {}

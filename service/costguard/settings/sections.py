@@ -6,28 +6,42 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.preset import OTHER, Match, Preset
+from costguard.model.reminder import Team
 from costguard.model.utilisation import IdleRule
 from costguard.policy.owner import OwnerRules
+from costguard.policy.rules import Rules
 from costguard.settings import values
-
-
-def _between(low: timedelta, high: timedelta) -> AfterValidator:
-    def check(span: timedelta | None) -> timedelta | None:
-        """`never`, where a key takes that, is no span."""
-        if span is not None and not low <= span <= high:
-            raise ValueError(f"a time from {values.show_duration(low)} to {values.show_duration(high)}")
-        return span
-
-    return AfterValidator(check)
-
-
-def _listed(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+from costguard.settings.fields import (
+    Duration,
+    DurationOrNever,
+    Endpoint,
+    GpuType,
+    LabelKey,
+    LabelValue,
+    Listed,
+    LowerAddress,
+    MailAddress,
+    Name,
+    Percent,
+    Percents,
+    ProjectId,
+    Section,
+    between,
+)
+from costguard.settings.sections_reminders import (
+    AccessSection,
+    Digests,
+    EnforcementSection,
+    PresetReminders,
+    Reminders,
+    Slack,
+    TeamSection,
+)
 
 
 def _secret_url(value: object) -> object:
@@ -51,25 +65,10 @@ def _label_keys(labels: Mapping[str, str]) -> Mapping[str, str]:
     return labels
 
 
-Duration = Annotated[timedelta, BeforeValidator(values.duration)]
-ProjectId = Annotated[str, AfterValidator(values.project_id)]
-Name = Annotated[str, AfterValidator(values.name)]
-LabelValue = Annotated[str, AfterValidator(values.label_value)]
-MailAddress = Annotated[str, AfterValidator(values.mail_address)]
-GpuType = Annotated[str, AfterValidator(values.gpu_type)]
-Percents = Annotated[tuple[int, ...], BeforeValidator(values.percents)]
-Endpoint = Annotated[str, AfterValidator(values.endpoint)]
-Percent = Annotated[int, Field(ge=1, le=100)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
 class Watch(Section):
-    projects: Annotated[tuple[ProjectId, ...], BeforeValidator(_listed), AfterValidator(_distinct), Field(min_length=1)]
+    projects: Annotated[tuple[ProjectId, ...], Listed, AfterValidator(_distinct), Field(min_length=1)]
     vms_without_gpu: Literal["watch", "ignore"] = "watch"
-    every: Annotated[Duration, _between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=1)
+    every: Annotated[Duration, between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=1)
     parallel: Annotated[int, Field(ge=1, le=64)] = 8
 
 
@@ -101,16 +100,16 @@ class Compute(Section):
 class Prices(Section):
     enabled: bool = True
     endpoint: Endpoint | None = None
-    refresh_every: Annotated[Duration, _between(timedelta(minutes=1), timedelta(days=30))] = timedelta(days=1)
+    refresh_every: Annotated[Duration, between(timedelta(minutes=1), timedelta(days=30))] = timedelta(days=1)
 
 
 class Idle(Section):
     enabled: bool = True
-    every: Annotated[Duration, _between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=5)
+    every: Annotated[Duration, between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=5)
 
 
 class Owners(Section):
-    label: Annotated[str, AfterValidator(values.label_key)] = "owner"
+    label: LabelKey = "owner"
     domain: Annotated[str, AfterValidator(values.domain)] | None = None
     map: Mapping[LabelValue, MailAddress] = Field(default_factory=dict)
 
@@ -121,7 +120,7 @@ class Owners(Section):
 
 class PresetMatch(Section):
     labels: Annotated[Mapping[str, LabelValue], AfterValidator(_label_keys)] = Field(default_factory=dict)
-    gpu_types: Annotated[tuple[GpuType, ...], BeforeValidator(_listed)] = ()
+    gpu_types: Annotated[tuple[GpuType, ...], Listed] = ()
     gpu_count_min: Annotated[int, Field(ge=0, le=64)] = 0
     gpu_count_max: Annotated[int, Field(ge=0, le=64)] | None = None
 
@@ -139,20 +138,16 @@ class PresetIdle(Section):
 
     gpu_below: Percent = 5
     cpu_below: Percent = 5
-    window: Annotated[
-        timedelta | None,
-        BeforeValidator(values.duration_or_never),
-        _between(timedelta(minutes=30), timedelta(days=1)),
-    ] = timedelta(hours=1)
+    window: Annotated[DurationOrNever, between(timedelta(minutes=30), timedelta(days=1))] = timedelta(hours=1)
 
     @property
     def rule(self) -> IdleRule | None:
         return None if self.window is None else IdleRule(100 * self.gpu_below, 100 * self.cpu_below, self.window)
 
 
-class PresetSection(Section):
+class PresetSection(PresetReminders):
     description: str = ""
-    limit: Annotated[timedelta | None, BeforeValidator(values.duration_or_never)]
+    limit: DurationOrNever
     match: PresetMatch = PresetMatch()
     idle: PresetIdle = PresetIdle()
 
@@ -163,12 +158,13 @@ class PresetSection(Section):
             gpu_count_min=self.match.gpu_count_min,
             gpu_count_max=self.match.gpu_count_max,
         )
-        return Preset(name=name, match=match, limit=self.limit, description=self.description, idle=self.idle.rule)
+        return Preset(name, match, self.limit, self.description, self.idle.rule, self.reminder_rule)
 
 
 class BudgetScope(Section):
-    project: str | None = None  # these two must be known, which `references` checks
+    project: str | None = None  # these three must be known, which `references` checks
     preset: str | None = None
+    team: str | None = None
     owner: MailAddress | None = None
 
 
@@ -179,10 +175,18 @@ class BudgetSection(Section):
     thresholds: Percents = (50, 80, 100)
     forecast_thresholds: Percents = (100,)
     at_limit: Annotated[Literal["tell"], BeforeValidator(values.at_limit)] = "tell"
+    contact: LowerAddress | None = None
 
     def budget(self, name: str) -> Budget:
-        scope = Scope(project=self.scope.project, preset=self.scope.preset, owner=self.scope.owner)
-        return Budget(name, scope, self.limit, Period(self.period), self.thresholds, self.forecast_thresholds)
+        return Budget(
+            name=name,
+            scope=Scope(**self.scope.model_dump()),
+            limit=self.limit,
+            period=Period(self.period),
+            thresholds=self.thresholds,
+            forecast_thresholds=self.forecast_thresholds,
+            contact=self.contact or "",
+        )
 
 
 class Log(Section):
@@ -191,7 +195,7 @@ class Log(Section):
 
 
 class Settings(Section):
-    """Everything that Costguard was told. `token` never comes from the file."""
+    """Everything that Costguard was told. Secrets never come from the file."""
 
     watch: Watch
     database: Database = Database()
@@ -200,6 +204,11 @@ class Settings(Section):
     prices: Prices = Prices()
     idle: Idle = Idle()
     owners: Owners = Owners()
+    slack: Slack | None = None
+    reminders: Reminders = Reminders()
+    enforcement: EnforcementSection = EnforcementSection()
+    access: AccessSection = AccessSection()
+    teams: Mapping[Name, TeamSection] = Field(default_factory=dict)
     presets: Mapping[Name, PresetSection]
     budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)
     log: Log = Log()
@@ -212,3 +221,26 @@ class Settings(Section):
 
     def budget_list(self) -> tuple[Budget, ...]:
         return tuple(section.budget(name) for name, section in self.budgets.items())
+
+    def rules(self) -> Rules:
+        """All that decisions go by."""
+        return Rules(
+            presets={preset.name: preset for preset in self.preset_list()},
+            quiet=self.reminders.quiet,
+            rest=self.reminders.rest,
+            time_zone=self.reminders.time_zone,
+            channel=self.slack.channel if self.slack is not None else "",
+            contact=self.reminders.contact or "",
+            teams=self.team_list(),
+            budgets=self.budget_list(),
+            access=self.access.access,
+            protection=self.enforcement.protection,
+            is_shadow=self.enforcement.shadow,
+        )
+
+    def team_list(self) -> tuple[Team, ...]:
+        return tuple(section.team(name) for name, section in self.teams.items())
+
+    @property
+    def digests(self) -> Digests:
+        return self.reminders.digests

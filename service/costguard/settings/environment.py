@@ -1,0 +1,68 @@
+"""Secrets, which come from environment variables, or from files that variables of the same name and _FILE name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from costguard.settings.problems import Problem
+
+CONFIG = "COSTGUARD_CONFIG"
+TOKEN = "COSTGUARD_TOKEN"  # noqa: S105 -- the variable's name, not its value; so are those below
+DATABASE = "COSTGUARD_DATABASE_URL"
+SLACK_TOKEN = "COSTGUARD_SLACK_TOKEN"  # noqa: S105
+SLACK_SIGNING_SECRET = "COSTGUARD_SLACK_SIGNING_SECRET"  # noqa: S105
+SLACK_APP_TOKEN = "COSTGUARD_SLACK_APP_TOKEN"  # noqa: S105
+VARIABLES = (CONFIG, TOKEN, DATABASE, SLACK_TOKEN, SLACK_SIGNING_SECRET, SLACK_APP_TOKEN)
+OF_SLACK = {"token": SLACK_TOKEN, "signing_secret": SLACK_SIGNING_SECRET, "app_token": SLACK_APP_TOKEN}
+_FILE = "_FILE"
+
+Raw = dict[str, Any]
+
+
+def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], list[Problem]]:
+    """What the environment gives, by variable, and what is wrong with it. Slack's is not looked at without [slack]."""
+    secrets, problems = {}, []
+    for variable in [TOKEN, DATABASE, *(OF_SLACK.values() if "slack" in raw else ())]:
+        given, file = environ.get(variable, ""), environ.get(variable + _FILE, "")
+        if given and file:
+            problems.append(Problem((), f"{variable} is set as well; expected one of the two", variable + _FILE))
+        elif file:
+            try:
+                given = _read(Path(file))
+            except ValueError as wrong:
+                problems.append(Problem((), str(wrong), variable + _FILE))
+        if given:
+            secrets[variable] = given
+    return secrets, problems
+
+
+def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
+    """The settings with the secrets in their places, and with none that the file holds."""
+    raw = {key: value for key, value in raw.items() if key != "token"}
+    if TOKEN in secrets:
+        raw["token"] = secrets[TOKEN]
+    if DATABASE in secrets and isinstance(raw.get("database", {}), dict):
+        raw["database"] = {**raw.get("database", {}), "url": secrets[DATABASE]}
+    if isinstance(slack := raw.get("slack"), dict):
+        given = {key: secrets[variable] for key, variable in OF_SLACK.items() if variable in secrets}
+        raw["slack"] = {**{key: value for key, value in slack.items() if key not in OF_SLACK}, **given}
+    return raw
+
+
+def source(variable: str, environ: Mapping[str, str]) -> str:
+    """The variable that was set: this one, or the one that names a file."""
+    return variable if environ.get(variable) else variable + _FILE
+
+
+def _read(file: Path) -> str:
+    try:
+        text = file.read_text("utf-8").strip()
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not text; expected the secret alone in it") from None
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from None
+    if not text:
+        raise ValueError(f"{file} is empty; expected the secret in it")
+    return text
