@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -17,12 +17,15 @@ from costguard_sandbox.prices import NoRate, PriceList
 from costguard_sandbox.problems import Refused
 from costguard_sandbox.scenario_keys import Keys, ScenarioError
 from costguard_sandbox.scenario_vm import ScenarioVM, read_load, read_vm
+from costguard_sandbox.slack.people import DEFAULT_PEOPLE
+from costguard_sandbox.slack.presses import Wish
 from costguard_sandbox.world import DEFAULT_USER, EVENTS, World
 
 _SHIPPED = Path(__file__).with_name("scenarios")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _VERBS = ("start", "stop", "suspend", "resume", "delete")
-_ACTS = (*_VERBS, *EVENTS, "insert", "load", "fault", "price")
+_ACTS = (*_VERBS, *EVENTS, "insert", "load", "fault", "price", "press")
+_PATIENCE = timedelta(hours=6)
 _log = logging.getLogger(__name__)
 
 Act = Callable[[World], None]
@@ -130,6 +133,9 @@ def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, 
         what, act = _read_fault(keys)
     elif do == "price":
         what, act = _read_price(keys.table("price"))
+    elif do == "press":
+        what, act = _read_press(keys)
+        _check_known(keys, "about", {vm.name for vm in fleet} | {name for _, name in _inserted(keys)})
     else:
         project, name = keys.choice("project", projects), keys.text("name")
         what = f"{do} {name}"
@@ -139,19 +145,33 @@ def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, 
         else:
             user = keys.text("user", DEFAULT_USER)
             act = _strike(do, project, name) if do in EVENTS else _ask(do, project, name, user)
-        _check_known(keys, project, name, fleet)
+        here = {vm.name for vm in fleet if vm.project == project}
+        _check_known(keys, "name", here | {name for where, name in _inserted(keys) if where == project})
     keys.done()
     return ScenarioEvent(at, what, act)
 
 
-def _check_known(keys: Keys, project: str, name: str, fleet: tuple[ScenarioVM, ...]) -> None:
-    inserted = {
-        (one["instance"].get("project"), one["instance"].get("name"))
-        for one in keys.siblings()
-        if isinstance(one.get("instance"), dict)
-    }
-    if (project, name) not in inserted | {(vm.project, vm.name) for vm in fleet}:
-        raise keys.wrong("name", f"the name of an instance of this scenario in project {project!r}, not {name!r}")
+def _inserted(keys: Keys) -> set[tuple[object, object]]:
+    """The project and name of each VM that an event of this scenario makes."""
+    tables = [one["instance"] for one in keys.siblings() if isinstance(one.get("instance"), dict)]
+    return {(one.get("project"), one.get("name")) for one in tables}
+
+
+def _check_known(keys: Keys, key: str, names: Collection[object]) -> None:
+    if keys.text(key) not in names:
+        raise keys.wrong(key, f"the name of an instance of this scenario, in its project, not {keys.text(key)!r}")
+
+
+def _read_press(keys: Keys) -> tuple[str, Act]:
+    """Somebody uses a button of the latest message about a VM; where none stands yet, when one does."""
+    user = keys.choice("user", [name for name, _ in DEFAULT_PEOPLE])
+    button, about = keys.text("button"), keys.text("about")
+    patience = keys.duration("within", _PATIENCE)
+
+    def act(world: World) -> None:
+        world.slack.presses.wish(Wish(user, button, about, world.timeline.now + patience))
+
+    return f"press {button} of {about}", act
 
 
 def _ask(verb: str, project: str, name: str, user: str) -> Act:

@@ -19,6 +19,8 @@ from costguard_sandbox.routes.call import refusal
 from costguard_sandbox.slack.routes import slack_routes
 from costguard_sandbox.world import World
 
+_LOOKS_EVERY_S = 0.5
+
 
 def create_app(world: World) -> Starlette:
     """Compute Engine under /compute/v1, the price catalogue under /v1, Cloud Monitoring under /v3, our own /sandbox."""
@@ -95,10 +97,22 @@ def serve(
         world.slack.base_url = _address(host, listener)
         if announce is not None:
             announce(world.slack.base_url)
+        ended = threading.Event()
+        threading.Thread(target=_live, args=(world, ended), name="life", daemon=True).start()
         try:
             server.run(sockets=[listener])
         except KeyboardInterrupt:
             return
+        finally:
+            ended.set()
+
+
+def _live(world: World, ended: threading.Event) -> None:
+    """What is due happens, and people press what they mean to, while nobody asks anything."""
+    while not ended.wait(_LOOKS_EVERY_S):
+        with world.settled():
+            pass
+        world.slack.presses.look()
 
 
 def _follow(stream: IO[str], server: uvicorn.Server) -> None:

@@ -12,6 +12,7 @@ from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.meter import bill
 from costguard_sandbox.scenario import build, load, read, shipped
 from costguard_sandbox.scenario_keys import ScenarioError
+from costguard_sandbox.slack.presses import Wish
 from costguard_sandbox.vm import Load, Status
 from costguard_sandbox.world import World
 
@@ -176,6 +177,9 @@ def test_a_wrong_key_names_file_key_and_what_was_expected(old: str, new: str, to
             'at = "1m"\ndo = "price"\nprice = { resource = "n1:core", region = "us-central1", dollars = "-1" }',
             "event[1].price.dollars: expected an amount above 0",
         ),
+        ('at = "1m"\ndo = "press"\nuser = "zoe"\nbutton = "keep"\nabout = "t4"', "event[1].user: expected one of ana"),
+        ('at = "1m"\ndo = "press"\nuser = "ana"\nbutton = "keep"\nabout = "x"', "event[1].about: expected the name"),
+        ('at = "1m"\ndo = "press"\nuser = "ana"\nabout = "t4"', "event[1].button: expected a text, but it is missing"),
     ],
 )
 def test_a_wrong_event_is_told_before_it_is_due(event: str, told: str) -> None:
@@ -201,3 +205,14 @@ def test_a_load_is_set_and_changes() -> None:
     assert vm.load_at(world.now) is Load.NO_AGENT
     with pytest.raises(ScenarioError, match="busy, idle, no-agent"):
         play(f'{_FLEET}load = "lazy"\n')
+
+
+def test_a_person_means_to_press_a_button_from_a_moment_on() -> None:
+    """The wish comes at its time and stands as long as it is said to; the message may come later."""
+    press = '[[event]]\nat = "1h"\ndo = "press"\nuser = "ana"\nbutton = "keep"\nabout = "t4"\nwithin = "30m"\n'
+    world = play(_FLEET + press)
+    world.advance(HOUR - MINUTE)
+    assert world.now < START + HOUR
+    assert world.slack.presses.waiting == ()
+    world.advance(2 * MINUTE)
+    assert world.slack.presses.waiting == (Wish("ana", "keep", "t4", START + HOUR + 30 * MINUTE),)

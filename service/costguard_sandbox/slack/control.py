@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from costguard_sandbox.slack.errors import SlackError
 from costguard_sandbox.slack.faults import BadFault
-from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN
 from costguard_sandbox.slack.web_api import MAX_BODY
 from costguard_sandbox.slack.workspace import Workspace
 
@@ -69,6 +69,9 @@ def _settings(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any
             else:
                 raise BadRequest(f"{key!r} cannot be set to {value!r}")
     return {
+        "bot_token": BOT_TOKEN,
+        "app_token": APP_TOKEN,
+        "signing_secret": callbacks.signing_secret,
         "request_url": callbacks.request_url,
         "command_url": callbacks.command_url,
         "answer_seconds": callbacks.answer_seconds,

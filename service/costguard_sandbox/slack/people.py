@@ -20,6 +20,7 @@ DEFAULT_PEOPLE = (
     ("ana", "Europe/Madrid"),
     ("ben", "America/New_York"),
     ("chiara", "Europe/Rome"),
+    ("cleo", "Europe/Paris"),
     ("dana", "America/Los_Angeles"),
     ("emi", "Asia/Tokyo"),
 )

@@ -24,6 +24,7 @@ from costguard_sandbox.slack.people import (
     User,
     make_id,
 )
+from costguard_sandbox.slack.presses import Presses
 from costguard_sandbox.slack.response_urls import ResponseUrls
 from costguard_sandbox.slack.scopes import Tokens
 from costguard_sandbox.slack.socket_mode import Sockets
@@ -57,6 +58,7 @@ class Workspace:
         self.views = Views(self.number, self.changed)
         self.response_urls = ResponseUrls(self)
         self.callbacks = Callbacks(self)
+        self.presses = Presses(self)
         self.users[BOT_USER_ID] = User(BOT_USER_ID, BOT_NAME, "", "UTC", "Costguard", is_bot=True)
         for name, tz in DEFAULT_PEOPLE:
             self.add_user(name, tz=tz)

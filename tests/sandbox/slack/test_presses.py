@@ -1,0 +1,125 @@
+"""People of a scenario who press buttons: which message, when, and when they give up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from slack_sdk import WebClient
+from slack_sdk.signature import SignatureVerifier
+from tests.sandbox.slack.receiver import App, receiving
+
+from costguard_sandbox.slack.presses import READING, Wish
+from costguard_sandbox.slack.scopes import SIGNING_SECRET
+from costguard_sandbox.slack.workspace import Workspace
+from costguard_sandbox.world import World
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+@pytest.fixture
+def app(slack: Workspace) -> Iterator[App]:
+    with receiving(App(SignatureVerifier(SIGNING_SECRET))) as app:
+        slack.request_url = f"{app.url}/slack/interactions"
+        yield app
+
+
+def blocks(name: str, *action_ids: str) -> list[dict[str, Any]]:
+    buttons = [
+        {"type": "button", "action_id": one, "value": name, "text": {"type": "plain_text", "text": one}}
+        for one in action_ids
+    ]
+    section = {"type": "section", "text": {"type": "mrkdwn", "text": f"*{name}* is forgotten"}}
+    return [section, *([{"type": "actions", "elements": buttons}] if buttons else [])]
+
+
+def post(client: WebClient, channel: str, name: str, *action_ids: str) -> str:
+    answer = client.chat_postMessage(channel=channel, text="A reminder", blocks=blocks(name, *action_ids))
+    return str(answer["ts"])
+
+
+def wish(slack: Workspace, user: str = "cleo", button: str = "keep", about: str = "trainer-7") -> None:
+    slack.presses.wish(Wish(user, button, about, slack.now + 2 * HOUR))
+
+
+def pressed(app: App) -> list[tuple[str, str, str]]:
+    return [
+        (payload["user"]["name"], payload["actions"][0]["action_id"], payload["actions"][0]["value"])
+        for _, payload in app.received
+    ]
+
+
+def test_a_message_is_read_before_its_button_is_pressed(
+    world: World, slack: Workspace, client: WebClient, app: App
+) -> None:
+    """A wish waits for a message and for the time that reading takes, and is fulfilled once, by a signed callback."""
+    wish(slack)
+    slack.presses.look()
+    post(client, "#gpu-costs", "trainer-7", "stop", "keep:4")
+    slack.presses.look()
+    assert pressed(app) == []
+    world.advance(READING)
+    for _ in range(2):
+        slack.presses.look()
+    assert pressed(app) == [("cleo", "keep:4", "trainer-7")]
+    assert (app.refused, slack.presses.waiting) == (0, ())
+
+
+def test_the_latest_message_about_the_vm_is_meant(world: World, slack: Workspace, client: WebClient, app: App) -> None:
+    """Neither another VM's, nor an older one, nor one whose buttons are gone, nor another person's direct message."""
+    first = post(client, "#gpu-costs", "trainer-7", "keep:4")
+    world.advance(MINUTE)
+    post(client, "#ml-team", "trainer-7", "keep:24")
+    world.advance(MINUTE)
+    slack.limits.enforced = False
+    post(client, "#gpu-costs", "trainer-7", "stop")
+    post(client, "#gpu-costs", "other", "keep:1")
+    post(client, slack.direct("ana").id, "trainer-7", "keep:2")
+    answered = post(client, "#gpu-costs", "trainer-7", "keep:8")
+    channel = slack.channel("gpu-costs").id
+    client.chat_update(channel=channel, ts=answered, text="Kept", blocks=blocks("trainer-7"))
+    world.advance(READING)
+    wish(slack)
+    slack.presses.look()
+    assert pressed(app) == [("cleo", "keep:24", "trainer-7")]
+    wish(slack, button="keep:4")
+    slack.presses.look()
+    assert app.received[-1][1]["container"]["message_ts"] == first
+
+
+def test_who_finds_no_message_gives_up(
+    world: World, slack: Workspace, client: WebClient, app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the end the log says what was waited for, and a message that comes later is left alone."""
+    wish(slack)
+    world.advance(2 * HOUR + READING)
+    with caplog.at_level(logging.WARNING):
+        slack.presses.look()
+    assert "cleo saw no message about trainer-7 with a button 'keep' to press" in caplog.text
+    post(client, "#gpu-costs", "trainer-7", "keep:4")
+    world.advance(READING)
+    slack.presses.look()
+    assert pressed(app) == []
+
+
+def test_a_press_that_reached_nobody_is_made_again(world: World, slack: Workspace, client: WebClient, app: App) -> None:
+    """The guard may still be starting; once it took a press, it gets no other, whatever it answers."""
+    where, slack.request_url = slack.request_url, ""
+    post(client, "#gpu-costs", "trainer-7", "keep:4")
+    world.advance(READING)
+    wish(slack)
+    slack.presses.look()
+    assert len(slack.presses.waiting) == 1
+    slack.request_url = where
+    for _ in range(2):
+        slack.presses.look()
+    assert len(pressed(app)) == 1
+
+
+def test_nobody_presses_who_is_not_there(slack: Workspace) -> None:
+    """A person who is not of the workspace is told at once, not when the message stands."""
+    with pytest.raises(KeyError, match="nobody in the workspace is 'zoe'"):
+        wish(slack, user="zoe")
