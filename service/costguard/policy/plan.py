@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
+from costguard.model.action import Action, KeepLifetime, RefuseRequest
 from costguard.model.person import Acquaintance
-from costguard.policy.due import due_of_run, past_limit, why_running
+from costguard.model.reminder import Asked, Subject
+from costguard.policy import reminder
+from costguard.policy.answer import settle
+from costguard.policy.due import Due, due_of_rest, due_of_run, kept_to, past_limit, why_running
+from costguard.policy.moments import moment_text
+from costguard.policy.overdue import next_step
 from costguard.policy.rules import Rules
+from costguard.policy.surroundings import Surroundings
 from costguard.policy.watched import Decision, Plan, Watched, subject_of
 
-__all__ = ["Decision", "Plan", "Watched", "decide", "subject_of"]
+__all__ = ["Decision", "Plan", "Watched", "addresses_needed", "decide", "subject_of"]
+
+_SOON = timedelta(hours=1)
 
 
 def decide(
@@ -24,18 +34,73 @@ def decide(
 
     `people` are those who were looked up, by their addresses in lower case.
     """
-    return Plan(tuple(_decide(vm, rules, unread.get(vm.key.project, frozenset()), now) for vm in fleet))
+    about = Surroundings(rules, people, now)
+    decisions: list[Decision] = []
+    actions: list[Action] = []
+    for vm in fleet:
+        decision, found = _decide(vm, about, unread.get(vm.key.project, frozenset()))
+        decisions.append(decision)
+        actions += found
+    return Plan(tuple(decisions), tuple(actions))
 
 
-def _decide(vm: Watched, rules: Rules, unread: frozenset[str], now: datetime) -> Decision:
+def addresses_needed(fleet: Sequence[Watched], rules: Rules, now: datetime) -> set[str]:
+    """Whose Slack accounts decisions within the next hour may rest on; in lower case."""
+    if not rules.channel:
+        return set()
+    about = Surroundings(rules, {}, now)
+    needed: set[str] = set()
+    for vm in fleet:
+        if vm.requests:
+            needed |= {each.by.lower() for each in vm.requests if each.asked is Asked.KEEP and each.hours is None}
+        due = _due(vm, subject_of(vm), about)
+        if due is not None and due.at <= now + _SOON:
+            needed.add(vm.owner.lower())
+            if reminder.may_need_contact(reminder.standing_of(vm.sent, vm.cycle), ahead=1):
+                needed.add(about.contact(vm).lower())
+    return needed - {""}
+
+
+def _decide(vm: Watched, about: Surroundings, unread: frozenset[str]) -> tuple[Decision, tuple[Action, ...]]:
+    subject = subject_of(vm)
+    due = _due(vm, subject, about)
+    decision = Decision(vm.key, vm.name, "", False, subject, due.at if due is not None else None)
+    if vm.is_gone:
+        return replace(decision, reason="gone: there is nothing left to do about it"), settle(vm, due, about)
     if vm.zone in unread or "*" in unread:
-        return Decision(vm.key, vm.name, f"not known: {vm.zone} could not be read, so nothing is decided about it")
+        reason = f"not known: {vm.zone} could not be read, so nothing is decided about it"
+        return replace(decision, reason=reason), ()
+    answers = settle(vm, due, about) if vm.requests else ()
+    if answers and not isinstance(answers[-1], RefuseRequest):
+        return _answered(decision, answers[-1]), answers
+    if due is None or subject is None or due.at > about.now:
+        return replace(decision, reason=_left_alone(vm, due, about), next_at=decision.due_at), answers
+    late = vm.running_since is not None and past_limit(about.preset(vm), vm.running_since, about.now)
+    decision, found = next_step(vm, subject, due, about, replace(decision, overdue=late))
+    return decision, (*answers, *found)
+
+
+def _answered(decision: Decision, action: Action) -> Decision:
+    """What is asked for is carried out first; what follows from it is decided at the next pass."""
+    if isinstance(action, KeepLifetime):
+        return replace(decision, reason=action.reason, due_at=action.until, next_at=action.until)
+    return replace(decision, reason=action.reason)
+
+
+def _left_alone(vm: Watched, due: Due | None, about: Surroundings) -> str:
+    until = kept_to(vm.keeps)
+    if due is not None and until == due.at:
+        by = next(keep.by for keep in vm.keeps if keep.until == until)
+        return f"left alone: kept until {moment_text(due.at, about.zone, about.now)} by {by}"
     if vm.running_since is None:
-        return Decision(vm.key, vm.name, f"{vm.status.value}: only what it stores is billed")
-    preset = rules.presets.get(vm.preset)
-    due = due_of_run(preset, vm.running_since, vm.idle, vm.keeps, now)
-    if due is None:
-        return Decision(vm.key, vm.name, why_running(preset, vm.preset, vm.running_since, vm.idle, now))
-    late = past_limit(preset, vm.running_since, now) and due.at <= now
-    rest = "; no reminder is sent: Slack is not set up" if due.at <= now else ""
-    return Decision(vm.key, vm.name, f"{due.why}{rest}", late, subject_of(vm), due.at)
+        return f"{vm.status.value}: only what it stores is billed"
+    return why_running(about.preset(vm), vm.preset, vm.running_since, vm.idle, about.now)
+
+
+def _due(vm: Watched, subject: Subject | None, about: Surroundings) -> Due | None:
+    if subject is None:
+        return None
+    if vm.running_since is not None:
+        return due_of_run(about.preset(vm), vm.running_since, vm.idle, vm.keeps, about.now)
+    assert vm.rest_since is not None  # a subject either runs or rests
+    return due_of_rest(about.rules.rest, vm.rest_since, vm.keeps, vm.status.value, about.now)

@@ -21,9 +21,8 @@ def team_of(project: str, owner: str, teams: Iterable[Team]) -> Team | None:
     return next(iter(here or theirs), None)
 
 
-def channel_of(project: str, owner: str, rules: Rules) -> str:
-    """The channel of the VM's team, else the one for all."""
-    team = team_of(project, owner, rules.teams)
+def channel_of(team: Team | None, rules: Rules) -> str:
+    """The team's own channel, else the one for all."""
     return team.channel if team is not None and team.channel else rules.channel
 
 

@@ -56,7 +56,7 @@ class Decision:
     overdue: bool = False
     subject: Subject | None = None
     due_at: datetime | None = None
-    next_at: datetime | None = None  # of the next reminder, if nobody answers
+    next_at: datetime | None = None  # of the next reminder; of one that waits for Slack, when it is not quiet any more
     stop_at: datetime | None = None  # when a rule stops it, once that is settled
 
 

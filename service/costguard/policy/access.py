@@ -1,0 +1,55 @@
+"""Who may do what."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from costguard.model.reminder import Asked, Role, Team
+from costguard.policy.rules import Access
+
+_VERB = {
+    Asked.STOP: "stop",
+    Asked.SUSPEND: "suspend",
+    Asked.KEEP: "keep",
+    Asked.CLAIM: "take over",
+    Asked.DISOWN: "disown",
+}
+
+
+def role_of(address: str, access: Access) -> Role:
+    """The highest role that the lists give to this address, by itself or by its domain."""
+    if _listed(address, access.admins):
+        return Role.ADMIN
+    if _listed(address, access.operators):
+        return Role.OPERATOR
+    return Role.VIEWER if _listed(address, access.viewers) else Role.NOBODY
+
+
+def refusal(asked: Asked, by: str, name: str, owner: str, team: Team | None, access: Access) -> str | None:
+    """Why this person may not do this to the VM `name`; None: they may.
+
+    A VM that is nobody's may be claimed by anybody who has an address.
+    """
+    if not by:
+        return f"Slack tells no e-mail address of yours, so you cannot {_VERB[asked]} {name}."
+    is_owner = bool(owner) and by.lower() == owner.lower()
+    if is_owner or (asked is Asked.CLAIM and not owner) or _operates(by, team, access):
+        return None
+    who = [] if asked is Asked.CLAIM or not owner else [owner]
+    who.append(f"an operator of team {team.name}" if team is not None else "an operator")
+    sentence = f"Only {', '.join(who)} or an admin can {_VERB[asked]} {name}"
+    return f"{sentence} from {owner}." if asked is Asked.CLAIM else f"{sentence}."
+
+
+def _operates(by: str, team: Team | None, access: Access) -> bool:
+    """Operators act for their own team's VMs, and for VMs of no team."""
+    role = role_of(by, access)
+    if role is Role.ADMIN or team is None:
+        return role in (Role.ADMIN, Role.OPERATOR)
+    return _listed(by, team.operators) or (role is Role.OPERATOR and _listed(by, team.members))
+
+
+def _listed(address: str, entries: Set[str]) -> bool:
+    lowered = address.lower()
+    _, at, domain = lowered.rpartition("@")
+    return bool(at) and (lowered in entries or f"@{domain}" in entries)

@@ -1,0 +1,141 @@
+"""What to do about a VM that is due: stop it, remind somebody, or wait, and for what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from costguard.model.action import Action, SendReminder, StopInstance
+from costguard.model.action import StopOutcome as Stop
+from costguard.model.instance import Status
+from costguard.model.reminder import About, Enforcement, ReminderRule, Subject, Target
+from costguard.policy import enforcement, reminder
+from costguard.policy.due import Due
+from costguard.policy.moments import moment_text
+from costguard.policy.narrate import span_text
+from costguard.policy.protection import protected_because
+from costguard.policy.reminder import Standing
+from costguard.policy.surroundings import Surroundings
+from costguard.policy.watched import Decision, Watched
+
+_MINUTE = timedelta(minutes=1)
+_BEING_STOPPED = frozenset({Stop.INTENDED, Stop.ASKED, Stop.UNKNOWN})
+_STOPPED = {Enforcement.STOP: "stopped", Enforcement.SUSPEND: "suspended"}
+
+Step = tuple[Decision, tuple[Action, ...]]
+
+
+def next_step(vm: Watched, subject: Subject, due: Due, about: Surroundings, decision: Decision) -> Step:
+    """`decision` holds what is known of it already; the reason and what follows from it are added."""
+    if not about.rules.channel:
+        return _waits(decision, due, "no reminder is sent: Slack is not set up")
+    if vm.status is Status.PENDING_STOP:
+        return _waits(decision, due, "it is shutting down")
+    if vm.stop in _BEING_STOPPED:
+        return _waits(decision, due, "it is being stopped")
+    standing = reminder.standing_of(vm.sent, vm.cycle)
+    if subject.about is About.REST:
+        return _remind(vm, subject, due, about, standing, decision)
+    stop, remark, stop_at = _enforce(vm, subject, due, about, standing)
+    if stop is not None:
+        return replace(decision, reason=f"{remark}: {stop.reason}", stop_at=stop_at), (stop,)
+    decided, actions = _remind(vm, subject, due, about, standing, replace(decision, stop_at=stop_at))
+    return replace(decided, reason=f"{decided.reason}{remark}"), actions
+
+
+def _enforce(
+    vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing
+) -> tuple[StopInstance | None, str, datetime | None]:
+    """The stop by rule, or what people should know about why there is none yet, and when there will be one."""
+    preset = about.preset(vm)
+    if preset is None or preset.reminders.enforcement is Enforcement.REMIND or vm.running_since is None:
+        return None, "", None
+    rule, is_shadow = preset.reminders, about.rules.is_shadow
+    protection = protected_because(vm.name, vm.key.project, vm.labels, about.rules.protection)
+    if protection:
+        return None, f"; protected by {protection}; it is only reminded of", None
+    done = _STOPPED[rule.enforcement]
+    if vm.stop is Stop.SHADOW:
+        return None, f"; it would have been {done}, were it not for shadow mode", None
+    if vm.stop is Stop.FAILED:
+        return None, "; it could not be stopped", None
+    at = enforcement.stop_at(rule, standing, due, protection)
+    if at is None:
+        return None, "", None
+    if at > about.now:
+        when = moment_text(at, about.zone, about.now)
+        would = f"would be {done} {when}, were it not for shadow mode" if is_shadow else f"is {done} {when}"
+        return None, f"; it {would} if nobody answers", None if is_shadow else at
+    counted = enforcement.counted_of(rule, standing, due)
+    stop = StopInstance(
+        subject=subject,
+        key=vm.key,
+        name=vm.name,
+        zone=vm.zone,
+        verb=rule.enforcement,
+        rule=enforcement.rule_text(preset),
+        reason=enforcement.reason_text(due, counted, vm.idle, about.zone, about.now),
+        due_at=due.at,
+        started_at=vm.running_since,
+        reminder=counted[-1].key,
+        evidence=enforcement.evidence_of(due, counted, vm.idle),
+    )
+    if is_shadow:
+        return stop, f"would be {done} now, were it not for shadow mode", None
+    return stop, f"is {done} now", at
+
+
+def _remind(
+    vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing, decision: Decision
+) -> Step:
+    number = standing.stage + 1
+    if standing.is_intended:
+        quiet_end = about.quiet_until(vm, about.now)
+        return _waits(replace(decision, next_at=quiet_end), due, f"waits until Slack accepts reminder {number}")
+    contact = about.contact(vm) if reminder.may_need_contact(standing) else ""
+    for address in (vm.owner, contact):
+        if not about.is_looked_up(address):
+            return _waits(decision, due, f"Slack was not asked yet who {address} is")
+    has_owner = about.person(vm.owner) is not None
+    has_contact = about.person(contact) is not None and not (has_owner and contact.lower() == vm.owner.lower())
+    targets = reminder.targets_of(standing, has_owner, has_contact)
+    if not targets:
+        if standing.waiting:
+            return _waits(decision, due, "waits until Slack accepts an earlier reminder")
+        return _waits(decision, due, f"Slack refused reminder {number} for good wherever it could go")
+    every = _rule(vm, about).every if subject.about is About.RUN else about.rules.rest.every
+    at = max(about.now, reminder.next_at(standing, due.at, every))
+    quiet_end = about.quiet_until(vm, at)
+    if at > about.now:
+        in_time = _rounded((quiet_end or at) - about.now)
+        reason = f"reminder {number} to {_names(targets, vm, contact, about)} in {in_time}"
+        if quiet_end is not None:
+            reason += ", when the quiet hours are over"
+        return _waits(replace(decision, next_at=quiet_end or at), due, reason)
+    if quiet_end is not None:
+        until = moment_text(quiet_end, about.zone_of(vm.owner), about.now, with_zone=not has_owner)
+        whose = f" of {vm.owner}" if has_owner else ""
+        return _waits(replace(decision, next_at=quiet_end), due, f"quiet hours{whose} until {until}")
+    decided, _ = _waits(decision, due, f"reminder {number} goes to {_names(targets, vm, contact, about)}")
+    send = SendReminder(subject, vm.key, vm.cycle, standing.stage, targets, due.why)
+    return replace(decided, next_at=about.now), (send,)
+
+
+def _waits(decision: Decision, due: Due, reason: str) -> Step:
+    return replace(decision, reason=f"{due.why}; {reason}"), ()
+
+
+def _rule(vm: Watched, about: Surroundings) -> ReminderRule:
+    preset = about.preset(vm)
+    return preset.reminders if preset is not None else ReminderRule()
+
+
+def _names(targets: tuple[Target, ...], vm: Watched, contact: str, about: Surroundings) -> str:
+    named = {Target.OWNER: vm.owner, Target.CHANNEL: about.channel(vm), Target.CONTACT: contact}
+    names = [named[target] for target in targets]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _rounded(span: timedelta) -> str:
+    """In whole minutes, never too soon."""
+    return span_text(-(-span // _MINUTE) * _MINUTE)

@@ -1,0 +1,91 @@
+"""The ladder of reminders: which stage is next, when, and to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from costguard.model.reminder import Sent, Target
+
+_CHANNEL_FROM = 2
+_CONTACT_AT = 3
+_DAILY_FROM = 4  # from this stage on nobody is asked more than once a day
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A stage that Slack accepted: when first, and which message that was."""
+
+    at: datetime
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far the stages of one cycle came. The present stage is the first that was not accepted."""
+
+    warned: tuple[Warned, ...] = ()
+    waiting: frozenset[Target] = frozenset()  # who has a message that Slack has not accepted yet
+    is_intended: bool = False  # the present stage waits for Slack
+    failed: frozenset[Target] = frozenset()  # to whom the present stage cannot be sent
+
+    @property
+    def stage(self) -> int:
+        return len(self.warned)
+
+
+def standing_of(sent: Iterable[Sent], cycle: int) -> Standing:
+    """A stage counts as accepted once one of its targets has it, at the first such moment.
+
+    One that failed for all warned nobody: it is not over, and the ladder does not climb past it.
+    """
+    mine = [each for each in sent if each.cycle == cycle]
+    if not mine:
+        return Standing()
+    accepted: dict[int, Warned] = {}
+    for each in mine:
+        before = accepted.get(each.stage)
+        if each.accepted_at is not None and (before is None or each.accepted_at < before.at):
+            accepted[each.stage] = Warned(each.accepted_at, each.key)
+    warned = tuple(accepted[stage] for stage in sorted(accepted))
+    open_ones = [each for each in mine if each.accepted_at is None]
+    now_sent = [each for each in open_ones if each.stage not in accepted]
+    return Standing(
+        warned,
+        frozenset(each.target for each in open_ones if not each.is_failed),
+        any(not each.is_failed for each in now_sent),
+        frozenset(each.target for each in now_sent if each.is_failed),
+    )
+
+
+def next_at(standing: Standing, due_at: datetime, every: timedelta) -> datetime:
+    """When the present stage is due: silence is counted from when the stage before was accepted."""
+    if not standing.warned:
+        return due_at
+    gap = max(every, _DAY) if standing.stage >= _DAILY_FROM else every
+    return max(due_at, standing.warned[-1].at + gap)
+
+
+def may_need_contact(standing: Standing, ahead: int = 0) -> bool:
+    """Whether the present stage, or one as far ahead as that, may go to the contact."""
+    return standing.stage <= _CONTACT_AT <= standing.stage + ahead or bool(standing.failed)
+
+
+def targets_of(standing: Standing, has_owner: bool, has_contact: bool) -> tuple[Target, ...]:
+    """Whom the present stage goes to; nobody where those are still waiting for an earlier message.
+
+    `has_owner`: Slack knows the owner. Where Slack refused everybody who should get it, it goes to whoever is
+    left, so that a lost account does not end the reminding.
+    """
+    wanted = [Target.OWNER if has_owner else Target.CHANNEL]
+    if standing.stage >= _CHANNEL_FROM and Target.CHANNEL not in wanted:
+        wanted.append(Target.CHANNEL)
+    if standing.stage == _CONTACT_AT and has_contact:
+        wanted.append(Target.CONTACT)
+    left = [target for target in wanted if target not in standing.failed]
+    if left:
+        return tuple(target for target in left if target not in standing.waiting)
+    others = [Target.CHANNEL, *([Target.CONTACT] if has_contact else [])]
+    return tuple([each for each in others if each not in standing.failed | standing.waiting][:1])
