@@ -74,7 +74,7 @@ def error_of(wrong: Exception, method: str, channel: str, *, acts: bool) -> Slac
     reason = wrong.reason if isinstance(wrong, URLError) else wrong
     if isinstance(reason, ssl.SSLCertVerificationError):
         return SlackUnavailable(
-            f"Slack's certificate was not accepted for {told}: {reason.verify_message}.",
+            f"Slack's certificate was not accepted for {told}: {reason}.",
             "Check the system's certificates, its clock, and whether a proxy answers in Slack's place.",
         )
     # Only these are certain: the connection was never there. All else may have broken after the call was done.
@@ -96,7 +96,7 @@ def _answered(wrong: SlackApiError, told: str, *, acts: bool) -> SlackError:
     answer = wrong.response
     status = int(answer.status_code)
     body: Mapping[str, Any] = answer.data if isinstance(answer.data, dict) else {}
-    code = str(body.get("error") or "")
+    code = str(body.get("error") or "")[:100]
     if status == 429 or code in _LIMITED:
         return SlackLimited(f"Slack limits {told}.", _retry_after(answer.headers))
     if status >= 500:

@@ -1,0 +1,131 @@
+"""The check-up says what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+import pytest
+
+from costguard.slack.checkup import Finding, Setup, check_up
+from costguard.slack.client import SCOPES
+from costguard.slack.web import WebApi
+from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.workspace import Workspace
+
+
+@pytest.fixture
+def setup(endpoint: str) -> Setup:
+    return Setup(BOT_TOKEN, endpoint, ("#gpu-costs", "#ml-team"), "ana@example.com", SIGNING_SECRET)
+
+
+@pytest.fixture
+def now(endpoint: str) -> datetime:
+    """The moment that the workspace's answers bear."""
+    return parsedate_to_datetime(WebApi(BOT_TOKEN, endpoint).answer("auth.test")[1]["date"]).astimezone(UTC)
+
+
+def missing(found: list[Finding]) -> list[Finding]:
+    return [finding for finding in found if not finding.is_ok]
+
+
+def test_all_is_well(setup: Setup, now: datetime, slack: Workspace) -> None:
+    """Where nothing is missing every finding is good, and nothing was written anywhere."""
+    found = check_up(setup, now)
+    assert missing(found) == []
+    assert len(found) == 7
+    assert slack.record == []
+
+
+def test_the_fewest_scopes_suffice(setup: Setup, now: datetime, slack: Workspace) -> None:
+    """With the scopes of the manifest and no other, all is well, and nothing is said of more."""
+    slack.tokens.take_away(*slack.tokens.scopes(BOT_TOKEN))
+    slack.tokens.give(*SCOPES)
+    found = check_up(setup, now, post_to="#gpu-costs")
+    assert missing(found) == []
+    assert not any("more than it needs" in finding.sentence for finding in found)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_each_missing_scope_is_named(scope: str, setup: Setup, now: datetime, slack: Workspace) -> None:
+    """A scope that is not held is named, with what it is for and where to add it."""
+    slack.tokens.take_away(scope)
+    finding = next(one for one in check_up(setup, now) if not one.is_ok)
+    assert scope in finding.sentence
+    assert SCOPES[scope] in finding.sentence
+    assert "OAuth & Permissions" in finding.what_next
+
+
+def test_a_bad_token_ends_it(setup: Setup, now: datetime, slack: Workspace) -> None:
+    """With a token that is no good nothing else can be found out."""
+    slack.tokens.spoil("token_revoked")
+    (finding,) = check_up(setup, now)
+    assert not finding.is_ok
+    assert "new bot token" in finding.what_next
+
+
+def test_no_connection_ends_it(now: datetime) -> None:
+    """A server that is not there is told as such."""
+    (finding,) = check_up(Setup(BOT_TOKEN, "http://127.0.0.1:1/api/"), now)
+    assert "no connection" in finding.sentence
+
+
+def test_a_token_of_another_kind(endpoint: str, now: datetime) -> None:
+    """The app-level token in place of the bot token is told from it."""
+    found = check_up(Setup(APP_TOKEN, endpoint), now)
+    assert found[0] == Finding(
+        False, "The Slack token is not an app's bot token.", "Use the one that begins with xoxb-."
+    )
+
+
+def test_channels(endpoint: str, now: datetime, slack: Workspace) -> None:
+    """Each channel that cannot be used is told with its own remedy, and the others are well."""
+    slack.add_channel("alone", with_app=False)
+    slack.add_channel("old")
+    slack.archive("old")
+    ids = [slack.channel(name).id for name in ("alone", "old")]
+    found = check_up(Setup(BOT_TOKEN, endpoint, ("#gpu-costs", "#never", *ids), "", SIGNING_SECRET), now)
+    told = [(finding.sentence, finding.what_next) for finding in missing(found)]
+    assert told == [
+        (
+            "There is no channel #never that the app can see.",
+            "Check its name in the settings. If it is private, invite the app there: /invite @costguard",
+        ),
+        (f"The app is not in {ids[0]}.", "Invite the app in that channel: /invite @costguard"),
+        (f"{ids[1]} is archived.", "Unarchive it, or name another channel in the settings."),
+    ]
+
+
+def test_somebody_unknown(endpoint: str, now: datetime) -> None:
+    """An address that Slack does not know is told, and what happens with such owners."""
+    (finding,) = missing(check_up(Setup(BOT_TOKEN, endpoint, (), "zoe@example.com", SIGNING_SECRET), now))
+    assert finding.sentence == "Slack knows nobody with the address zoe@example.com."
+    assert "asked in the channel" in finding.what_next
+
+
+def test_the_way_back(endpoint: str, now: datetime) -> None:
+    """Presses come in over a socket with a good app-level token, as signed requests with a secret, else not at all."""
+    assert missing(check_up(Setup(BOT_TOKEN, endpoint, app_token=APP_TOKEN), now)) == []
+    assert missing(check_up(Setup(BOT_TOKEN, endpoint, signing_secret=SIGNING_SECRET), now)) == []
+    (neither,) = missing(check_up(Setup(BOT_TOKEN, endpoint), now))
+    assert "signing secret" in neither.what_next
+    (wrong,) = missing(check_up(Setup(BOT_TOKEN, endpoint, app_token=BOT_TOKEN), now))
+    assert "xapp-" in wrong.what_next
+
+
+@pytest.mark.parametrize(("skew", "words"), [(400, "400 s ahead of"), (-400, "400 s behind")])
+def test_a_clock_that_is_wrong(skew: int, words: str, setup: Setup, now: datetime) -> None:
+    """A machine whose clock differs would refuse every press: it is told by how much."""
+    (finding,) = missing(check_up(setup, now + timedelta(seconds=skew)))
+    # The server's second may turn between the question and the answer.
+    assert words in finding.sentence or words.replace("400", "399") in finding.sentence or "401" in finding.sentence
+
+
+def test_a_test_message_when_asked_for(setup: Setup, now: datetime, slack: Workspace) -> None:
+    """Only then something is written, once, where it was asked for."""
+    found = check_up(setup, now, post_to="#ml-team")
+    assert found[-1] == Finding(True, "A test message was sent to #ml-team.")
+    assert [message.channel for message, _ in slack.record] == [slack.channel("ml-team").id]
+    assert "nobody" not in slack.messages("ml-team")[0].text
+    (finding,) = missing(check_up(setup, now, post_to="#never"))
+    assert "#never" in finding.sentence

@@ -1,0 +1,151 @@
+"""What goes wrong with Slack, over real connections: whether a call may have been done is never guessed."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.slack.conftest import START
+from tests.slack.samples import FIRST, TEST, WHISPER
+from tests.slack.test_client import KEY
+
+from costguard.errors import (
+    ChannelRefused,
+    SlackError,
+    SlackLimited,
+    SlackRefused,
+    SlackUnavailable,
+    SlackUncertain,
+)
+from costguard.slack.client import SlackNotifier
+from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.workspace import Workspace
+
+
+@pytest.mark.parametrize("kind", ["down", "broken", "lost_answer", "lost_answer_error"])
+def test_a_post_without_an_answer_is_uncertain(kind: str, notifier: SlackNotifier, slack: Workspace) -> None:
+    """It is asked once, and told as uncertain; find then tells whether the message stands there."""
+    slack.faults.add(kind, method="chat.postMessage", count=1)
+    with pytest.raises(SlackUncertain):
+        notifier.post("#gpu-costs", FIRST, KEY)
+    assert slack.calls["chat.postMessage"] == 1
+    found = notifier.find("#gpu-costs", KEY, START)
+    assert ([found.ts] if found else []) == [message.ts for message in slack.messages("gpu-costs")]
+    assert (found is not None) == kind.startswith("lost_answer")
+
+
+@pytest.mark.parametrize("kind", ["timeout", "lost_answer_timeout"])
+def test_a_post_that_takes_too_long_is_uncertain(kind: str, endpoint: str, slack: Workspace) -> None:
+    """Slack may go on with what it was asked long after nobody listens any more."""
+    slack.faults.add(kind, method="chat.postMessage", count=1, seconds=1.5)
+    with pytest.raises(SlackUncertain):
+        SlackNotifier(BOT_TOKEN, endpoint, timeout_seconds=1).post("#gpu-costs", FIRST, KEY)
+    assert len(slack.messages("gpu-costs")) == (1 if kind.startswith("lost_answer") else 0)
+
+
+def test_updates_and_whispers_are_uncertain_too(notifier: SlackNotifier, slack: Workspace) -> None:
+    """What people would see done twice is never told as certainly not done."""
+    posted = notifier.post("#gpu-costs", FIRST, KEY)
+    slack.faults.add("lost_answer", method="chat.update|chat.postEphemeral")
+    with pytest.raises(SlackUncertain):
+        notifier.update(posted, TEST, KEY)
+    with pytest.raises(SlackUncertain):
+        notifier.whisper(posted.channel, slack.user("ana").id, WHISPER)
+
+
+@pytest.mark.parametrize("kind", ["down", "broken", "lost_answer", "error"])
+def test_questions_are_merely_unanswered(kind: str, notifier: SlackNotifier, slack: Workspace) -> None:
+    """What changes nothing that people see can be asked again, whatever became of it."""
+    ana = slack.user("ana").id
+    slack.faults.add(kind)
+    with pytest.raises(SlackUnavailable):
+        notifier.find("C0ANY", KEY, START)
+    with pytest.raises(SlackUnavailable):
+        notifier.person_of("ana@example.com")
+    with pytest.raises(SlackUnavailable):
+        notifier.person_by_id(ana)
+    with pytest.raises(SlackUnavailable):
+        notifier.open_direct(ana)
+
+
+def test_nobody_listens(notifier: SlackNotifier) -> None:
+    """A connection that was refused is certain: nothing was done."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and not listening: nobody else gets the port
+        deaf = SlackNotifier(BOT_TOKEN, f"http://127.0.0.1:{taken.getsockname()[1]}/api/")
+        with pytest.raises(SlackUnavailable, match="no connection"):
+            deaf.post("#gpu-costs", FIRST, KEY)
+
+
+@pytest.mark.parametrize("code", ["internal_error", "fatal_error", "request_timeout", "service_unavailable"])
+def test_slack_says_that_it_broke(code: str, notifier: SlackNotifier, slack: Workspace) -> None:
+    """Slack's own errors may come after the message was written."""
+    slack.faults.add("error", code=code)
+    with pytest.raises(SlackUncertain) as caught:
+        notifier.post("#gpu-costs", FIRST, KEY)
+    assert caught.value.code == code
+
+
+def test_too_fast(notifier: SlackNotifier, slack: Workspace) -> None:
+    """The second message within a second is refused, with Slack's word on how long to wait, and not sent again."""
+    notifier.post("#gpu-costs", FIRST, KEY)
+    with pytest.raises(SlackLimited) as caught:
+        notifier.post("#gpu-costs", FIRST, "next")
+    assert caught.value.retry_after == 1
+    slack.faults.add("rate_limited", seconds=37)
+    with pytest.raises(SlackLimited) as caught:
+        notifier.person_of("ana@example.com")
+    assert caught.value.retry_after == 37
+    slack.faults.clear()
+    slack.faults.add("error", code="ratelimited")
+    with pytest.raises(SlackLimited) as caught:
+        notifier.open_direct("U0ANY")
+    assert caught.value.retry_after > 1
+
+
+@pytest.mark.parametrize("reason", ["token_revoked", "account_inactive", "token_expired", "invalid_auth", "not_authed"])
+def test_a_token_that_is_no_longer_good(reason: str, notifier: SlackNotifier, slack: Workspace) -> None:
+    """Nothing can be sent until a person mends it, and the error says how."""
+    slack.tokens.spoil(reason)
+    with pytest.raises(SlackRefused, match="token") as caught:
+        notifier.post("#gpu-costs", FIRST, KEY)
+    assert (caught.value.code, bool(caught.value.what_next)) == (reason, True)
+
+
+def test_a_missing_scope_is_named(notifier: SlackNotifier, slack: Workspace) -> None:
+    """The person reads which scope to add, and where."""
+    slack.tokens.take_away("users:read.email")
+    with pytest.raises(SlackRefused, match=r"Add users:read\.email .* OAuth & Permissions") as caught:
+        notifier.person_of("ana@example.com")
+    assert caught.value.code == "missing_scope"
+
+
+def test_channels_that_cannot_be_written_to(notifier: SlackNotifier, slack: Workspace) -> None:
+    """Each says what to do about this channel; others go on working."""
+    slack.tokens.take_away("chat:write.public")
+    slack.add_channel("alone", with_app=False)
+    slack.add_channel("old")
+    slack.archive("old")
+    expected = {
+        "#alone": ("not_in_channel", "/invite @costguard"),
+        "#old": ("is_archived", "Unarchive"),
+        "#never": ("channel_not_found", "Check the channel"),
+    }
+    for channel, (code, advice) in expected.items():
+        with pytest.raises(ChannelRefused, match=advice) as caught:
+            notifier.post(channel, FIRST, KEY)
+        assert caught.value.code == code
+    slack.faults.add("error", code="restricted_action", channel="#ml-team")
+    with pytest.raises(ChannelRefused, match="/invite @costguard"):
+        notifier.post("#ml-team", FIRST, KEY)
+    assert notifier.post("#gpu-costs", FIRST, KEY)
+
+
+def test_other_refusals_keep_their_code(notifier: SlackNotifier, slack: Workspace) -> None:
+    """A refusal of a kind of its own is certain, and tells what Slack minds."""
+    with pytest.raises(SlackError, match="thread_not_found") as caught:
+        notifier.post("#gpu-costs", FIRST, KEY, thread_ts="1700000000.000000")
+    assert (type(caught.value), caught.value.code) == (SlackError, "thread_not_found")
+    with pytest.raises(SlackError) as caught:
+        notifier.whisper("#gpu-costs", "U0NOBODY", WHISPER)
+    assert (type(caught.value), caught.value.code) == (SlackError, "user_not_in_channel")

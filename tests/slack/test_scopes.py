@@ -1,0 +1,47 @@
+"""The scopes that the manifest asks for are enough, and none of them is too many."""
+
+from __future__ import annotations
+
+import pytest
+from tests.slack.conftest import START
+from tests.slack.samples import TEST, WHISPER
+
+from costguard.errors import SlackRefused
+from costguard.slack.client import SCOPES, SlackNotifier
+from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.workspace import Workspace
+
+CALLED = [scope for scope in SCOPES if scope != "commands"]  # commands are Slack's call, not ours
+
+
+@pytest.fixture
+def fewest(slack: Workspace) -> Workspace:
+    slack.tokens.take_away(*slack.tokens.scopes(BOT_TOKEN))
+    slack.tokens.give(*SCOPES)
+    slack.add_channel("leads", private=True)
+    return slack
+
+
+def use_everything(endpoint: str, slack: Workspace) -> None:
+    """Every method, in a public and a private channel and in direct messages, as after a restart."""
+    ana = slack.user("ana").id
+    notifier = SlackNotifier(BOT_TOKEN, endpoint)
+    for channel in ("#gpu-costs", "#leads", notifier.open_direct(ana)):
+        posted = notifier.post(channel, TEST, channel)
+        notifier.update(posted, TEST, channel)
+        notifier.whisper(channel, ana, WHISPER)
+        assert SlackNotifier(BOT_TOKEN, endpoint).find(channel, channel, START) == posted
+    assert notifier.person_of("ana@example.com") == notifier.person_by_id(ana)
+
+
+def test_they_are_enough(endpoint: str, fewest: Workspace) -> None:
+    """With these scopes alone everything works."""
+    use_everything(endpoint, fewest)
+
+
+@pytest.mark.parametrize("scope", CALLED)
+def test_none_is_too_many(scope: str, endpoint: str, fewest: Workspace) -> None:
+    """Without any one of them something is refused, and the error names it."""
+    fewest.tokens.take_away(scope)
+    with pytest.raises(SlackRefused, match=f"lacks {scope}\\."):
+        use_everything(endpoint, fewest)
