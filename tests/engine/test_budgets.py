@@ -15,6 +15,7 @@ from costguard.engine.budgets import BudgetWatch, outlooks, standings
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.money import Money
+from costguard.model.reminder import Team
 from costguard.policy.price_book import PriceBook
 from costguard.store import facts, prices, tables
 from costguard.store.transaction import Database
@@ -78,6 +79,30 @@ def test_a_scope_counts_what_fits_all_its_parts(database: Database) -> None:
         57
     )  # ten and a half days at two, less the one that stands for what runs
     assert found[4].forecast.high == Money()
+
+
+def test_a_team_has_its_peoples_spend_and_the_rest_of_its_projects(database: Database) -> None:
+    """What its people own, wherever it runs; of the project given to it, what is nobody's in another team."""
+    a_month(database)
+    with database.write() as connection:
+        vm = rows.instance(connection, "dear", **rows.H100, preset="other", owner="cy@lab.example")
+        rows.lifetime(connection, vm, NOW - HOUR, **rows.H100, preset="other", owner="cy@lab.example")
+    ada = Team("ada", members=frozenset({"ada@lab.example"}))
+    lab = Team("lab", projects=frozenset({"lab", "vision"}))
+    scopes = (Scope(team="ada"), Scope(team="lab"), Scope(team="lab", project="lab"), Scope())
+    asked = [(scope, Period.MONTH) for scope in scopes]
+    with database.read() as connection:
+        found = outlooks(connection, accrual_at(database, NOW), asked, (ada, lab))
+        assert [each.spent for each in found[:3]] == [Money.of("22.18"), Money.of(38), Money()]
+        assert [each.rate for each in found[:3]] == [Money.of("0.53"), Money(), Money()]
+        assert [each.unpriced for each in found] == [0, 1, 1, 1]
+        budget = Budget("team", Scope(team="lab"), Money.of(50), Period.MONTH)
+        (standing,) = standings(connection, accrual_at(database, NOW), [budget], (ada, lab))
+        with pytest.raises(ValueError, match="no such team: lab"):
+            standings(connection, accrual_at(database, NOW), [budget])
+    assert standing.percent == 76
+    fact = BudgetWatch(database, HandClock(NOW), [budget], teams=(ada, lab)).look()[0]
+    assert (fact.project, fact.data["scope"]) == ("", "team lab")
 
 
 def test_days_before_the_first_look_are_no_history(database: Database) -> None:

@@ -16,10 +16,12 @@ from costguard.engine.spend import spend
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.money import Money
+from costguard.model.reminder import Team
 from costguard.policy import budget as policy
 from costguard.policy.budget import On, Outlook, Standing, Threshold
 from costguard.policy.forecast import HISTORY, Burn, forecast
 from costguard.policy.price_book import PriceBook
+from costguard.policy.teams import team_of
 from costguard.store import burning, facts, prices, projects
 from costguard.store.burning import Running, Stored, Whose
 from costguard.store.lease import Lease
@@ -38,11 +40,14 @@ class _Ledger:
     burns: Mapping[Whose, Mapping[datetime | None, int]]  # nano-dollars an hour, by when they end
     unpriced: Sequence[UnpricedSpan]
     watched: Mapping[str, datetime]
+    teams: Mapping[tuple[str, str], str]  # by project and owner, where a scope asks for a team
 
 
-def standings(connection: Connection, accrual: Accrual, budgets: Sequence[Budget]) -> list[Standing]:
+def standings(
+    connection: Connection, accrual: Accrual, budgets: Sequence[Budget], teams: Sequence[Team] = ()
+) -> list[Standing]:
     """Each budget in its present period, in the order of the settings."""
-    found = outlooks(connection, accrual, [(each.scope, each.period) for each in budgets])
+    found = outlooks(connection, accrual, [(each.scope, each.period) for each in budgets], teams)
     keys = [
         policy.key(each, outlook.starts_at, on, percent)
         for each, outlook in zip(budgets, found, strict=True)
@@ -53,15 +58,23 @@ def standings(connection: Connection, accrual: Accrual, budgets: Sequence[Budget
     return [policy.standing(each, outlook, told) for each, outlook in zip(budgets, found, strict=True)]
 
 
-def outlooks(connection: Connection, accrual: Accrual, asked: Sequence[tuple[Scope, Period]]) -> list[Outlook]:
-    """What each scope has spent in its present period and is thought to spend. The ledger is read once for all."""
+def outlooks(
+    connection: Connection, accrual: Accrual, asked: Sequence[tuple[Scope, Period]], teams: Sequence[Team] = ()
+) -> list[Outlook]:
+    """What each scope has spent in its present period and is thought to spend. The ledger is read once for all.
+
+    Raises ValueError for a scope whose team is not among `teams`: it would look as if nothing were spent.
+    """
     if not asked:
         return []
+    wanted = {scope.team for scope, _ in asked if scope.team is not None}
+    if unknown := wanted - {team.name for team in teams}:
+        raise ValueError(f"no such team: {', '.join(sorted(unknown))}")
     now = accrual.now
     periods = [policy.bounds(period, now) for _, period in asked]
     first = min([now.date() - HISTORY * _DAY, *(start.date() for start, _ in periods)])
     groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET]
-    if any(scope.owner is not None for scope, _ in asked):
+    if wanted or any(scope.owner is not None for scope, _ in asked):
         groups.append(Grouping.OWNER)
     spent = spend(connection, accrual, first, now.date(), groups)
     days: dict[Whose, dict[date, int]] = defaultdict(dict)
@@ -69,7 +82,14 @@ def outlooks(connection: Connection, accrual: Accrual, asked: Sequence[tuple[Sco
         day, project, preset, *owner = row.group
         days[Whose(project, preset, *owner)][date.fromisoformat(day)] = row.amounts.total.nanos
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
-    ledger = _Ledger(days, _burns(connection, accrual), spent.unpriced, watched)
+    burns = _burns(connection, accrual)
+    everybody = {*days, *burns, *map(_whose, spent.unpriced)} if wanted else ()
+    named = {
+        (each.project, each.owner): team.name
+        for each in everybody
+        if (team := team_of(each.project, each.owner, teams)) is not None
+    }
+    ledger = _Ledger(days, burns, spent.unpriced, watched, named)
     return [
         _outlook(scope, period, start, end, ledger, now)
         for (scope, period), (start, end) in zip(asked, periods, strict=True)
@@ -79,10 +99,18 @@ def outlooks(connection: Connection, accrual: Accrual, asked: Sequence[tuple[Sco
 class BudgetWatch:
     """Tells what crossed a threshold and what is out of the ordinary, once each."""
 
-    def __init__(self, database: Database, clock: Clock, budgets: Sequence[Budget], every: timedelta = EVERY) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        budgets: Sequence[Budget],
+        every: timedelta = EVERY,
+        teams: Sequence[Team] = (),
+    ) -> None:
         self._database = database
         self._clock = clock
         self._budgets = tuple(budgets)
+        self._teams = tuple(teams)
         self._every = every
         self._looked_at: datetime | None = None
         self._hour: datetime | None = None
@@ -97,7 +125,7 @@ class BudgetWatch:
             accrual = Accrual(PriceBook(prices.load(connection)), now)
             new = [
                 _crossing(each, threshold, now)
-                for each in standings(connection, accrual, self._budgets)
+                for each in standings(connection, accrual, self._budgets, self._teams)
                 for threshold in policy.due(each)
             ]
             # What is usual is asked of past weeks, which is dearer, and no hour has two answers.
@@ -116,11 +144,11 @@ def _outlook(
 ) -> Outlook:
     days: Counter[date] = Counter()
     for whose, amounts in ledger.days.items():
-        if _counts(scope, whose):
+        if _counts(scope, whose, ledger):
             days.update(amounts)
     rates: Counter[datetime | None] = Counter()
     for whose, burning_now in ledger.burns.items():
-        if _counts(scope, whose):
+        if _counts(scope, whose, ledger):
             rates.update(burning_now)
     spent = Money(sum(nanos for day, nanos in days.items() if day >= starts_at.date()))
     burns = [Burn(Money(nanos), until) for until, nanos in rates.items()]
@@ -134,19 +162,23 @@ def _outlook(
         rate=Money(sum(rates.values())),
         forecast=forecast(spent, burns, known, now, ends_at),
         unpriced=sum(
-            (gap.ended_at is None or gap.ended_at > starts_at)
-            and _counts(scope, Whose(gap.key.project, gap.attribution.preset, gap.attribution.owner))
+            (gap.ended_at is None or gap.ended_at > starts_at) and _counts(scope, _whose(gap), ledger)
             for gap in ledger.unpriced
         ),
     )
 
 
-def _counts(scope: Scope, whose: Whose) -> bool:
+def _counts(scope: Scope, whose: Whose, ledger: _Ledger) -> bool:
     return (
         (scope.project is None or scope.project == whose.project)
         and (scope.preset is None or scope.preset == whose.preset)
         and (scope.owner is None or scope.owner == whose.owner)
+        and (scope.team is None or scope.team == ledger.teams.get((whose.project, whose.owner)))
     )
+
+
+def _whose(gap: UnpricedSpan) -> Whose:
+    return Whose(gap.key.project, gap.attribution.preset, gap.attribution.owner)
 
 
 def _whole_days(since: date | None, today: date) -> Iterator[date]:
