@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from costguard.model.preset import Preset
 from costguard.model.reminder import Keep, RestRule
@@ -26,7 +27,7 @@ class Due:
 
 
 def due_of_run(
-    preset: Preset | None, running_since: datetime, idle: Evidence | None, keeps: Iterable[Keep], now: datetime
+    preset: Preset | None, running_since: datetime, idle: Evidence | None, keeps: Collection[Keep], now: datetime
 ) -> Due | None:
     """When its limit passes, or it came to be known as idle before that, and not within a keep.
 
@@ -46,7 +47,7 @@ def due_of_run(
     return Due(at, why_running(preset, preset.name, running_since, idle, now), firm_at, is_weak=at <= now < firm_at)
 
 
-def due_of_rest(rule: RestRule, rest_since: datetime, keeps: Iterable[Keep], what: str, now: datetime) -> Due | None:
+def due_of_rest(rule: RestRule, rest_since: datetime, keeps: Collection[Keep], what: str, now: datetime) -> Due | None:
     """When its storage has billed for long enough to ask about it. `what` is `stopped` or `suspended`."""
     if rule.after is None:
         return None
@@ -55,8 +56,8 @@ def due_of_rest(rule: RestRule, rest_since: datetime, keeps: Iterable[Keep], wha
     return Due(at, f"{what} for {span_text(now - rest_since)}, and its storage is billed", None)
 
 
-def kept_to(keeps: Iterable[Keep]) -> datetime | None:
-    return max((keep.until for keep in keeps), default=None)
+def kept_to(keeps: Collection[Keep]) -> datetime | None:
+    return max(keep.until for keep in keeps) if keeps else None
 
 
 def why_running(preset: Preset | None, name: str, running_since: datetime, idle: Evidence | None, now: datetime) -> str:
@@ -64,10 +65,13 @@ def why_running(preset: Preset | None, name: str, running_since: datetime, idle:
     age, suffix = now - running_since, _idle_text(idle, now)
     if preset is None or preset.limit is None:
         return f"runs for {span_text(age)}; preset {name} sets no limit{suffix}"
-    limit = span_text(preset.limit)
+    limit = _limit_text(preset.limit)
     if age <= preset.limit:
         return f"runs for {span_text(age)} of the {limit} that preset {name} allows{suffix}"
     return f"past the limit of preset {name} ({limit}) by {span_text(age - preset.limit)}{suffix}"
+
+
+_limit_text = lru_cache(span_text)  # few limits, many VMs
 
 
 def _idle_at(preset: Preset, running_since: datetime, idle: Evidence | None) -> datetime | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from costguard.model.action import Action, SendReminder, StopInstance
 from costguard.model.action import StopOutcome as Stop
 from costguard.model.instance import Status
-from costguard.model.reminder import About, Enforcement, ReminderRule, Subject, Target
+from costguard.model.reminder import About, Enforcement, Subject, Target
 from costguard.policy import enforcement, reminder
 from costguard.policy.due import Due
 from costguard.policy.moments import moment_text
@@ -16,31 +16,37 @@ from costguard.policy.narrate import span_text
 from costguard.policy.protection import protected_because
 from costguard.policy.reminder import Standing
 from costguard.policy.surroundings import Surroundings
-from costguard.policy.watched import Decision, Watched
+from costguard.policy.watched import Watched
 
 _MINUTE = timedelta(minutes=1)
 _BEING_STOPPED = frozenset({Stop.INTENDED, Stop.ASKED, Stop.UNKNOWN})
 _STOPPED = {Enforcement.STOP: "stopped", Enforcement.SUSPEND: "suspended"}
 
-Step = tuple[Decision, tuple[Action, ...]]
+
+class Step(NamedTuple):
+    """The words for people, when the next reminder and the stop are to be expected, and what is done now."""
+
+    reason: str
+    next_at: datetime | None = None
+    stop_at: datetime | None = None
+    actions: tuple[Action, ...] = ()
 
 
-def next_step(vm: Watched, subject: Subject, due: Due, about: Surroundings, decision: Decision) -> Step:
-    """`decision` holds what is known of it already; the reason and what follows from it are added."""
+def next_step(vm: Watched, subject: Subject, due: Due, about: Surroundings) -> Step:
     if not about.rules.channel:
-        return _waits(decision, due, "no reminder is sent: Slack is not set up")
+        return Step(f"{due.why}; no reminder is sent: Slack is not set up")
     if vm.status is Status.PENDING_STOP:
-        return _waits(decision, due, "it is shutting down")
+        return Step(f"{due.why}; it is shutting down")
     if vm.stop in _BEING_STOPPED:
-        return _waits(decision, due, "it is being stopped")
+        return Step(f"{due.why}; it is being stopped")
     standing = reminder.standing_of(vm.sent, vm.cycle)
     if subject.about is About.REST:
-        return _remind(vm, subject, due, about, standing, decision)
+        return _remind(vm, subject, due, about, standing)
     stop, remark, stop_at = _enforce(vm, subject, due, about, standing)
     if stop is not None:
-        return replace(decision, reason=f"{remark}: {stop.reason}", stop_at=stop_at), (stop,)
-    decided, actions = _remind(vm, subject, due, about, standing, replace(decision, stop_at=stop_at))
-    return replace(decided, reason=f"{decided.reason}{remark}"), actions
+        return Step(f"{remark}: {stop.reason}", None, stop_at, (stop,))
+    reason, next_at, _, actions = _remind(vm, subject, due, about, standing)
+    return Step(f"{reason}{remark}", next_at, stop_at, actions)
 
 
 def _enforce(
@@ -85,49 +91,42 @@ def _enforce(
     return stop, f"is {done} now", at
 
 
-def _remind(
-    vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing, decision: Decision
-) -> Step:
+def _remind(vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing) -> Step:
     number = standing.stage + 1
     if standing.is_intended:
-        quiet_end = about.quiet_until(vm, about.now)
-        return _waits(replace(decision, next_at=quiet_end), due, f"waits until Slack accepts reminder {number}")
+        return Step(f"{due.why}; waits until Slack accepts reminder {number}", about.quiet_until(vm, about.now))
     contact = about.contact(vm) if reminder.may_need_contact(standing) else ""
     for address in (vm.owner, contact):
         if not about.is_looked_up(address):
-            return _waits(decision, due, f"Slack was not asked yet who {address} is")
+            return Step(f"{due.why}; Slack was not asked yet who {address} is")
     has_owner = about.person(vm.owner) is not None
     has_contact = about.person(contact) is not None and not (has_owner and contact.lower() == vm.owner.lower())
     targets = reminder.targets_of(standing, has_owner, has_contact)
     if not targets:
         if standing.waiting:
-            return _waits(decision, due, "waits until Slack accepts an earlier reminder")
-        return _waits(decision, due, f"Slack refused reminder {number} for good wherever it could go")
-    every = _rule(vm, about).every if subject.about is About.RUN else about.rules.rest.every
-    at = max(about.now, reminder.next_at(standing, due.at, every))
+            return Step(f"{due.why}; waits until Slack accepts an earlier reminder")
+        return Step(f"{due.why}; Slack refused reminder {number} for good wherever it could go")
+    at = max(about.now, reminder.next_at(standing, due.at, _every(vm, subject, about)))
     quiet_end = about.quiet_until(vm, at)
     if at > about.now:
         in_time = _rounded((quiet_end or at) - about.now)
-        reason = f"reminder {number} to {_names(targets, vm, contact, about)} in {in_time}"
-        if quiet_end is not None:
-            reason += ", when the quiet hours are over"
-        return _waits(replace(decision, next_at=quiet_end or at), due, reason)
+        after = ", when the quiet hours are over" if quiet_end is not None else ""
+        reason = f"{due.why}; reminder {number} to {_names(targets, vm, contact, about)} in {in_time}{after}"
+        return Step(reason, quiet_end or at)
     if quiet_end is not None:
         until = moment_text(quiet_end, about.zone_of(vm.owner), about.now, with_zone=not has_owner)
-        whose = f" of {vm.owner}" if has_owner else ""
-        return _waits(replace(decision, next_at=quiet_end), due, f"quiet hours{whose} until {until}")
-    decided, _ = _waits(decision, due, f"reminder {number} goes to {_names(targets, vm, contact, about)}")
+        return Step(f"{due.why}; quiet hours{f' of {vm.owner}' if has_owner else ''} until {until}", quiet_end)
     send = SendReminder(subject, vm.key, vm.cycle, standing.stage, targets, due.why)
-    return replace(decided, next_at=about.now), (send,)
+    reason = f"{due.why}; reminder {number} goes to {_names(targets, vm, contact, about)}"
+    return Step(reason, about.now, None, (send,))
 
 
-def _waits(decision: Decision, due: Due, reason: str) -> Step:
-    return replace(decision, reason=f"{due.why}; {reason}"), ()
-
-
-def _rule(vm: Watched, about: Surroundings) -> ReminderRule:
+def _every(vm: Watched, subject: Subject, about: Surroundings) -> timedelta:
+    if subject.about is About.REST:
+        return about.rules.rest.every
     preset = about.preset(vm)
-    return preset.reminders if preset is not None else ReminderRule()
+    assert preset is not None  # only a preset makes a run due
+    return preset.reminders.every
 
 
 def _names(targets: tuple[Target, ...], vm: Watched, contact: str, about: Surroundings) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from costguard.model.action import Action, KeepLifetime, RefuseRequest
@@ -64,27 +63,24 @@ def addresses_needed(fleet: Sequence[Watched], rules: Rules, now: datetime) -> s
 def _decide(vm: Watched, about: Surroundings, unread: frozenset[str]) -> tuple[Decision, tuple[Action, ...]]:
     subject = subject_of(vm)
     due = _due(vm, subject, about)
-    decision = Decision(vm.key, vm.name, "", False, subject, due.at if due is not None else None)
+    due_at = due.at if due is not None else None
     if vm.is_gone:
-        return replace(decision, reason="gone: there is nothing left to do about it"), settle(vm, due, about)
+        return Decision(vm.key, vm.name, "gone: there is nothing left to do about it"), settle(vm, due, about)
     if vm.zone in unread or "*" in unread:
         reason = f"not known: {vm.zone} could not be read, so nothing is decided about it"
-        return replace(decision, reason=reason), ()
+        return Decision(vm.key, vm.name, reason, False, subject, due_at), ()
     answers = settle(vm, due, about) if vm.requests else ()
-    if answers and not isinstance(answers[-1], RefuseRequest):
-        return _answered(decision, answers[-1]), answers
+    if answers and not isinstance(answer := answers[-1], RefuseRequest):
+        # What is asked for is carried out first; what follows from it is decided at the next pass.
+        moment = answer.until if isinstance(answer, KeepLifetime) else due_at
+        return Decision(vm.key, vm.name, answer.reason, False, subject, moment), answers
     if due is None or subject is None or due.at > about.now:
-        return replace(decision, reason=_left_alone(vm, due, about), next_at=decision.due_at), answers
+        reason = _left_alone(vm, due, about)
+        return Decision(vm.key, vm.name, reason, False, subject, due_at, next_at=due_at), answers
     late = vm.running_since is not None and past_limit(about.preset(vm), vm.running_since, about.now)
-    decision, found = next_step(vm, subject, due, about, replace(decision, overdue=late))
-    return decision, (*answers, *found)
-
-
-def _answered(decision: Decision, action: Action) -> Decision:
-    """What is asked for is carried out first; what follows from it is decided at the next pass."""
-    if isinstance(action, KeepLifetime):
-        return replace(decision, reason=action.reason, due_at=action.until, next_at=action.until)
-    return replace(decision, reason=action.reason)
+    step = next_step(vm, subject, due, about)
+    decision = Decision(vm.key, vm.name, step.reason, late, subject, due_at, step.next_at, step.stop_at)
+    return decision, (*answers, *step.actions)
 
 
 def _left_alone(vm: Watched, due: Due | None, about: Surroundings) -> str:
@@ -94,7 +90,9 @@ def _left_alone(vm: Watched, due: Due | None, about: Surroundings) -> str:
         return f"left alone: kept until {moment_text(due.at, about.zone, about.now)} by {by}"
     if vm.running_since is None:
         return f"{vm.status.value}: only what it stores is billed"
-    return why_running(about.preset(vm), vm.preset, vm.running_since, vm.idle, about.now)
+    return (
+        due.why if due is not None else why_running(about.preset(vm), vm.preset, vm.running_since, vm.idle, about.now)
+    )
 
 
 def _due(vm: Watched, subject: Subject | None, about: Surroundings) -> Due | None:
