@@ -20,6 +20,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.model.budget import Budget
 from costguard.model.preset import Match, Preset
+from costguard.policy.rules import Rules, by_name
 from costguard.store.transaction import Database
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -30,8 +31,7 @@ def serving(database: Database, token: str | None = None, budgets: Sequence[Budg
     deps = Deps(
         database=database,
         clock=Standstill(),
-        presets=[Preset("t4", Match(), timedelta(hours=8))],
-        budgets=budgets,
+        rules=Rules(by_name([Preset("t4", Match(), timedelta(hours=8))]), budgets=tuple(budgets)),
         token=token,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
