@@ -16,6 +16,7 @@ from costguard.model.preset import Preset
 from costguard.model.press import Answer
 from costguard.model.price import Price
 from costguard.policy.price_book import PriceBook
+from costguard.policy.rules import Rules
 from costguard.store import prices
 from costguard.store.transaction import Database
 
@@ -51,8 +52,7 @@ class Deps:
 
     database: Database
     clock: Clock
-    presets: Sequence[Preset]
-    budgets: Sequence[Budget]
+    rules: Rules
     token: str | None
     version: str
     stale_after: timedelta
@@ -60,8 +60,16 @@ class Deps:
     slack: SlackDoor | None = None  # None: Slack is not set up, or comes over a socket
 
     @property
+    def presets(self) -> Sequence[Preset]:
+        return tuple(self.rules.presets.values())
+
+    @property
+    def budgets(self) -> Sequence[Budget]:
+        return self.rules.budgets
+
+    @property
     def limits(self) -> Mapping[str, timedelta | None]:
-        return {preset.name: preset.limit for preset in self.presets}
+        return self.rules.limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated
 
@@ -33,21 +32,23 @@ def _door(deps: Given) -> SlackDoor:
 Door = Annotated[SlackDoor, Depends(_door)]
 
 
-async def _body(request: Request, door: Door) -> bytes | None:
-    """None: it is more than the door takes, and the rest of it is not read."""
+async def _body(request: Request, door: Door) -> bytes | str:
+    """Or the reason for which it is refused; of what is too long the rest is not read."""
     announced = request.headers.get("content-length", "")
     if len(announced) > _MOST_DIGITS or (announced.isdecimal() and int(announced) > door.body_limit):
-        return None
+        return "oversized"
     body = b""
-    with suppress(ClientDisconnect):  # what came is refused for its signature, and counted with the others
+    try:
         async for chunk in request.stream():
             body += chunk
             if len(body) > door.body_limit:
-                return None
+                return "oversized"
+    except ClientDisconnect:  # nobody reads the answer, but it counts
+        return "truncated"
     return body
 
 
-Body = Annotated[bytes | None, Depends(_body)]
+Body = Annotated[bytes | str, Depends(_body)]
 
 
 @router.api_route("/interactions", methods=_METHODS)
@@ -61,12 +62,12 @@ def commands(request: Request, door: Door, body: Body) -> Response:
 
 
 def _answered(
-    request: Request, door: SlackDoor, body: bytes | None, take: Callable[[Mapping[str, str], bytes], Answer]
+    request: Request, door: SlackDoor, body: bytes | str, take: Callable[[Mapping[str, str], bytes], Answer]
 ) -> Response:
     if request.method != "POST":
         answer = door.refuse("method")
-    elif body is None:
-        answer = door.refuse("oversized")
+    elif isinstance(body, str):
+        answer = door.refuse(body)
     else:
         answer = take(request.headers, body)
     if answer.body is None:

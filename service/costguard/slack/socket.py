@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
 
 import structlog
 from slack_sdk import WebClient
@@ -39,18 +42,26 @@ class Socket:
         self._stop = threading.Event()
         self._client: SocketModeClient | None = None
         self._connecting: threading.Thread | None = None
-        self.trouble = ""  # why there was no first connection yet; "" when there was
+        self._last_error = ""
 
     @property
-    def is_connected(self) -> bool:
-        return self._client is not None and self._client.is_connected()
+    def trouble(self) -> str:
+        """Why nothing can come in now; "" when it can."""
+        if self._client is None or self._client.is_connected():
+            return ""
+        return f"There is no connection to Slack's Socket Mode{self._last_error}; it is tried again by itself."
 
     def start(self) -> None:
         """Returns at once: Slack may be down, and the guard must start all the same."""
-        self._client = SocketModeClient(self._app_token, web_client=self._web, ping_interval=self._ping_every)
+        quiet = logging.getLogger("costguard.slack.sdk")
+        quiet.setLevel(logging.CRITICAL)  # at DEBUG it logs what people wrote; what fails is in `trouble`
+        client = SocketModeClient(self._app_token, quiet, self._web, ping_interval=self._ping_every)
+        if proxy_bypass(urlsplit(self._web.base_url).hostname or ""):
+            client.proxy = None  # the SDK reads HTTPS_PROXY, and not NO_PROXY
         # Not a request listener: those are not told of what the SDK finds malformed.
-        self._client.message_listeners.append(self._take)
-        self._connecting = threading.Thread(target=self._connect, args=(self._client,), name="socket", daemon=True)
+        client.message_listeners.append(self._take)
+        self._client = client
+        self._connecting = threading.Thread(target=self._connect, args=(client,), name="socket", daemon=True)
         self._connecting.start()
 
     def close(self) -> None:
@@ -71,12 +82,12 @@ class Socket:
                 client.connect_to_new_endpoint()
             except Exception as error:  # the SDK raises whatever its sockets do
                 code = error.response.get("error") if isinstance(error, SlackApiError) else ""
-                self.trouble = f"No connection to Slack's Socket Mode: {code or error}."
+                self._last_error = f" ({code or error})"
                 log.error("socket_not_connected", error=code or str(error), try_again_in=wait)
                 self._stop.wait(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
-                self.trouble = ""
+                self._last_error = ""
                 return
 
     def _take(self, client: BaseSocketModeClient, message: dict[str, Any], _raw: str | None = None) -> None:

@@ -1,0 +1,145 @@
+"""Socket Mode: the same handlers, over the SDK's own client, against the simulated workspace."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from slack_sdk import WebClient
+from slack_sdk.web import SlackResponse
+from tests.slack.deliveries import SUBJECT, VALUE
+
+from costguard.errors import DatabaseLocked
+from costguard.model.message import WhisperContent
+from costguard.model.press import Command, Press
+from costguard.slack.messages import render
+from costguard.slack.reception import Reception
+from costguard.slack.socket import Socket
+from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN
+from costguard_sandbox.slack.workspace import Workspace
+
+BUTTON = {"type": "button", "action_id": "keep", "value": VALUE, "text": {"type": "plain_text", "text": "Keep 4 h"}}
+
+
+class Handlers:
+    def __init__(self) -> None:
+        self.presses: queue.Queue[Press] = queue.Queue()
+        self.trouble: Exception | None = None
+
+    def press(self, press: Press) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+        self.presses.put(press)
+
+    def command(self, command: Command) -> WhisperContent:
+        return WhisperContent(f"You said {command.text}.")
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    return Handlers()
+
+
+@pytest.fixture
+def reception(handlers: Handlers) -> Reception:
+    return Reception(handlers.press, handlers.command, render)
+
+
+@pytest.fixture
+def connected(endpoint: str, slack: Workspace, reception: Reception) -> Iterator[Socket]:
+    socket = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=5), reception, ping_every=0.1)
+    socket.start()
+    until(lambda: slack.sockets.connected == 1 and not socket.trouble)
+    yield socket
+    socket.close()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Threads of the SDK's own bring it about; nothing else tells when."""
+    pause = threading.Event()
+    ends = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < ends, "it did not come about in 10 s"
+        pause.wait(0.01)
+
+
+def posted(endpoint: str, button: dict[str, Any] = BUTTON) -> SlackResponse:
+    client = WebClient(BOT_TOKEN, base_url=endpoint, timeout=5)
+    return client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [button]}])
+
+
+def test_a_press_and_a_command_come_over_the_socket(
+    endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers, reception: Reception
+) -> None:
+    """Both reach the handlers and are acknowledged; a command's answer is shown to the person alone."""
+    sent = posted(endpoint)
+    delivery = slack.press("ana", sent["channel"], sent["ts"], "keep")
+    assert (delivery.ok, delivery.over) == (True, "socket")
+    press = handlers.presses.get(timeout=5)
+    assert (press.user_id, press.subject, press.hours) == (slack.user("ana").id, SUBJECT, 4)
+    assert slack.command("ana", "gpu-costs", "mine").ok
+    assert slack.messages("gpu-costs", ephemeral=True)[-1].text == "You said mine."
+    assert reception.refused == {}
+
+
+def test_what_is_malformed_is_acknowledged_and_counted(
+    endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers, reception: Reception
+) -> None:
+    """A hostile value, an envelope of another kind or without an id: no handler is reached."""
+    sent = posted(endpoint, {**BUTTON, "value": "run:1:1; DROP TABLE requests"})
+    assert slack.press("ana", sent["channel"], sent["ts"], "keep").ok
+    assert slack.sockets.send("events_api", {"type": "event_callback"}, 5) == {}
+    assert slack.sockets.send("slash_commands", {"command": "/gpu"}, 5) == {}
+    assert reception.refused == {"malformed": 3}
+    for wrong in ({"type": "interactive"}, {"type": "interactive", "envelope_id": 'x"', "payload": {}}):
+        slack.sockets._open[0].put(wrong)
+    until(lambda: reception.refused == {"malformed": 5})
+    assert handlers.presses.empty()
+
+
+def test_what_could_not_be_stored_is_not_acknowledged(
+    endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers
+) -> None:
+    """Slack then tells the person that it failed, and the next press is taken again."""
+    slack.callbacks.answer_seconds = 0.5
+    sent = posted(endpoint)
+    handlers.trouble = DatabaseLocked("The database is locked.")
+    assert slack.press("ana", sent["channel"], sent["ts"], "keep").error == "operation_timeout"
+    slack.callbacks.answer_seconds = 5
+    handlers.trouble = None
+    assert slack.press("ana", sent["channel"], sent["ts"], "keep").ok
+
+
+def test_it_connects_again_when_slack_asks_for_it(
+    endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers
+) -> None:
+    """Slack closes every connection after some hours; presses go on to arrive afterwards."""
+    sent = posted(endpoint)
+    before = slack.calls["apps.connections.open"]
+    slack.sockets.disconnect()
+    until(lambda: slack.calls["apps.connections.open"] > before and slack.sockets.connected == 1)
+    until(lambda: not connected.trouble)
+    assert slack.press("ana", sent["channel"], sent["ts"], "keep").ok
+    assert handlers.presses.get(timeout=5).subject == SUBJECT
+
+
+def test_a_token_that_slack_refuses_is_told(endpoint: str, slack: Workspace, reception: Reception) -> None:
+    """The start returns at once, and what is wrong can be asked for until the end."""
+    socket = Socket("xapp-wrong", WebClient(base_url=endpoint, timeout=5), reception)
+    socket.start()
+    try:
+        until(lambda: "invalid_auth" in socket.trouble)
+        assert slack.sockets.connected == 0
+    finally:
+        socket.close()
+
+
+def test_a_socket_that_was_never_started_closes(endpoint: str, reception: Reception) -> None:
+    """There is nothing to close, and nothing in trouble."""
+    socket = Socket(APP_TOKEN, WebClient(base_url=endpoint), reception)
+    socket.close()
+    assert socket.trouble == ""
