@@ -9,22 +9,17 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from tests.settings.reading import read
 
 from costguard.errors import SettingsError
 from costguard.model.budget import Period, Scope
 from costguard.model.instance import Shape
 from costguard.model.money import Money
 from costguard.policy.classify import classify
-from costguard.settings import Settings, example, load, setting_keys, validate
+from costguard.settings import example, load, setting_keys, validate
 
 SMALLEST = '[watch]\nprojects = ["ml-training"]\n'
 TOKEN = "a-token-that-nobody-guesses"
-
-
-def read(tmp_path: Path, text: str, **environ: str) -> Settings:
-    file = tmp_path / "costguard.toml"
-    file.write_text(text, "utf-8")
-    return load(file, environ)
 
 
 def test_projects_are_enough(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.settings.reading import refused
 
 from costguard.errors import SettingsError
 from costguard.settings import load, setting_keys, validate
@@ -17,14 +18,6 @@ from costguard.settings.lines import key_lines, line_of
 
 GOOD = '[watch]\nprojects = ["ml-training"]\n'
 BUDGET = GOOD + "[budgets.x]\nlimit = 10\nperiod = 'day'\n"
-
-
-def refused(tmp_path: Path, text: str, **environ: str) -> SettingsError:
-    file = tmp_path / "costguard.toml"
-    file.write_text(text, "utf-8")
-    with pytest.raises(SettingsError) as caught:
-        load(file, environ)
-    return caught.value
 
 
 def lines(error: SettingsError) -> list[str]:
@@ -157,7 +150,14 @@ _JUNK = st.recursive(
 
 
 @hypothesis_settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(st.sampled_from(["watch", "presets", "budgets", "database", "owners", "token", "x"]), _JUNK))
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["watch", "presets", "budgets", "database", "owners", "token", "slack", "reminders", "teams", "access", "x"]
+        ),
+        _JUNK,
+    )
+)
 def test_junk_is_refused_in_words(junk: dict[str, object]) -> None:
     """Whatever a file holds, the answer is the settings or a SettingsError."""
     with pytest.raises(SettingsError, match="problem"):
@@ -191,7 +191,8 @@ def test_lines_of_keys() -> None:
 def test_keys_and_patterns() -> None:
     """A name that the user chose stands as NAME in the list of keys."""
     assert "presets.NAME.match.gpu_types" in set(setting_keys())
-    assert "token" not in set(setting_keys())
+    assert "slack.channel" in set(setting_keys())
+    assert not {"token", "slack.token", "slack.signing_secret"} & set(setting_keys())
     assert pattern_of(("presets", "t4", "limit")) == "presets.NAME.limit"
     assert pattern_of(("budgets", "x", "scope", "owner")) == "budgets.NAME.scope.owner"
     assert keys_in(("presets", "t4", "match")) == ["gpu_count_max", "gpu_count_min", "gpu_types", "labels"]

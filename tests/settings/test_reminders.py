@@ -5,21 +5,16 @@ from __future__ import annotations
 from datetime import time, timedelta
 from pathlib import Path
 
+from tests.settings.reading import read
+
 from costguard.model.budget import Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, RestRule, Team
 from costguard.policy.rules import Access, Protection
-from costguard.settings import Settings, load
 
 SMALLEST = '[watch]\nprojects = ["ml-training", "ml-serving"]\n'
 SLACK = SMALLEST + '[slack]\nchannel = "#gpu-costs"\n'
 TOKEN = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
-
-
-def read(tmp_path: Path, text: str, **environ: str) -> Settings:
-    file = tmp_path / "costguard.toml"
-    file.write_text(text, "utf-8")
-    return load(file, environ)
 
 
 def test_rules_of_a_file_with_its_projects_alone(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ class Reminders(Section):
     quiet_hours: Annotated[tuple[time, time], BeforeValidator(values.quiet_hours)] = (time(20), time(8))
     quiet_days: Annotated[frozenset[int], BeforeValidator(values.weekdays)] = frozenset({5, 6})
     quiet_unless_above: Annotated[Money | None, BeforeValidator(values.dollars_or_never)] = Money.of(20)
-    storage_after: Annotated[DurationOrNever, between(_TEN_MINUTES, 365 * _DAY)] = timedelta(days=3)
-    storage_every: Annotated[Duration, between(_HOUR, 365 * _DAY)] = timedelta(weeks=1)
+    storage_after: Annotated[DurationOrNever, between(_TEN_MINUTES, timedelta(weeks=52))] = timedelta(days=3)
+    storage_every: Annotated[Duration, between(_HOUR, timedelta(weeks=52))] = timedelta(weeks=1)
     contact: LowerAddress | None = None
     daily_digest: Annotated[time | None, BeforeValidator(values.daily)] = time(9)
     weekly_digest: Annotated[tuple[int, time] | None, BeforeValidator(values.weekly)] = (0, time(9))

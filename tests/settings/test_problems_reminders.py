@@ -1,0 +1,115 @@
+"""What is said about wrong settings of Slack, reminders, teams and secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.settings.reading import refused
+
+GOOD = '[watch]\nprojects = ["ml-training"]\n'
+BUDGET = GOOD + "[budgets.x]\nlimit = 10\nperiod = 'day'\n"
+SLACK = GOOD + '[slack]\nchannel = "#costs"\n'
+BOT = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (GOOD + "[slack]\n", "costguard.toml:3: slack.channel: missing; expected the channel for what no team takes"),
+        (GOOD + '[slack]\nchannel = "Costs"\n', 'given "Costs", expected a Slack channel such as "#gpu-costs", or its'),
+        (GOOD + '[slack]\nchannel = "Costs"\n', "(did you mean #costs?)"),
+        (
+            SLACK + 'endpoint = "slack.com/api"\n',
+            "expected the address of a Slack Web API such as http://127.0.0.1:9000",
+        ),
+        (SLACK + 'url = "costs.example.com"\n', 'slack.url: given "costs.example.com", expected the dashboard\'s addr'),
+        (SLACK + "socket_mode = true\n", "costguard.toml:5: slack.socket_mode: needs an app-level token (xapp-...)"),
+        (
+            SLACK + 'bot_token = "x"\n',
+            "slack.bot_token: no such key; secrets come from the environment: COSTGUARD_SLACK",
+        ),
+        ("reminders.time_zone = 'Europe/Wien'\n" + SLACK, "expected a time zone of the IANA database"),
+        ("reminders.time_zone = 'America/New York'\n" + SLACK, "(did you mean America/New_York?)"),
+        ("reminders.time_zone = 'America'\n" + SLACK, 'given "America", expected a time zone'),
+        ("reminders.time_zone = ''\n" + SLACK, 'given "", expected a time zone'),
+        ("reminders.quiet_hours = '8-20'\n" + SLACK, 'from when to when, such as "20:00-08:00", or "never"'),
+        ("reminders.quiet_hours = '08:00-08:00'\n" + SLACK, "two different times"),
+        ("reminders.quiet_days = ['Sat']\n" + SLACK, 'a list of days, such as ["sat", "sun"] or []'),
+        ("reminders.quiet_unless_above = 0.5\n" + SLACK, '(did you mean "0.5"?), or "never"'),
+        ("reminders.storage_after = '1m'\n" + SLACK, "a time from 10m to 52w"),
+        ("reminders.daily_digest = 09:00:00\n" + SLACK, "given 09:00:00, expected a time of day in quotes"),
+        ("reminders.daily_digest = '24:00'\n" + SLACK, 'such as "09:00" or "17:30", or "never"'),
+        ("reminders.weekly_digest = '09:00'\n" + SLACK, 'a day and a time on it, such as "mon 09:00", or "never"'),
+        ("reminders.contact = 'lead'\n" + SLACK, 'given "lead", expected a mail address'),
+        ("enforcement.protect_projects = ['ml-trainin']\n" + SLACK, "ml-training (did you mean ml-training?)"),
+        (
+            "enforcement.protect_names = ['DB']\n" + SLACK,
+            'enforcement.protect_names[0]: given "DB", expected a VM\'s name',
+        ),
+        ("access.admins = ['@lab']\n" + SLACK, "or @example.com for all of a domain"),
+        (
+            "teams.a.members = ['@example.com']\n" + SLACK,
+            'teams.a.members[0]: given "@example.com", expected a mail ad',
+        ),
+        (
+            "teams.a.projects = ['ml-else']\n" + SLACK,
+            'teams.a.projects[0]: given "ml-else", expected a watched project',
+        ),
+        ("teams.A = {}\n" + SLACK, 'teams.A: given "A", expected a name of small'),
+        ("teams.vision = {}\n" + BUDGET + "scope.team = 'vison'\n", "expected a team: vision (did you mean vision?)"),
+        (BUDGET + "scope.team = 'x'\n", "expected a team: none is named"),
+        ("presets.t4.when_unanswered = 'delete'\n" + SLACK, 'given "delete", expected "remind", "stop" or "suspend"'),
+        ("presets.t4.when_unanswered = 'stop'\n" + GOOD, "without a section [slack] nobody could be warned"),
+        ("presets.t4.when_unanswered = 'suspend'\n" + GOOD, "without a section [slack] nobody could be warned"),
+        ("presets.t4.stop_after = 0\n" + SLACK, "presets.t4.stop_after: given 0, expected at least 1"),
+        ("presets.t4.grace = '5m'\n" + SLACK, "expected a time from 10m to 1w"),
+        ("presets.t4.remind_every = 'never'\n" + SLACK, 'presets.t4.remind_every: given "never", expected a time with'),
+    ],
+)
+def test_each_kind_of_problem_with_people(tmp_path: Path, text: str, told: str) -> None:
+    """What is said of channels, times, zones, teams and warnings says what to write; a default is no second problem."""
+    error = refused(tmp_path, text, **BOT)
+    assert told in error.message
+    assert error.message.startswith("There is 1 problem")
+
+
+def test_slack_needs_its_token(tmp_path: Path) -> None:
+    """The section alone sends nothing: it is told where the token is found and which variable holds it."""
+    assert "costguard.toml:3: slack: needs the bot token (xoxb-...)" in refused(tmp_path, SLACK).message
+
+
+def test_slacks_secrets_are_told_apart(tmp_path: Path) -> None:
+    """A token of another kind is refused by the name of its variable, and none stands in the file or in a message."""
+    text = SLACK + 'token = "xoxb-hunter2"\n'
+    given = {"TOKEN": "xoxp-hunter2", "SIGNING_SECRET": "hunter2", "APP_TOKEN": "xoxb-hunter2"}
+    error = refused(tmp_path, text, **{f"COSTGUARD_SLACK_{name}": value for name, value in given.items()})
+    assert "hunter2" not in str(error)
+    assert "  COSTGUARD_SLACK_TOKEN: expected the bot token (xoxb-...)" in error.message
+    assert "  COSTGUARD_SLACK_SIGNING_SECRET: expected the signing secret" in error.message
+    assert "  COSTGUARD_SLACK_APP_TOKEN: expected an app-level token (xapp-...)" in error.message
+    assert "slack.token: no such key; it comes from the environment: COSTGUARD_SLACK_TOKEN" in error.message
+    assert error.message.startswith("There are 4 problems")
+
+
+def test_files_of_secrets(tmp_path: Path) -> None:
+    """A file that is absent, empty or no text, and a variable beside it, are told by the variable's name."""
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    error = refused(
+        tmp_path,
+        SLACK,
+        COSTGUARD_TOKEN="a-token-that-nobody-guesses",
+        COSTGUARD_TOKEN_FILE=str(tmp_path / "empty"),
+        COSTGUARD_SLACK_TOKEN_FILE=str(tmp_path / "absent"),
+        COSTGUARD_SLACK_SIGNING_SECRET_FILE=str(tmp_path / "empty"),
+        COSTGUARD_DATABASE_URL_FILE=str(tmp_path / "binary"),
+    )
+    assert "COSTGUARD_TOKEN_FILE: COSTGUARD_TOKEN is set as well; expected one of the two" in error.message
+    assert "absent cannot be read: No such file or directory" in error.message
+    assert "empty is empty; expected the secret in it" in error.message
+    assert "binary is not text" in error.message
+    (tmp_path / "url").write_text("mysql://u:hunter2@h/d")
+    wrong = refused(tmp_path, GOOD, COSTGUARD_DATABASE_URL_FILE=str(tmp_path / "url"))
+    assert "COSTGUARD_DATABASE_URL_FILE: given an address (not shown" in wrong.message
+    assert "hunter2" not in wrong.message
