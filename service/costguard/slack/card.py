@@ -23,7 +23,7 @@ def amount(priced: Priced) -> str:
 def rate(priced: Priced) -> str:
     """The same for an hour: three places below a dollar."""
     money = priced.amount
-    if _CENT // 20 <= money.nanos < _DOLLAR:
+    if _CENT // 20 < money.nanos < _DOLLAR:
         return _said(priced, f"${money.dollars.quantize(Decimal('0.001'))}")
     return _said(priced, _dollars(money))
 

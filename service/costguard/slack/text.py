@@ -7,7 +7,6 @@ Lengths are counted after escaping, and as Slack's own code counts them: what li
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -19,25 +18,26 @@ _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _LOOK_ALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}
 _FORMATTING = re.compile(r"(?<!\w)[*_~]|[*_~](?!\w)|`")  # inside a word they mean nothing to Slack
 _EMOJI = re.compile(r":(?=[\w+'-]+:)")
-_BROADCAST = re.compile(r"(?<!\w)@(?=(?:here|channel|everyone|group)\b)", re.IGNORECASE)
+_BROADCAST = re.compile(r"(?<!\w)@(?=here|channel|everyone|group)", re.IGNORECASE)
 _QUOTE = re.compile(r"^(\s*)>", re.MULTILINE)
 _ID = re.compile(r"[UW][A-Z0-9]{2,20}")
 
 
 def line(text: str, most: int = 200) -> str:
     """One line of mrkdwn that shows `text` and does nothing else."""
-    return _fitted(_tamed(" ".join(_visible(text).split())), most, _ENTITIES)
+    return _escaped(_tamed(_cut(_one_line(text, most), most, _ENTITIES)), _ENTITIES)
 
 
 def lines(text: str, most: int = 2900) -> str:
     """The same for a text that may have several lines."""
-    kept = "\n".join(" ".join(one.split()) for one in _visible(text).split("\n"))
-    return _fitted(_tamed(re.sub(r"\n{3,}", "\n\n", kept).strip()), most, _ENTITIES)
+    kept = "\n".join(" ".join(one.split()) for one in _visible(text, most).split("\n"))
+    short = _cut(re.sub(r"\n{3,}", "\n\n", kept).strip(), most, _ENTITIES)
+    return _escaped(_tamed(short), _ENTITIES)
 
 
 def plain(text: str, most: int) -> str:
     """For plain_text objects: headers, buttons and questions."""
-    return _fitted(_EMOJI.sub("∶", " ".join(_visible(text).split())), most, _PLAIN)
+    return _escaped(_EMOJI.sub("∶", _cut(_one_line(text, most), most, _PLAIN)), _PLAIN)
 
 
 def mention(user_id: str) -> str:
@@ -74,15 +74,18 @@ def length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _visible(text: str) -> str:
-    """What hides, steers or turns the text around it is shown as a mark of its own."""
-    return "".join(map(_shown, _LINE_ENDS.sub("\n", text)))
+def _one_line(text: str, most: int) -> str:
+    return " ".join(_visible(text, most).split())
+
+
+def _visible(text: str, most: int) -> str:
+    """What hides, steers or turns the text around it is shown as a mark of its own. Bounded, whatever came in."""
+    near = text if len(text) <= 8 * most else f"{text[: 8 * most]}…"
+    return "".join(map(_shown, _LINE_ENDS.sub("\n", near)))
 
 
 def _shown(char: str) -> str:
-    if char in "\n\t":
-        return "\n" if char == "\n" else " "
-    return "\ufffd" if unicodedata.category(char)[0] == "C" or char in _BLANK else char
+    return char if (char.isprintable() or char.isspace()) and char not in _BLANK else "\ufffd"
 
 
 def _tamed(text: str) -> str:
@@ -91,15 +94,19 @@ def _tamed(text: str) -> str:
     return _BROADCAST.sub("＠", text)
 
 
-def _fitted(text: str, most: int, signs: dict[str, str]) -> str:
-    """Escaped, and no longer than `most` then: an entity is never cut in two."""
-    pieces = [signs.get(char, char) for char in text]
-    if sum(map(length, pieces)) <= most:
-        return "".join(pieces)
-    kept, used = [], 1  # room for the ellipsis
-    for piece in pieces:
-        used += length(piece)
+def _escaped(text: str, signs: dict[str, str]) -> str:
+    return "".join(signs.get(char, char) for char in text)
+
+
+def _cut(text: str, most: int, signs: dict[str, str]) -> str:
+    """As much of it as is no longer than `most` once escaped."""
+    lengths = [length(signs.get(char, char)) for char in text]
+    if sum(lengths) <= most:
+        return text
+    kept, used = 0, 1  # room for the ellipsis
+    for one in lengths:
+        used += one
         if used > most:
             break
-        kept.append(piece)
-    return "".join(kept).rstrip() + "…"
+        kept += 1
+    return f"{text[:kept].rstrip()}…"
