@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, literal, null, or_, select
 
@@ -14,6 +14,8 @@ from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.store import rows
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
+
+_Id = TypeVar("_Id", int, str)
 
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
 
@@ -122,7 +124,7 @@ def _alike(spans: Table, same: Sequence[str], end: datetime, by: Collection[str]
     )
 
 
-def chunks(ids: Collection[int]) -> Iterator[list[int]]:
+def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
     remaining = iter(sorted(ids))
     while chunk := list(islice(remaining, CHUNK)):
         yield chunk

@@ -1,0 +1,278 @@
+"""Messages: what is to be sent, what may have been, and what stands where in Slack."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, func, select, text, update
+
+from costguard.model.message import Posted
+from costguard.model.reminder import Sent, Subject, Target
+from costguard.store.accruing import chunks
+from costguard.store.tables import WAITING, messages
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """`address` is a person's e-mail address, a channel's name with `#`, or an id of Slack's."""
+
+    key: str
+    kind: str  # "reminder", "digest", "notice" or "whisper"
+    address: str
+    data: Mapping[str, object] = field(default_factory=dict)
+    subject: Subject | None = None
+    instance_id: int | None = None
+    cycle: int = 0
+    stage: int = 0
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A stored one. `shown` is the state that it shows in Slack; `is_live` that it may have to be edited yet."""
+
+    id: int
+    key: str
+    kind: str
+    address: str
+    data: Mapping[str, Any]
+    status: str  # "intended", "sending", "accepted", "withdrawn" or "failed"
+    intended_at: datetime
+    try_after: datetime
+    subject: Subject | None = None
+    instance_id: int | None = None
+    cycle: int = 0
+    stage: int = 0
+    target: Target | None = None
+    attempts: int = 0
+    sending_at: datetime | None = None
+    accepted_at: datetime | None = None
+    channel: str = ""
+    ts: str = ""
+    thread_ts: str = ""
+    shown: str = ""
+    is_live: bool = False
+    error: str = ""
+
+    @property
+    def place(self) -> Posted:
+        """Where it stands, once it was accepted."""
+        return Posted(self.channel, self.ts)
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits to be sent, and since when."""
+
+    count: int
+    since: datetime | None
+
+
+def intend(connection: Connection, new: NewMessage, now: datetime) -> bool:
+    """Whether it is to be sent now: False when it was sent, is about to be, or can never be.
+
+    One that was withdrawn because it was not true any more is meant again.
+    """
+    row = {
+        "key": storable(new.key),
+        "kind": new.kind,
+        "subject": "" if new.subject is None else str(new.subject),
+        "instance_id": new.instance_id,
+        "cycle": new.cycle,
+        "stage": new.stage,
+        "target": "" if new.target is None else new.target.value,
+        "address": storable(new.address),
+        "data": storable(new.data),
+        "status": "intended",
+        "intended_at": now,
+        "try_after": now,
+    }
+    if upsert(connection, messages, [row], ["key"], update_columns=[]):
+        return True
+    again = {"status": "intended", "error": "", "sending_at": None, **{name: row[name] for name in _RENEWED}}
+    of = messages.c
+    done = connection.execute(
+        update(messages).where(of.key == row["key"], of.status == "withdrawn").values(again),
+        execution_options={"preserve_rowcount": True},
+    )
+    return done.rowcount == 1
+
+
+_RENEWED = ("address", "data", "intended_at", "try_after")
+
+
+def waiting(connection: Connection, now: datetime, limit: int) -> list[Message]:
+    """What may be sent or settled by now, the oldest first."""
+    query = select(messages).where(text(WAITING), messages.c.try_after <= now)
+    return [_message(row) for row in connection.execute(query.order_by(messages.c.id).limit(limit))]
+
+
+def next_try(connection: Connection) -> datetime | None:
+    """When the first of what waits may be tried; None: nothing waits."""
+    moment: datetime | None = connection.scalar(select(func.min(messages.c.try_after)).where(text(WAITING)))
+    return moment
+
+
+def backlog(connection: Connection) -> Backlog:
+    count, since = connection.execute(select(func.count(), func.min(messages.c.intended_at)).where(text(WAITING))).one()
+    return Backlog(count, since)
+
+
+def read_one(connection: Connection, message_id: int) -> Message | None:
+    row = connection.execute(select(messages).where(messages.c.id == message_id)).one_or_none()
+    return None if row is None else _message(row)
+
+
+def begin(connection: Connection, message_id: int, channel: str, thread_ts: str, now: datetime) -> bool:
+    """Claim it for one call. False: it is not waiting to be sent any more."""
+    of = messages.c
+    values = {
+        "status": "sending",
+        "sending_at": now,
+        "attempts": of.attempts + 1,
+        "channel": channel,
+        "thread_ts": thread_ts,
+    }
+    done = connection.execute(
+        update(messages).where(of.id == message_id, of.status == "intended").values(values),
+        execution_options={"preserve_rowcount": True},
+    )
+    return done.rowcount == 1
+
+
+def accept(
+    connection: Connection, message_id: int, posted: Posted, shown: str, is_live: bool, accepted_at: datetime
+) -> None:
+    """Slack has it, there."""
+    values = {
+        "status": "accepted",
+        "accepted_at": accepted_at,
+        "channel": posted.channel,
+        "ts": posted.ts,
+        "shown": storable(shown),
+        "is_live": is_live,
+        "error": "",
+    }
+    connection.execute(update(messages).where(messages.c.id == message_id).values(values))
+
+
+def put_back(connection: Connection, message_id: int, try_after: datetime, error: str = "") -> None:
+    """It was certainly not sent, and is tried again."""
+    _waits(connection, message_id, {"status": "intended", "try_after": try_after, "error": storable(error)})
+
+
+def doubt(connection: Connection, message_id: int, try_after: datetime, error: str) -> None:
+    """It may have been sent: from then on Slack is asked."""
+    _waits(connection, message_id, {"status": "sending", "try_after": try_after, "error": storable(error)})
+
+
+def fail(connection: Connection, message_id: int, error: str) -> None:
+    """It can never be sent."""
+    _waits(connection, message_id, {"status": "failed", "error": storable(error)})
+
+
+def withdraw(connection: Connection, message_id: int, why: str) -> None:
+    """It is not true any more; it certainly was not sent."""
+    _waits(connection, message_id, {"status": "withdrawn", "error": storable(why)})
+
+
+def live(connection: Connection) -> list[Message]:
+    """Those in Slack that may have to be edited yet, the oldest first."""
+    query = select(messages).where(text("is_live"), messages.c.status == "accepted").order_by(messages.c.id)
+    return [_message(row) for row in connection.execute(query)]
+
+
+def show(connection: Connection, message_id: int, shown: str, is_live: bool) -> None:
+    """What it shows now."""
+    values = {"shown": storable(shown), "is_live": is_live}
+    connection.execute(update(messages).where(messages.c.id == message_id).values(values))
+
+
+def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Sent, ...]]:
+    """Reminders that were meant and not withdrawn, the oldest first."""
+    found: dict[Subject, list[Sent]] = {}
+    of = messages.c
+    for chunk in chunks(sorted({str(subject) for subject in subjects})):
+        query = select(messages).where(of.subject.in_(chunk), of.kind == "reminder", of.status != "withdrawn")
+        for row in connection.execute(query.order_by(of.id)):
+            sent = Sent(row.key, row.cycle, row.stage, Target(row.target), row.accepted_at, row.status == "failed")
+            found.setdefault(Subject.parse(row.subject), []).append(sent)
+    return {subject: tuple(each) for subject, each in found.items()}
+
+
+def root_of(connection: Connection, subject: Subject, channel: str) -> Message | None:
+    """The message that began the subject's thread in this channel."""
+    of = messages.c
+    query = select(messages).where(
+        of.subject == str(subject), of.channel == channel, of.status == "accepted", of.thread_ts == "", of.ts != ""
+    )
+    row = connection.execute(query.order_by(of.id.desc()).limit(1)).one_or_none()
+    return None if row is None else _message(row)
+
+
+def by_place(connection: Connection, channel: str, ts: str) -> Message | None:
+    query = select(messages).where(messages.c.channel == channel, messages.c.ts == ts, messages.c.status == "accepted")
+    row = connection.execute(query.limit(1)).one_or_none()
+    return None if row is None else _message(row)
+
+
+def read(
+    connection: Connection,
+    *,
+    subject: Subject | None = None,
+    instance_id: int | None = None,
+    status: str | None = None,
+    kind: str | None = None,
+    before_id: int | None = None,
+    limit: int = 100,
+) -> list[Message]:
+    """Those meant last, first; `before_id`, the id of the last that was read, gives the page after it."""
+    of = messages.c
+    given: tuple[tuple[ColumnElement[Any], object], ...] = (
+        (of.subject, None if subject is None else str(subject)),
+        (of.instance_id, instance_id),
+        (of.status, status),
+        (of.kind, kind),
+    )
+    conditions = [column == wanted for column, wanted in given if wanted is not None]
+    if before_id is not None:
+        conditions.append(of.id < before_id)
+    query = select(messages).where(*conditions).order_by(of.id.desc()).limit(limit)
+    return [_message(row) for row in connection.execute(query)]
+
+
+def _waits(connection: Connection, message_id: int, values: Mapping[str, object]) -> None:
+    """Changes only what was not accepted meanwhile."""
+    connection.execute(update(messages).where(messages.c.id == message_id, text(WAITING)).values(values))
+
+
+def _message(row: Row[Any]) -> Message:
+    return Message(
+        id=row.id,
+        key=row.key,
+        kind=row.kind,
+        address=row.address,
+        data=row.data,
+        status=row.status,
+        intended_at=row.intended_at,
+        try_after=row.try_after,
+        subject=Subject.parse(row.subject) if row.subject else None,
+        instance_id=row.instance_id,
+        cycle=row.cycle,
+        stage=row.stage,
+        target=Target(row.target) if row.target else None,
+        attempts=row.attempts,
+        sending_at=row.sending_at,
+        accepted_at=row.accepted_at,
+        channel=row.channel,
+        ts=row.ts,
+        thread_ts=row.thread_ts,
+        shown=row.shown,
+        is_live=bool(row.is_live),
+        error=row.error,
+    )

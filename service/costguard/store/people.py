@@ -1,0 +1,57 @@
+"""People as Slack knows them, by their addresses in lower case."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Row, select, update
+
+from costguard.model.person import Acquaintance, Person
+from costguard.store.accruing import chunks
+from costguard.store.tables import people
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+
+def save(connection: Connection, found: Acquaintance) -> None:
+    person = found.person
+    row = {
+        "address": storable(found.address.lower()),
+        "user_id": storable(person.user_id) if person is not None else "",
+        "name": storable(person.name) if person is not None else "",
+        "time_zone": storable(person.time_zone) if person is not None else "",
+        "direct_channel": storable(found.direct_channel),
+        "looked_up_at": found.looked_up_at,
+    }
+    upsert(connection, people, [row], ["address"])
+
+
+def of_addresses(connection: Connection, addresses: Collection[str] | None) -> dict[str, Acquaintance]:
+    """Those of these that were looked up, by address; None asks for all."""
+    if addresses is None:
+        return {row.address: _found(row) for row in connection.execute(select(people))}
+    wanted = sorted({address.lower() for address in addresses if address})
+    return {
+        row.address: _found(row)
+        for chunk in chunks(wanted)
+        for row in connection.execute(select(people).where(people.c.address.in_(chunk)))
+    }
+
+
+def by_user_id(connection: Connection, user_id: str) -> Acquaintance | None:
+    """Whoever was last found under this Slack id."""
+    if not user_id:
+        return None
+    query = select(people).where(people.c.user_id == user_id).order_by(people.c.looked_up_at.desc()).limit(1)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _found(row)
+
+
+def set_direct_channel(connection: Connection, address: str, channel: str) -> None:
+    connection.execute(update(people).where(people.c.address == address.lower()).values(direct_channel=channel))
+
+
+def _found(row: Row[Any]) -> Acquaintance:
+    person = Person(row.user_id, row.address, row.name, row.time_zone) if row.user_id else None
+    return Acquaintance(row.address, person, row.looked_up_at, row.direct_channel)

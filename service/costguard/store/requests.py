@@ -1,0 +1,76 @@
+"""What people asked for. Each is settled once, by a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, select, update
+
+from costguard.model.reminder import Asked, Request, Subject
+from costguard.store.tables import requests
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A request and what came of it: "open", "done" or "refused", with a sentence."""
+
+    request: Request
+    status: str
+    outcome: str
+    settled_at: datetime | None
+
+
+def add(connection: Connection, new: Request) -> bool:
+    """False: a request with this key is there already, and nothing is changed."""
+    row = {
+        "key": storable(new.key),
+        "asked": new.asked.value,
+        "subject": str(new.subject),
+        "instance_id": new.subject.instance_id,
+        "by": storable(new.by),
+        "user_id": storable(new.user_id),
+        "via": storable(new.via),
+        "at": new.at,
+        "hours": new.hours,
+        "reason": storable(new.reason),
+        "due_at": new.due_at,
+    }
+    return upsert(connection, requests, [row], ["key"], update_columns=[]) == 1
+
+
+def open_requests(connection: Connection) -> list[tuple[int, Request]]:
+    """Each with the row id of its instance, in the order in which they were made."""
+    query = select(requests).where(requests.c.status == "open").order_by(requests.c.id)
+    return [(row.instance_id, _request(row)) for row in connection.execute(query)]
+
+
+def settle(connection: Connection, request_id: int | None, status: str, outcome: str, at: datetime) -> None:
+    """The first settlement stands."""
+    values = {"status": status, "outcome": storable(outcome), "settled_at": at}
+    connection.execute(update(requests).where(requests.c.id == request_id, requests.c.status == "open").values(values))
+
+
+def of_subject(connection: Connection, subject: Subject) -> list[StoredRequest]:
+    """The oldest first."""
+    query = select(requests).where(requests.c.subject == str(subject)).order_by(requests.c.id)
+    return [StoredRequest(_request(row), row.status, row.outcome, row.settled_at) for row in connection.execute(query)]
+
+
+def _request(row: Row[Any]) -> Request:
+    return Request(
+        key=row.key,
+        asked=Asked(row.asked),
+        subject=Subject.parse(row.subject),
+        by=row.by,
+        user_id=row.user_id,
+        via=row.via,
+        at=row.at,
+        hours=row.hours,
+        reason=row.reason,
+        due_at=row.due_at,
+        id=row.id,
+    )

@@ -1,0 +1,122 @@
+"""Every VM that is there, with the lifetime that decisions about it rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select
+
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.store.accruing import chunks
+from costguard.store.rows import shape_of
+from costguard.store.tables import instances, lifetimes, storage_spans
+
+_MOST_NAMED = 1000
+_SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRow:
+    """A running VM has an open lifetime; one at rest the last it had, if any (`lifetime_id` 0 if none)."""
+
+    instance_id: int
+    key: InstanceKey
+    name: str
+    zone: str
+    status: Status
+    preset: str
+    owner: str
+    labels: Mapping[str, str]
+    shape: Shape
+    provisioning_model: ProvisioningModel
+    lifetime_id: int = 0
+    started_at: datetime | None = None  # of the open lifetime
+    rests_since: datetime | None = None  # the end of the last lifetime, or the VM's making where it never ran
+
+
+def read(connection: Connection, ids: Collection[int] | None = None) -> list[WatchedRow]:
+    """All VMs that are not gone, or these of them, by project and name."""
+    return sorted([*_running(connection, ids), *_resting(connection, ids)], key=lambda row: (row.key.project, row.name))
+
+
+def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[Row[Any]]:
+    """Storage that bills now: rows of instance_id, resource, size_mib, zone."""
+    of = storage_spans.c
+    query = select(of.instance_id, of.resource, of.size_mib, of.zone).where(of.ended_at.is_(None))
+    return list(connection.execute(query.where(*_named(of.instance_id, ids))))
+
+
+def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
+    of = lifetimes.c
+    query: Select[Any] = (
+        select(
+            *_columns(),
+            of.id.label("lifetime_id"),
+            of.started_at,
+            of.provisioning_model,
+            *(of[name] for name in _SHAPE),
+        )
+        .join_from(instances, lifetimes, and_(of.instance_id == instances.c.id, of.ended_at.is_(None)))
+        .where(instances.c.gone_at.is_(None), *_named(instances.c.id, ids))
+    )
+    for row in connection.execute(query):
+        yield _row(row, row.lifetime_id, started_at=row.started_at)
+
+
+def _resting(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
+    of = lifetimes.c
+    is_open = select(of.id).where(of.instance_id == instances.c.id, of.ended_at.is_(None)).exists()
+    own = [instances.c[name] for name in ("provisioning_model", "created_at", *_SHAPE)]
+    query = select(*_columns(), *own).where(instances.c.gone_at.is_(None), ~is_open, *_named(instances.c.id, ids))
+    resting = list(connection.execute(query))
+    last: dict[int, Row[Any]] = {}
+    for chunk in chunks([row.id for row in resting]):
+        latest = (
+            select(of.instance_id, func.max(of.started_at).label("started_at"))
+            .where(of.instance_id.in_(chunk))
+            .group_by(of.instance_id)
+            .subquery()
+        )
+        same = and_(of.instance_id == latest.c.instance_id, of.started_at == latest.c.started_at)
+        ended = select(of.id, of.instance_id, of.ended_at).join_from(lifetimes, latest, same)
+        last |= {row.instance_id: row for row in connection.execute(ended)}
+    for row in resting:
+        before = last.get(row.id)
+        if before is None:
+            yield _row(row, 0, rests_since=row.created_at)
+        else:
+            yield _row(row, before.id, rests_since=before.ended_at)
+
+
+def _columns() -> list[ColumnElement[Any]]:
+    return [
+        instances.c[name] for name in ("id", "project", "gce_id", "name", "zone", "status", "preset", "owner", "labels")
+    ]
+
+
+def _named(column: ColumnElement[Any], ids: Collection[int] | None) -> list[ColumnElement[bool]]:
+    """Few are asked for by name; for many, all are read."""
+    return [column.in_(list(ids))] if ids is not None and len(ids) <= _MOST_NAMED else []
+
+
+def _row(
+    row: Row[Any], lifetime_id: int, started_at: datetime | None = None, rests_since: datetime | None = None
+) -> WatchedRow:
+    return WatchedRow(
+        instance_id=row.id,
+        key=InstanceKey(row.project, row.gce_id),
+        name=row.name,
+        zone=row.zone,
+        status=Status(row.status),
+        preset=row.preset,
+        owner=row.owner,
+        labels=row.labels,
+        shape=shape_of(row),
+        provisioning_model=ProvisioningModel(row.provisioning_model),
+        lifetime_id=lifetime_id,
+        started_at=started_at,
+        rests_since=rests_since,
+    )
