@@ -120,7 +120,7 @@ def harmless(text: str) -> None:
     assert "```" not in rest
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(CONTENTS)
 def test_no_text_does_anything(content: Content | ListContent) -> None:
     """Slack takes the message whatever its texts hold, and none of them forges a mention, a link or a line."""
@@ -136,7 +136,7 @@ def test_no_text_does_anything(content: Content | ListContent) -> None:
         assert set(re.findall(r":([a-z0-9_+'-]+):", text)) <= OUR_EMOJI
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(TEXT, st.integers(5, 3000))
 def test_no_markup_takes_effect(text: str, most: int) -> None:
     """As Slack's reader sees it, a text from outside has no bold, code, quote, link or emoji, and keeps its length."""

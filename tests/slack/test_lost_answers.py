@@ -77,6 +77,12 @@ def test_nobody_listens(notifier: SlackNotifier) -> None:
             deaf.post("#gpu-costs", FIRST, KEY)
 
 
+def test_a_proxy_is_for_its_own_scheme(endpoint: str, slack: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK alone would send everything through HTTPS_PROXY, what is asked over plain HTTP and loopback too."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    assert SlackNotifier(BOT_TOKEN, endpoint).post("#gpu-costs", FIRST, KEY)
+
+
 @pytest.mark.parametrize("code", ["internal_error", "fatal_error", "request_timeout", "service_unavailable"])
 def test_slack_says_that_it_broke(code: str, notifier: SlackNotifier, slack: Workspace) -> None:
     """Slack's own errors may come after the message was written."""
