@@ -66,7 +66,7 @@ def why_running(preset: Preset | None, name: str, running_since: datetime, idle:
     if preset is None or preset.limit is None:
         return f"runs for {span_text(age)}; preset {name} sets no limit{suffix}"
     limit = _limit_text(preset.limit)
-    if age <= preset.limit:
+    if age < preset.limit:
         return f"runs for {span_text(age)} of the {limit} that preset {name} allows{suffix}"
     return f"past the limit of preset {name} ({limit}) by {span_text(age - preset.limit)}{suffix}"
 
@@ -88,4 +88,4 @@ def _idle_text(idle: Evidence | None, now: datetime) -> str:
 
 
 def past_limit(preset: Preset | None, running_since: datetime, now: datetime) -> bool:
-    return preset is not None and preset.limit is not None and now - running_since > preset.limit
+    return preset is not None and preset.limit is not None and now - running_since >= preset.limit

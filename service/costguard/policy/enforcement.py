@@ -51,7 +51,11 @@ def rule_text(preset: Preset) -> str:
 def reason_text(due: Due, counted: tuple[Warned, ...], idle: Evidence | None, zone: ZoneInfo, now: datetime) -> str:
     """The sentence that stands in the fact of the stop."""
     first, last = (moment_text(each.at, zone, now) for each in (counted[0], counted[-1]))
-    count = f"{len(counted)} reminders since {first}, the last at {last}" if len(counted) > 1 else f"a reminder {first}"
+    count = (
+        f"{len(counted)} reminders since {first}, the last at {last}"
+        if len(counted) > 1
+        else f"the reminder of {first}"
+    )
     evidence = f"; {idle.sentence}" if idle is not None and idle.state is IdleState.IDLE else ""
     return f"{due.why}{evidence}; nobody answered {count}"
 
