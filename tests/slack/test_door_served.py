@@ -1,0 +1,183 @@
+"""From a press in the simulated workspace to a stored request, over both ways in, with everything real between."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+import uvicorn
+from slack_sdk import WebClient
+from sqlalchemy import Connection
+from tests.api import rows
+from tests.fakes import HandClock
+from tests.slack.samples import CARD
+
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.clock import SystemClock
+from costguard.engine.requests import Desk
+from costguard.model.message import Button, VmCard
+from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.policy.rules import Rules
+from costguard.slack.client import SlackNotifier
+from costguard.slack.door import Door
+from costguard.slack.messages import render
+from costguard.slack.reception import Reception
+from costguard.slack.socket import Socket
+from costguard.slack.values import pack
+from costguard.store import requests
+from costguard.store.transaction import Database
+from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.workspace import Workspace
+
+ANA = "ana@example.com"
+
+
+def cards(
+    connection: Connection, subjects: Sequence[Subject], now: datetime
+) -> list[tuple[VmCard, tuple[Button, ...], str]]:
+    return [(replace(CARD, subject=subject), (Button(Asked.STOP, "Stop now"),), "runs") for subject in subjects]
+
+
+class Guard:
+    """A desk at a reception, and the app that it is served by."""
+
+    def __init__(self, database: Database, notifier: SlackNotifier) -> None:
+        self.database = database
+        self.woken = threading.Event()
+        clock = HandClock(rows.NOW)
+        self.desk = Desk(database, clock, Rules({}), notifier, cards, self.woken.set, timedelta(seconds=10))
+        self.reception = Reception(self.desk.press, self.desk.command, render)
+        self.door = Door(SIGNING_SECRET, SystemClock(), self.reception)
+        with database.write() as connection:
+            instance = rows.instance(connection, "trainer-7", owner=ANA)
+            lifetime = rows.lifetime(connection, instance, rows.NOW - timedelta(hours=9))
+        self.subject = Subject(About.RUN, instance, lifetime)
+        self.app = create_app(
+            Deps(
+                database=database,
+                clock=clock,
+                rules=Rules({}),
+                token="s3cret",
+                version="1.2.3",
+                stale_after=timedelta(minutes=10),
+                status=lambda: DaemonStatus(is_acting=True),
+                slack=self.door,
+            )
+        )
+
+    @property
+    def open(self) -> list[Request]:
+        with self.database.read() as connection:
+            return [request for _, request in requests.open_requests(connection)]
+
+
+@pytest.fixture
+def guard(sqlite_database: Database, notifier: SlackNotifier) -> Iterator[Guard]:
+    guard = Guard(sqlite_database, notifier)
+    yield guard
+    guard.desk.close()
+
+
+@contextmanager
+def served(guard: Guard) -> Iterator[str]:
+    server = uvicorn.Server(uvicorn.Config(guard.app, log_config=None, lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def posted(endpoint: str, subject: Subject) -> tuple[str, str]:
+    """A message with one button; its channel and ts."""
+    button = {
+        "type": "button",
+        "action_id": "keep:4",
+        "value": pack(subject, Asked.KEEP, 4),
+        "text": {"type": "plain_text", "text": "Keep 4 h"},
+    }
+    client = WebClient(BOT_TOKEN, base_url=endpoint, timeout=5)
+    sent = client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [button]}])
+    return sent["channel"], sent["ts"]
+
+
+def test_a_signed_press_becomes_a_request(endpoint: str, slack: Workspace, guard: Guard) -> None:
+    """Pressed, signed, sent, verified, looked up, stored: once, by who pressed, and the guard is woken."""
+    with served(guard) as url:
+        slack.request_url = f"{url}/slack/interactions"
+        delivery = slack.press("ana", *posted(endpoint, guard.subject), "keep:4")
+    assert (delivery.ok, delivery.over, delivery.status, delivery.body) == (True, "http", 200, b"{}")
+    assert guard.woken.wait(10)
+    (request,) = guard.open
+    assert (request.by, request.asked, request.subject, request.hours) == (ANA, Asked.KEEP, guard.subject, 4)
+    assert guard.reception.refused == {}
+
+
+def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspace, guard: Guard) -> None:
+    """`/gpu` is answered for one person's eyes, and a button of that answer is a press like any other."""
+    with served(guard) as url:
+        slack.request_url = f"{url}/slack/interactions"
+        assert slack.command("ana", "gpu-costs").ok
+        (shown,) = slack.messages("gpu-costs", ephemeral=True)
+        assert shown.ephemeral_to == slack.user("ana").id
+        (button,) = [
+            element["action_id"]
+            for block in shown.blocks
+            if block["type"] == "actions"
+            for element in block["elements"]
+        ]
+        assert slack.press("ana", "gpu-costs", shown.ts, button).ok
+    assert [(request.by, request.asked) for request in guard.open] == [(ANA, Asked.STOP)]
+
+
+def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Workspace, guard: Guard) -> None:
+    """Another secret, an old signature, garbage at the address: 401, counted, and nothing is stored."""
+    with served(guard) as url:
+        slack.request_url = f"{url}/slack/interactions"
+        message = posted(endpoint, guard.subject)
+        slack.callbacks.signing_secret = "another"
+        assert slack.press("ana", *message, "keep:4").status == 401
+        slack.callbacks.signing_secret = SIGNING_SECRET
+        right = slack.callbacks.now
+        slack.callbacks.now = lambda: right() - timedelta(minutes=6)
+        assert slack.press("ana", *message, "keep:4").error == "dispatch_failed"
+    assert guard.reception.refused == {"forged": 1, "stale": 1}
+    assert guard.open == []
+
+
+def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard) -> None:
+    """While Slack takes longer to say who pressed than it waits for an answer, the press is answered, and stored."""
+    slack.faults.add("slow", method="users.info", seconds=slack.callbacks.answer_seconds + 0.5)
+    with served(guard) as url:
+        slack.request_url = f"{url}/slack/interactions"
+        assert slack.press("ana", *posted(endpoint, guard.subject), "keep:4").ok
+        assert guard.open == []
+        assert guard.woken.wait(10)
+    assert [request.by for request in guard.open] == [ANA]
+
+
+def test_both_ways_in_lead_to_the_same_desk(endpoint: str, slack: Workspace, guard: Guard) -> None:
+    """With a socket open nothing is sent over HTTP, and a press is stored all the same."""
+    connection = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=5), guard.reception)
+    connection.start()
+    try:
+        ends = time.monotonic() + 10
+        while connection.trouble or not slack.sockets.connected:
+            assert time.monotonic() < ends, "no connection in 10 s"
+            threading.Event().wait(0.01)
+        delivery = slack.press("ana", *posted(endpoint, guard.subject), "keep:4")
+        assert (delivery.ok, delivery.over) == (True, "socket")
+        assert guard.woken.wait(10)
+    finally:
+        connection.close()
+    assert [request.by for request in guard.open] == [ANA]
