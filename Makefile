@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check bench lock clean
+.PHONY: help demo test check bench pictures lock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -45,6 +45,9 @@ check: test
 
 bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 	@$(BIN)/python -m tests.benchmarks
+
+pictures: $(VENV)/installed-dev ## take pictures of every kind of message, into deploy/pictures (needs Chromium)
+	@$(BIN)/python -m tests.pictures
 
 lock: $(VENV)/installed ## write the locked requirements anew
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml -o requirements.txt

@@ -74,10 +74,8 @@ class Callbacks:
         """Use an element of a message. Raises SlackError where this person sees no such message or element."""
         workspace = self._workspace
         with workspace.lock:
-            person, channel = workspace.user(user), workspace.channel(where)
-            message = workspace.message(channel.id, ts)
-            if person.id not in channel.members or message.ephemeral_to not in ("", person.id):
-                raise SlackError("message_not_found")
+            person = workspace.user(user)
+            channel, message = workspace.seen_by(person, where, ts)
             for block, element in interactive(message.blocks):
                 if element["action_id"] == action_id and block_id in ("", block["block_id"]):
                     break

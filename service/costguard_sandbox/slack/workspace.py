@@ -202,6 +202,14 @@ class Workspace:
                 raise SlackError("message_not_found")
             return message
 
+    def seen_by(self, user: User, where: str, ts: str) -> tuple[Channel, Message]:
+        """A message and its place. Raises SlackError where this person sees no such message."""
+        channel = self.channel(where)
+        message = self.message(channel.id, ts)
+        if user.id not in channel.members or message.ephemeral_to not in ("", user.id):
+            raise SlackError("message_not_found")
+        return channel, message
+
     def write(
         self,
         where: str,

@@ -213,3 +213,27 @@ def test_the_reader_s_day_divides_messages(world: World, client: WebClient, slac
     world.advance(timedelta(hours=3))
     assert ">Yesterday<" in seen(slack, "emi", "gpu-costs").main
     assert ">Today<" in seen(slack, "ben", "gpu-costs").main
+
+
+def test_one_message_has_a_page_of_its_own(url: str, client: WebClient, slack: Workspace) -> None:
+    """As the asked person sees it and nothing beside it; nobody sees there what they do not see in Slack."""
+    ts = client.chat_postMessage(channel="#gpu-costs", text=f"*trainer-7* runs {ATTACK}")["ts"]
+    client.chat_postMessage(channel="#ml-team", text="another")
+    direct = client.chat_postMessage(channel=slack.direct("ana").id, text="for Ana alone")
+
+    def page(viewer: str, channel: str, ts: str) -> str:
+        asked = urlencode({"viewer": viewer, "channel": channel, "ts": ts})
+        with urllib.request.urlopen(f"{url}/slack/message?{asked}", timeout=5) as answer:
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            shown: str = answer.read().decode()
+            return shown
+
+    shown = page("ben", "gpu-costs", ts)
+    assert "<strong>trainer-7</strong>" in shown
+    assert "another" not in shown
+    assert "<script" not in shown
+    assert "for Ana alone" in page("ana", direct["channel"], direct["ts"])
+    for asked in (("ben", direct["channel"], direct["ts"]), ("zoe", "gpu-costs", ts), ("ben", "gpu-costs", "1.0")):
+        with pytest.raises(HTTPError) as error:
+            page(*asked)
+        assert error.value.code == 404

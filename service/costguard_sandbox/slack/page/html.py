@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-_EMPTY = ("input", "img", "br", "hr")
+_EMPTY = ("input", "img", "br", "hr", "meta", "link")
 
 
 class Html(str):

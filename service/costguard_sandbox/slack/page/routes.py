@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from costguard_sandbox.slack.control import BadRequest, json_route
+from costguard_sandbox.slack.errors import SlackError
+from costguard_sandbox.slack.page.alone import alone
 from costguard_sandbox.slack.page.view import seen
 from costguard_sandbox.slack.workspace import Workspace
 
 _STATIC = Path(__file__).with_name("static")
 _POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'"
+_HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff"}
 
 
 def routes(workspace: Workspace) -> list[BaseRoute]:
     async def page(_request: Request) -> Response:
-        headers = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff"}
-        return FileResponse(_STATIC / "page.html", headers=headers)
+        return FileResponse(_STATIC / "page.html", headers=_HEADERS)
 
     async def state(request: Request) -> Response:
         """The panes as HTML; without them when nothing has changed since `version`."""
@@ -36,8 +38,18 @@ def routes(workspace: Workspace) -> list[BaseRoute]:
         found = seen(workspace, asked.get("viewer", ""), asked.get("channel", ""), asked.get("thread", ""))
         return JSONResponse({"version": version, **asdict(found)})
 
+    async def message(request: Request) -> Response:
+        """`?viewer=ana&channel=gpu-costs&ts=...`: one message alone, as this person sees it."""
+        asked = request.query_params
+        try:
+            shown = alone(workspace, *(asked.get(key, "") for key in ("viewer", "channel", "ts")))
+        except (KeyError, SlackError) as wrong:
+            return PlainTextResponse(f"There is no such message to see: {wrong}", 404)
+        return HTMLResponse(shown, headers=_HEADERS)
+
     return [
         Route("/slack", page),
+        Route("/slack/message", message),
         Route("/slack/state", state),
         json_route("/slack/write", workspace, _write, "POST"),
         json_route("/slack/submit", workspace, _submit, "POST"),

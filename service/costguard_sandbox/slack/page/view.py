@@ -36,9 +36,7 @@ def seen(workspace: Workspace, viewer: str = "", channel: str = "", thread: str 
         user = next((one for one in people if viewer in (one.id, one.name)), people[0])
         places = [one for one in workspace.channels.values() if user.id in one.members]
         place = next((one for one in places if channel in (one.id, one.name)), places[0])
-        names = {one.id: one.name for one in workspace.users.values()}
-        names |= {one.id: one.name for one in workspace.channels.values()}
-        reader = Reader(user.id, workspace.now, user.tz, names)
+        reader = reader_of(workspace, user)
         everything = [
             one
             for one in workspace.messages(place.id, ephemeral=True)
@@ -54,6 +52,12 @@ def seen(workspace: Workspace, viewer: str = "", channel: str = "", thread: str 
             _thread(workspace, place, replies, reader) if replies else Html(),
             _modal(workspace, user, reader),
         )
+
+
+def reader_of(workspace: Workspace, user: User) -> Reader:
+    names = {one.id: one.name for one in workspace.users.values()}
+    names |= {one.id: one.name for one in workspace.channels.values()}
+    return Reader(user.id, workspace.now, user.tz, names)
 
 
 def _sidebar(
@@ -126,7 +130,7 @@ def _main(workspace: Workspace, place: Channel, messages: Sequence[Message], rea
         if here != day:
             shown.append(el("div", el("span", here), cls="day"))
             day = here
-        shown.append(_message(workspace, place, message, reader, in_thread=False))
+        shown.append(message_shown(workspace, place, message, reader, in_thread=False))
     empty = el("p", "Nothing has been written here yet.", cls="quiet empty")
     note = el("p", "This channel is archived: nobody can write here.", cls="archived") if place.archived else None
     hint = f"Message {'' if place.users else '#'}{title}, or /gpu"
@@ -163,16 +167,16 @@ def _thread(workspace: Workspace, place: Channel, messages: Sequence[Message], r
         ),
         el(
             "div",
-            _message(workspace, place, parent, reader, in_thread=True),
+            message_shown(workspace, place, parent, reader, in_thread=True),
             el("div", el("span", count), cls="day"),
-            [_message(workspace, place, one, reader, in_thread=True) for one in replies],
+            [message_shown(workspace, place, one, reader, in_thread=True) for one in replies],
             cls="messages",
         ),
         _composer("Reply", place),
     )
 
 
-def _message(workspace: Workspace, place: Channel, message: Message, reader: Reader, *, in_thread: bool) -> Html:
+def message_shown(workspace: Workspace, place: Channel, message: Message, reader: Reader, *, in_thread: bool) -> Html:
     author = workspace.users[message.user]
     moment = reader.local(_moment(message.ts))
     edited = el("small", "(edited)", cls="edited") if message.edited_ts else None
