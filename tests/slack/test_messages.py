@@ -53,7 +53,7 @@ def test_slack_takes_each_kind(name: str) -> None:
         ("first", "This VM is counted as yours."),
         ("first", "*Cost so far*\n*$44.38*"),
         ("first", "*Per hour*\n$3.67"),
-        ("first", "*By Monday*\n$462.12 if nobody does anything until <!date^1790578800^"),
+        ("first", "*By Monday*\n$462.12 if nobody acts\nuntil <!date^1790578800^"),
         ("first", "*Running since*\n<!date^1790121300^{date_short_pretty} at {time}|2026-09-22 23:55 UTC>\n<!date^"),
         ("first", "*Owner*\n<@U0ANA>\nlabel owner"),
         ("first", "*What it is*\na2-highgpu-1g, 1 × A100, on demand"),

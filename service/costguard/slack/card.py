@@ -65,7 +65,7 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
     return [
         ("Cost so far" if is_run else "Storage so far", f"*{amount(card.cost)}*"),
         ("Per hour", rate(card.rate)),
-        ("By Monday", f"{amount(card.by_monday)} if nobody does anything until {moment(card.monday_at)}"),
+        ("By Monday", f"{amount(card.by_monday)} if nobody acts\nuntil {moment(card.monday_at)}"),
         ("Running since" if is_run else "At rest since", f"{moment(card.since)}\n{ago(card.since)}"),
         ("Owner", owner(card)),
         ("What it is", line(card.what, 300) or "not known"),

@@ -44,20 +44,19 @@ def _settled(content: ReminderContent) -> list[Block]:
     """The outcome, in one sentence; what still bills is told beside it."""
     card = content.card
     bills = "" if content.state.kind is StateKind.ENDED else cards.in_short(card)
-    return [section(_outcome(content)), context(line(card.what, 300), bills, *cards.footer(card))]
+    outcome = f"{_ICONS[content.state.kind]} *{cards.name(card)}*\n{_sentence(content)}"
+    return [section(outcome), context(line(card.what, 300), bills, *cards.footer(card))]
 
 
-def _outcome(content: ReminderContent) -> str:
-    kind = content.state.kind
-    sentence = lines(content.state.sentence, 1500) or _SENTENCES[kind]
-    return f"{_ICONS[kind]} *{cards.name(content.card)}*\n{sentence}"
+def _sentence(content: ReminderContent) -> str:
+    return lines(content.state.sentence, 1500) or _SENTENCES[content.state.kind]
 
 
 def _waiting(content: ReminderContent) -> list[Block]:
     card = content.card
     blocks = [header(f"{_icon(content)} {plain(card.name, 80)} {_is_what(content)}")]
     if content.state.kind is StateKind.FAILED:
-        blocks.append(section(_outcome(content)))
+        blocks.append(section(f"{_ICONS[StateKind.FAILED]} {_sentence(content)}"))
     blocks.append(section(_lead(content)))
     blocks += fields(cards.figures(card))
     if idle := cards.idleness(card.idle):
