@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from costguard.api import budgets, configuration, discounts, facts, health, instances, prices, problems, slack, spend
+from costguard.api import (
+    budgets,
+    configuration,
+    discounts,
+    enforcement,
+    facts,
+    health,
+    instances,
+    prices,
+    problems,
+    reminders,
+    slack,
+    spend,
+)
 from costguard.api.auth import TokenRequired
 from costguard.api.deps import Deps
 
@@ -28,7 +41,19 @@ def create_app(deps: Deps) -> FastAPI:
     problems.install(app)
     if deps.token is not None:
         app.add_middleware(TokenRequired, token=deps.token)
-    for module in (instances, facts, prices, spend, discounts, budgets, configuration, health, slack):
+    for module in (
+        instances,
+        facts,
+        prices,
+        spend,
+        discounts,
+        budgets,
+        reminders,
+        enforcement,
+        configuration,
+        health,
+        slack,
+    ):
         app.include_router(module.router)
 
     @app.get("/api/v1", include_in_schema=False)

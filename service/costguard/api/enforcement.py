@@ -93,7 +93,7 @@ def enforcement(deps: Given, query: Annotated[EnforcementQuery, Parameter()]) ->
         found = savings.enforcements(connection, load_prices(connection).book, now, since, until)
     return Enforcement(
         as_of=now,
-        **{"from": first},  # a word of Python
+        **_first(first),
         to=last,
         is_shadow=deps.rules.is_shadow,
         stops=[_stop(each) for each in found.stops],
@@ -102,6 +102,10 @@ def enforcement(deps: Given, query: Annotated[EnforcementQuery, Parameter()]) ->
         would_have_saved=Amount.of(found.would_have_saved),
         shadow_cost=Amount.of(found.shadow_cost),
     )
+
+
+def _first(day: date) -> dict[str, Any]:
+    return {"from": day}  # a keyword of Python's, so it cannot be written as an argument
 
 
 def _stop(of: savings.StopReport) -> Stop:

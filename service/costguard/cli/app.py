@@ -14,6 +14,7 @@ from costguard.cli import (
     commands_demo,
     commands_fleet,
     commands_history,
+    commands_reminders,
     commands_run,
     commands_spend,
 )
@@ -54,6 +55,7 @@ for _module in (
     commands_fleet,
     commands_spend,
     commands_budgets,
+    commands_reminders,
     commands_history,
     commands_config,
 ):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from costguard.model.action import StopOutcome
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import Subject
-from costguard.store.accruing import CHUNK, chunks
+from costguard.store.accruing import chunks
 from costguard.store.rows import lifetime_of
 from costguard.store.tables import facts, instances, keeps, lifetimes, messages, requests, stops
 
@@ -61,11 +61,62 @@ class KeptRow:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class MessageFilters:
+    subject: str | None = None
+    gce_id: str | None = None
+    status: str | None = None
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message with its VM's name, which is "" for one that is about no VM."""
+
+    id: int
+    key: str
+    kind: str
+    status: str
+    subject: str
+    project: str
+    gce_id: str
+    name: str
+    cycle: int
+    stage: int
+    target: str
+    address: str
+    intended_at: datetime
+    try_after: datetime
+    attempts: int
+    accepted_at: datetime | None
+    error: str
+
+
+def messages_page(
+    connection: Connection, filters: MessageFilters, before_id: int | None, limit: int
+) -> list[MessageRow]:
+    """Those that were intended last, first; `before_id` goes on after a page."""
+    own = [messages.c[name] for name in MessageRow.__slots__ if name in messages.c]
+    vm = [func.coalesce(instances.c[name], "").label(name) for name in ("project", "gce_id", "name")]
+    query = select(*own, *vm).join_from(messages, instances, instances.c.id == messages.c.instance_id, isouter=True)
+    wanted = (
+        (messages.c.subject, filters.subject),
+        (instances.c.gce_id, filters.gce_id),
+        (messages.c.status, filters.status),
+        (messages.c.kind, filters.kind),
+    )
+    query = query.where(*(column == value for column, value in wanted if value is not None))
+    if before_id is not None:
+        query = query.where(messages.c.id < before_id)
+    rows = connection.execute(query.order_by(messages.c.id.desc()).limit(limit))
+    return [MessageRow(**row._mapping) for row in rows]
+
+
 def known(connection: Connection, keys: Collection[str]) -> set[str]:
     """Those of these messages that were intended, whatever became of them."""
     return {
         key
-        for chunk in _chunks(keys)
+        for chunk in chunks(keys)
         for key in connection.execute(select(messages.c.key).where(messages.c.key.in_(chunk))).scalars()
     }
 
@@ -176,7 +227,7 @@ def _starts(connection: Connection, instance_ids: Collection[int]) -> dict[int, 
 def _accepted(connection: Connection, subjects: Collection[str]) -> dict[str, list[tuple[datetime, int, int]]]:
     of = messages.c
     found: dict[str, list[tuple[datetime, int, int]]] = defaultdict(list)
-    for chunk in _chunks(subjects):
+    for chunk in chunks(subjects):
         query = select(of.subject, of.accepted_at, of.cycle, of.stage).where(
             of.subject.in_(chunk), of.kind == "reminder", of.accepted_at.is_not(None)
         )
@@ -189,16 +240,11 @@ def _shadows(connection: Connection, subjects: Collection[str]) -> dict[str, lis
     """When each was to be stopped in shadow, the first first."""
     of = stops.c
     found: dict[str, list[datetime]] = defaultdict(list)
-    for chunk in _chunks(subjects):
+    for chunk in chunks(subjects):
         query = select(of.subject, of.intended_at).where(of.subject.in_(chunk), of.outcome == StopOutcome.SHADOW.value)
         for row in connection.execute(query.order_by(of.intended_at)):
             found[row.subject].append(row.intended_at)
     return found
-
-
-def _chunks(texts: Collection[str]) -> Iterator[list[str]]:
-    ordered = sorted(texts)
-    return (ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK))
 
 
 def _fact(row: Row[Any]) -> Fact:

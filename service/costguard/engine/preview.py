@@ -1,0 +1,78 @@
+"""What would be sent and done now, and why; nothing is written and nobody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.engine import fleet, reminding
+from costguard.engine.accrual import Accrual
+from costguard.engine.fleet import InstanceView
+from costguard.model.action import AssignOwner, KeepLifetime, RefuseRequest, SendReminder, StopInstance
+from costguard.model.reminder import Subject, Target
+from costguard.policy import teams
+from costguard.policy.price_book import PriceBook
+from costguard.policy.rules import Rules
+from costguard.policy.watched import Decision, Watched
+from costguard.store import prices
+
+Other = StopInstance | KeepLifetime | AssignOwner | RefuseRequest
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedSend:
+    """One stage, the VM with its money, and the addresses that it would go to."""
+
+    send: SendReminder
+    view: InstanceView
+    addresses: tuple[tuple[Target, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """`others` come with their VM's name; `left_alone` is decided of all VMs that nothing would be sent about."""
+
+    sends: tuple[PreviewedSend, ...]
+    others: tuple[tuple[str, Other], ...]
+    left_alone: tuple[Decision, ...]
+
+
+def preview(connection: Connection, rules: Rules, now: datetime) -> Preview:
+    """What a pass would decide at this moment about the fleet as the ledger knows it."""
+    plan, found = reminding.look_at(connection, rules, now)
+    sends = [action for action in plan.actions if isinstance(action, SendReminder)]
+    vms = {vm.key: vm for vm in found}
+    ids = sorted({send.subject.instance_id for send in sends})
+    accrual = Accrual(PriceBook(prices.load(connection)), now)
+    views = {view.instance.id: view for view in fleet.views(connection, accrual, rules.limits, ids)}
+    names = {vm.instance_id: vm.name for vm in found}
+    told = {send.key for send in sends}
+    return Preview(
+        sends=tuple(
+            PreviewedSend(send, views[send.subject.instance_id], tuple(_addresses(send, vms[send.key], rules)))
+            for send in sends
+        ),
+        others=tuple(
+            (names.get(_about(action).instance_id, ""), action)
+            for action in plan.actions
+            if not isinstance(action, SendReminder)
+        ),
+        left_alone=tuple(decision for decision in plan.decisions if decision.key not in told),
+    )
+
+
+def _about(action: Other) -> Subject:
+    return action.subject if isinstance(action, StopInstance) else action.request.subject
+
+
+def _addresses(send: SendReminder, vm: Watched, rules: Rules) -> Iterator[tuple[Target, str]]:
+    team = teams.team_of(vm.key.project, vm.owner, rules.teams)
+    known = {
+        Target.OWNER: vm.owner,
+        Target.CHANNEL: teams.channel_of(team, rules),
+        Target.CONTACT: teams.contact_of(vm.key.project, vm.preset, vm.owner, rules),
+    }
+    return ((target, known[target]) for target in send.targets if known[target])

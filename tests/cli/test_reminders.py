@@ -1,0 +1,85 @@
+"""`costguard reminders`, its preview and `costguard enforcement` against a real server."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.cli.conftest import Run
+from tests.engine import reminder_rows
+
+from costguard.store.transaction import Database
+
+HOUR = timedelta(hours=1)
+
+
+def test_reminders_are_listed_with_what_became_of_them(sqlite_database: Database, run: Run) -> None:
+    """To whom, accepted or not and why; what comes from outside cannot steer the terminal."""
+    with sqlite_database.write() as connection:
+        vm = rows.instance(connection, "one\x1b[2J", gce_id="77")
+        about = {"subject": f"run:{vm}:1", "instance_id": vm}
+        reminder_rows.message(connection, "reminder/a/0/0/owner", **about, accepted_at=NOW)
+        reminder_rows.message(
+            connection, "digest/x", kind="digest", address="#gpus", status="intended", attempts=2, error="Slack is away"
+        )
+    shown = run("reminders")
+    assert shown.returncode == 0, shown.stderr
+    assert "reminder 1 to the owner" in shown.stdout
+    assert "ada@lab.example" in shown.stdout
+    assert "tried 2 times, again at 2026-11-20 12:00:00: Slack is away" in shown.stdout
+    assert "one\\x1b[2J" in shown.stdout
+    only = json.loads(run("reminders", "--id", "77", "--json").stdout)
+    assert [each["key"] for each in only["reminders"]] == ["reminder/a/0/0/owner"]
+    assert "No message fits." in run("reminders", "--status", "failed").stdout
+
+
+def test_a_preview_says_what_slack_would_be_told_and_why_nothing_is(sqlite_database: Database, run: Run) -> None:
+    """Without Slack it says so, and still why each VM is left alone."""
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        rows.lifetime(connection, rows.instance(connection, "one"), NOW - 2 * HOUR)
+    shown = run("reminders", "preview")
+    assert shown.returncode == 0, shown.stderr
+    assert "Slack is not set up" in shown.stdout
+    assert "runs for 2 h of the 8 h that preset t4 allows" in shown.stdout
+    assert json.loads(run("reminders", "preview", "--json").stdout)["messages"] == []
+
+
+def test_enforcement_says_what_was_saved_and_how_that_is_known(sqlite_database: Database, run: Run) -> None:
+    """Stops and shadow stops apart, each with its rule and evidence, and the method in words."""
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        one, two = rows.instance(connection, "one"), rows.instance(connection, "two", owner="")
+        first = rows.lifetime(connection, one, NOW - 9 * HOUR, ended_at=NOW - 5 * HOUR)
+        reminder_rows.stop(connection, one, first, NOW - 5 * HOUR)
+        reminder_rows.stop(connection, one, first, NOW - 6 * HOUR, outcome="failed", error="no permission")
+        second = rows.lifetime(connection, two, NOW - 60 * HOUR)
+        reminder_rows.stop(connection, two, second, NOW - 30 * HOUR, outcome="shadow")
+    shown = run("enforcement")
+    assert shown.returncode == 0, shown.stderr
+    assert "failed: no permission" in shown.stdout
+    assert "5 h (to now)" in shown.stdout
+    assert "$2.65 saved. An estimate" in shown.stdout
+    assert "$12.72 would have been saved, of $15.90 that they cost since." in shown.stdout
+    assert "preset t4: past the limit of preset t4 (8 h) by 2 h (GPU under 5 % for 2 h (max 3 %))" in shown.stdout
+    assert "Shadow: rules stop nothing yet" in shown.stdout
+    later = run("enforcement", "--from", "2026-11-20", "--json")
+    assert json.loads(later.stdout)["shadow_stops"] == []
+
+
+def test_where_nothing_happened_a_sentence_says_so(run: Run) -> None:
+    """No table without rows."""
+    assert "No message is recorded yet." in run("reminders").stdout
+    assert "Nothing was stopped from 2026-11-01 to 2026-11-20 (UTC)." in run("enforcement").stdout
+
+
+@pytest.mark.parametrize(("option", "value"), [("--status", "lost"), ("--kind", "reply")])
+def test_an_unknown_value_is_wrong_usage(run: Run, option: str, value: str) -> None:
+    """It is refused before anything is asked, and what there is is named."""
+    done = run("reminders", option, value)
+    assert done.returncode == 2
+    assert "is none of" in done.stderr
