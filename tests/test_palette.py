@@ -46,7 +46,8 @@ def test_every_filter_is_understood() -> None:
 
 def test_many_colours_become_the_nearest_of_256() -> None:
     """Black and white, of which text is made, stay as they are; rare colours become those that are most like them."""
-    shades = [bytes((red, green, blue)) for red in range(0, 256, 17) for green in range(0, 256, 17) for blue in (0, 255)]
+    levels = range(0, 256, 17)
+    shades = [bytes((red, green, blue)) for red in levels for green in levels for blue in (0, 255)]
     picture = with_palette(png([b"\0" + b"".join(shades), b"\0" + (BLACK + WHITE) * (len(shades) // 2)], len(shades)))
     first, second = pixels(picture)
     assert len({*first, *second}) == 256

@@ -236,4 +236,5 @@ def test_one_message_has_a_page_of_its_own(url: str, client: WebClient, slack: W
     for asked in (("ben", direct["channel"], direct["ts"]), ("zoe", "gpu-costs", ts), ("ben", "gpu-costs", "1.0")):
         with pytest.raises(HTTPError) as error:
             page(*asked)
-        assert error.value.code == 404
+        with error.value as answer:
+            assert answer.code == 404
