@@ -1,0 +1,158 @@
+"""A desk over a real database, with a Slack that knows people, for tests of what they ask for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.fakes import HandClock
+from tests.slack.samples import CARD
+
+from costguard.engine.requests import Desk
+from costguard.model.message import Button, Content, Posted, VmCard
+from costguard.model.person import Acquaintance, Person
+from costguard.model.press import Command, Press
+from costguard.model.reminder import About, Asked, Request, Subject, Team
+from costguard.policy.rules import Access, Rules
+from costguard.store import facts, messages, people, requests
+from costguard.store.facts import StoredFact
+from costguard.store.transaction import Database
+
+ADA = "ada@lab.example"
+RULES = Rules(
+    presets={},
+    teams=(Team("vision", frozenset({ADA, "mel@lab.example", "olaf@lab.example"}), frozenset({"tess@lab.example"})),),
+    access=Access(
+        viewers=frozenset({"@lab.example"}),
+        operators=frozenset({"olga@lab.example", "olaf@lab.example"}),
+        admins=frozenset({"adam@lab.example"}),
+    ),
+)
+NAMES = ("ada", "mel", "tess", "olaf", "olga", "adam", "vic")
+
+
+class FakeSlack:
+    """Knows people by id; `trouble` is raised instead. Only what a desk may ask of Slack is there."""
+
+    def __init__(self) -> None:
+        self.people = {
+            user_id(name): Person(user_id(name), f"{name}@lab.example", name.title(), "Europe/Madrid") for name in NAMES
+        }
+        self.trouble: Exception | None = None
+        self.slow: threading.Event | None = None
+        self.asked: list[str] = []
+        self.whispers: list[tuple[str, str, Content]] = []
+
+    def person_by_id(self, user_id: str) -> Person | None:
+        self.asked.append(user_id)
+        if self.slow is not None:
+            assert self.slow.wait(10)
+        if self.trouble is not None:
+            raise self.trouble
+        return self.people.get(user_id)
+
+    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+        self.whispers.append((channel, user_id, content))
+
+    def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
+        raise AssertionError("a desk posts nothing by itself")
+
+    def update(self, at: Posted, content: Content, key: str) -> None:
+        raise AssertionError("a desk edits nothing by itself")
+
+    def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
+        raise AssertionError("a desk looks for nothing")
+
+    def person_of(self, address: str) -> Person | None:
+        raise AssertionError("a desk knows people by their id")
+
+    def open_direct(self, user_id: str) -> str:
+        raise AssertionError("a desk opens nothing")
+
+
+def user_id(name: str) -> str:
+    return f"U0{name.upper()}"
+
+
+class Office:
+    """A desk over a database, with everybody known unless `strangers`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.slack = FakeSlack()
+        self.clock = HandClock(NOW)
+        self.woken = 0
+        self.listed: list[Subject] = []
+        self.desk = self.made(database)
+
+    def made(self, database: Database, patience: timedelta = timedelta(seconds=10)) -> Desk:
+        return Desk(database, self.clock, RULES, self.slack, self.cards, self.wake, patience)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def cards(
+        self, connection: Connection, subjects: Sequence[Subject], now: datetime
+    ) -> list[tuple[VmCard, tuple[Button, ...], str]]:
+        self.listed += subjects
+        return [(replace(CARD, subject=subject), (Button(Asked.STOP, "Stop now"),), "") for subject in subjects]
+
+    def know(self, *names: str) -> None:
+        with self.database.write() as connection:
+            for name in names:
+                person = self.slack.people[user_id(name)]
+                people.save(connection, Acquaintance(person.address, person, NOW))
+
+    def running(self, name: str = "trainer-7", **given: object) -> Subject:
+        with self.database.write() as connection:
+            instance = rows.instance(connection, name, **given)
+            started_at = NOW - timedelta(hours=9)
+            return Subject(About.RUN, instance, rows.lifetime(connection, instance, started_at))
+
+    def resting(self, name: str = "rested", **given: object) -> Subject:
+        with self.database.write() as connection:
+            instance = rows.instance(connection, name, status="stopped", **given)
+            life = rows.lifetime(
+                connection, instance, NOW - timedelta(days=9), ended_at=NOW - timedelta(days=8), end_reason="stopped"
+            )
+            return Subject(About.REST, instance, life)
+
+    @property
+    def open(self) -> list[Request]:
+        with self.database.read() as connection:
+            return [request for _, request in requests.open_requests(connection)]
+
+    @property
+    def whispered(self) -> list[str]:
+        with self.database.read() as connection:
+            waiting = messages.waiting(connection, NOW + timedelta(days=99), 100)
+        assert all(each.kind == "whisper" for each in waiting)
+        return [str(each.data["text"]) for each in waiting]
+
+    @property
+    def facts(self) -> list[StoredFact]:
+        with self.database.read() as connection:
+            return facts.read(connection)
+
+
+def press(subject: Subject, by: str = "ada", asked: Asked = Asked.STOP, at: str = "1.1", **given: object) -> Press:
+    values: dict[str, object] = {
+        "key": f"slack/T0/C0GPU/1.0/{at}/{user_id(by)}",
+        "user_id": user_id(by),
+        "channel": "C0GPU",
+        "message_ts": "1.0",
+        "thread_ts": "",
+        "asked": asked,
+        "subject": subject,
+        **given,
+    }
+    return Press(**values)  # type: ignore[arg-type]
+
+
+def command(text: str = "", by: str = "ada") -> Command:
+    return Command(f"slack/T0/1.1/{user_id(by)}", user_id(by), "C0GPU", text)
