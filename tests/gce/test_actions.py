@@ -12,6 +12,7 @@ import pytest
 from tests.gce.conftest import Connect, Waits
 from tests.gce.server import Answer, google_error, json_answer
 
+from costguard.engine.ports import Actuator
 from costguard.errors import (
     BadAnswer,
     CloudError,
@@ -21,7 +22,6 @@ from costguard.errors import (
     PermissionDenied,
     RateLimited,
 )
-from costguard.gce.actions import ComputeActuator
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import Status
 from costguard_sandbox.clock import ManualClock
@@ -36,7 +36,7 @@ ONE, OTHER = str(UUID(int=1)), str(UUID(int=2))
 @dataclass
 class Sandbox:
     world: World
-    actuator: ComputeActuator
+    actuator: Actuator
 
     def insert(self, name: str) -> str:
         """Its numeric id."""
@@ -60,7 +60,7 @@ def sandbox() -> Iterator[Sandbox]:
     world = World(clock)
     with running(world) as url:
         cloud = ComputeCloud(url, clock, wait=Waits())
-        yield Sandbox(world, cloud.actuator)
+        yield Sandbox(world, cloud)
         cloud.close()
 
 
@@ -164,7 +164,7 @@ def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said
     """What certainly did nothing is told apart from what may have begun, and a person is told what to do."""
     setup = connect(lambda _: answer)
     with pytest.raises(error, match=said):
-        setup.cloud.actuator.stop("p", ZONE, "101", ONE)
+        setup.cloud.stop("p", ZONE, "101", ONE)
     assert [one.query["requestId"] for one in setup.server.asked] == [ONE]
     assert setup.waits.seconds == []
 
@@ -180,7 +180,7 @@ def test_an_answer_that_never_comes(connect: Connect) -> None:
     setup = connect(answer, timeout_s=0.2)
     try:
         with pytest.raises(CloudUnavailable):
-            setup.cloud.actuator.stop("p", ZONE, "101", ONE)
+            setup.cloud.stop("p", ZONE, "101", ONE)
         assert setup.server.paths() == ["stop"]
     finally:
         late.set()
@@ -190,4 +190,4 @@ def test_a_start_that_is_no_time(connect: Connect) -> None:
     """A VM whose last start cannot be read cannot be told from one that was started since."""
     setup = connect(lambda _: json_answer({"id": "101", "status": "RUNNING", "lastStartTimestamp": "soon"}))
     with pytest.raises(BadAnswer, match="last start 'soon' is not a time"):
-        setup.cloud.actuator.look("p", ZONE, "trainer")
+        setup.cloud.look("p", ZONE, "trainer")

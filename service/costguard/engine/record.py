@@ -13,10 +13,12 @@ from costguard.engine.ports import Cloud, Presence
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey, SeenInstance
 from costguard.model.observation import Observation, OperationStatus, Unread
+from costguard.model.record import KnownInstance
+from costguard.model.reminder import Claim
 from costguard.policy.ledger import Belonging, account
 from costguard.policy.narrate import tell_failed, tell_gap, tell_looks, tell_unwatched
 from costguard.policy.timeline import DELETES
-from costguard.store import facts, ledger, operations, projects
+from costguard.store import answers, facts, ledger, operations, projects
 from costguard.store.lease import Lease
 from costguard.store.ledger import Change, Standing
 from costguard.store.projects import ProjectLook
@@ -97,10 +99,21 @@ def close_account(database: Database, look: ProjectLook, belonging: Belonging, f
         gce_ids = sorted(ledger.standings(connection, project))
         known = ledger.load(connection, project, gce_ids)
         done = operations.of_targets(connection, project, gce_ids)
+        claimed = _claims(connection, known)
         changes = []
         for gce_id in gce_ids:
             key, found = InstanceKey(project, gce_id), known[gce_id]
-            entry = account(key, found, None, done.get(gce_id, []), belonging, last_at, last_at, absent=True)
+            entry = account(
+                key,
+                found,
+                None,
+                done.get(gce_id, []),
+                belonging,
+                last_at,
+                last_at,
+                absent=True,
+                claim=claimed.get(gce_id),
+            )
             if entry is not None:
                 changes.append(Change(entry.record, found, entry.lifetimes, entry.storage))
         ledger.save(connection, changes)
@@ -158,6 +171,7 @@ def _account_all(
     # An unchanged VM whose operations changed is accounted for with its listing as well.
     listed = {seen.key.gce_id: seen for seen in observation.instances} if gce_ids else {}
     watched_since = projects.watched_since(connection, project) or read_at
+    claimed = _claims(connection, known)
     changes, told, unread = [], [fact for op in news if (fact := tell_failed(op)) is not None], []
     for gce_id in gce_ids:
         seen = changed.get(gce_id) or _marked(listed.get(gce_id), mark)
@@ -173,6 +187,7 @@ def _account_all(
                 read_at,
                 watched_since,
                 absent=gce_id in gone,
+                claim=claimed.get(gce_id),
             )
         except Exception as error:  # one VM's oddity must not keep the others out of the ledger
             log.exception("instance_not_recorded", project=project, gce_id=gce_id)
@@ -183,6 +198,12 @@ def _account_all(
             changes.append(Change(entry.record, known.get(gce_id), entry.lifetimes, entry.storage))
             told.extend(entry.facts)
     return changes, tuple(told), tuple(unread)
+
+
+def _claims(connection: Connection, known: Mapping[str, KnownInstance]) -> dict[str, Claim]:
+    """The latest claim of each VM of which there is one."""
+    claims = answers.claims_of(connection, [found.id for found in known.values()])
+    return {gce_id: claims[found.id][-1] for gce_id, found in known.items() if claims.get(found.id)}
 
 
 def _marked(seen: SeenInstance | None, mark: str) -> SeenInstance | None:

@@ -22,7 +22,7 @@ from costguard.gce.official import Official
 from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import InstanceKey
-from costguard.model.observation import Observation, Presence, Unread
+from costguard.model.observation import Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
 _USAGE_BUDGET_S = 60.0
@@ -71,7 +71,7 @@ class ComputeCloud:
         self._closing = threading.Event()
         self._http = Http(endpoint, credentials=credentials, timeout_s=timeout_s, wait=wait or self._closing.wait)
         self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
-        self.actuator = ComputeActuator(self._official)
+        self._actuator = ComputeActuator(self._official)
         self._types = MachineTypes(self._official.machine_type, monotonic)
         self._budget_s = budget_s
         self._monotonic = monotonic
@@ -152,6 +152,16 @@ class ComputeCloud:
             log.warning("whether %s in %s of %s is still there is not known: %s", name, zone, key.project, error)
             return Presence.NOT_KNOWN
         return Presence.THERE if found is not None and str(found.id) == key.gce_id else Presence.GONE
+
+    def look(self, project: str, zone: str, name: str) -> Sighting | None:
+        """The VM at this address now; None where there is none. See `ComputeActuator`."""
+        return self._actuator.look(project, zone, name)
+
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        return self._actuator.stop(project, zone, instance, request_id)
+
+    def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        return self._actuator.suspend(project, zone, instance, request_id)
 
 
 def _is_about_all(error: CloudError) -> bool:

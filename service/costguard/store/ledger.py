@@ -79,6 +79,13 @@ def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[s
     return found
 
 
+def known(connection: Connection, instance_id: int) -> KnownInstance | None:
+    """The same of one VM, by its row."""
+    query = select(instances.c.project, instances.c.gce_id).where(instances.c.id == instance_id)
+    row = connection.execute(query).one_or_none()
+    return load(connection, row.project, [row.gce_id])[row.gce_id] if row is not None else None
+
+
 def save(connection: Connection, changes: Sequence[Change]) -> Saved:
     """Write the records and spans that are new or changed, a few statements for all; the rest is not touched.
 

@@ -1,0 +1,157 @@
+"""The only actor: what a plan asks for is done here, or, in shadow, written down as what would have been done."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from costguard.engine import answering, stop_words
+from costguard.engine.ports import Actuator, Clock
+from costguard.engine.still_due import StillDue
+from costguard.engine.stops import Stopping, rate_of
+from costguard.errors import StoreError
+from costguard.model.action import (
+    Action,
+    AssignOwner,
+    KeepLifetime,
+    RefuseRequest,
+    SendReminder,
+    StopInstance,
+    StopOutcome,
+)
+from costguard.store import facts, ledger, stops
+from costguard.store.lease import Lease
+from costguard.store.stops import NewStop
+from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one action. `result` is a StopOutcome's value, "settled", "repeated" or "broken"."""
+
+    action: Action
+    result: str
+    text: str = ""
+
+
+class Executor(Protocol):
+    def carry_out(
+        self, actions: Sequence[Action], fence: Lease | None = None, stop: threading.Event | None = None
+    ) -> list[Outcome]:
+        """Do what was decided, answers first. What was done before is not done again.
+
+        Reminders are not sent from here. When `stop` is set, the rest is left to the next pass. Raises
+        LeaseLost and StoreError; what Google does not do is an outcome.
+        """
+        ...
+
+    def settle(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
+        """Find out what became of the stops that are open; ask again where that is not known."""
+        ...
+
+
+class LiveExecutor:
+    """Does everything."""
+
+    def __init__(self, database: Database, actuator: Actuator, clock: Clock, still_due: StillDue) -> None:
+        self._database = database
+        self._clock = clock
+        self._stopping = Stopping(database, actuator, clock, still_due)
+
+    def carry_out(
+        self, actions: Sequence[Action], fence: Lease | None = None, stop: threading.Event | None = None
+    ) -> list[Outcome]:
+        outcomes = []
+        for action in sorted(actions, key=_place):
+            if isinstance(action, SendReminder):
+                continue
+            if stop is not None and stop.is_set():
+                break
+            try:
+                outcomes.append(self._carry_out(action, fence))
+            except StoreError:
+                raise
+            except Exception as error:  # one VM's oddity must not keep the others from being stopped
+                log.exception("action_not_carried_out", action=repr(action))
+                outcomes.append(Outcome(action, "broken", f"{type(error).__name__}: {error}"))
+        return outcomes
+
+    def settle(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
+        self._stopping.settle(fence, stop)
+
+    def _carry_out(
+        self, action: StopInstance | KeepLifetime | AssignOwner | RefuseRequest, fence: Lease | None
+    ) -> Outcome:
+        if isinstance(action, StopInstance):
+            outcome, text = self._stopping.order(action, fence)
+            return Outcome(action, outcome.value if outcome is not None else "repeated", text)
+        with self._database.write(fence) as connection:
+            text = answering.settle(connection, action, self._clock.now())
+        return Outcome(action, "settled" if text else "repeated", text)
+
+
+class ShadowExecutor:
+    """Writes down what rules would have stopped. What people ask for is done, by the executor that it is given."""
+
+    def __init__(self, database: Database, clock: Clock, live: Executor) -> None:
+        self._database = database
+        self._clock = clock
+        self._live = live
+
+    def carry_out(
+        self, actions: Sequence[Action], fence: Lease | None = None, stop: threading.Event | None = None
+    ) -> list[Outcome]:
+        asked = [action for action in actions if not _is_by_rule(action)]
+        outcomes = self._live.carry_out(asked, fence, stop)
+        return outcomes + [
+            self._write_down(action, fence)
+            for action in actions
+            if isinstance(action, StopInstance) and _is_by_rule(action)
+        ]
+
+    def settle(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
+        self._live.settle(fence, stop)
+
+    def _write_down(self, action: StopInstance, fence: Lease | None) -> Outcome:
+        # Not the key of a real stop: what was a shadow can be done once shadow is turned off.
+        key, now = stop_words.key_of(action, "shadow"), self._clock.now()
+        with self._database.write(fence) as connection:
+            vm = ledger.known(connection, action.subject.instance_id)
+            if vm is None:
+                return Outcome(action, "repeated", "the VM is not in the ledger")
+            new = NewStop(
+                key=key,
+                subject=action.subject,
+                verb=action.verb,
+                rule=action.rule,
+                reason=action.reason,
+                evidence=action.evidence,
+                reminder=action.reminder,
+                request_id=None,
+                request_uuid=stop_words.uuid_of(key, action),
+                outcome=StopOutcome.SHADOW,
+                intended_at=now,
+                rate=rate_of(connection, vm, now),
+            )
+            if stops.add(connection, new) is None:
+                return Outcome(action, "repeated", "it was written down before")
+            told = stop_words.shadowed(vm, key, action, now)
+            facts.append(connection, [told], now)
+        return Outcome(action, StopOutcome.SHADOW.value, told.text)
+
+
+def _is_by_rule(action: Action) -> bool:
+    return isinstance(action, StopInstance) and action.request is None
+
+
+def _place(action: Action) -> int:
+    """Answers first, so that no rule acts on a silence that is broken; then what people ask to be stopped."""
+    if not isinstance(action, StopInstance):
+        return 0
+    return 2 if action.request is None else 1
