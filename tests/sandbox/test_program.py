@@ -6,14 +6,19 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import requests
+from slack_sdk import WebClient
+from slack_sdk.signature import SignatureVerifier
+from tests.sandbox.slack.receiver import App, receiving
 
 from costguard_sandbox.__main__ import main
+from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
 
 _SERVICE = Path(__file__).parents[2] / "service"
 
@@ -74,3 +79,48 @@ def test_a_port_that_is_taken_is_told() -> None:
         )
     assert done.returncode == 2
     assert "try --port 0" in done.stderr
+
+
+_PRESSING = """
+projects = ["acme-training"]
+[[instance]]
+project = "acme-training"
+name = "t4"
+zone = "us-central1-a"
+machine = "n1-standard-4"
+gpu = "nvidia-tesla-t4"
+started = "1h ago"
+[[event]]
+at = "1m"
+do = "press"
+user = "ana"
+button = "stop"
+about = "t4"
+within = "365d"
+"""
+
+
+def test_people_press_while_nobody_asks(tmp_path: Path) -> None:
+    """In the running program time goes on by itself: the event comes, and the message that stands is answered."""
+    scenario = tmp_path / "pressing.toml"
+    scenario.write_text(_PRESSING)
+    pressed = threading.Event()
+
+    def answer(_payload: object) -> tuple[int, str]:
+        pressed.set()
+        return 200, ""
+
+    with (
+        receiving(App(SignatureVerifier(SIGNING_SECRET), answer)) as app,
+        started(str(scenario), "--speed", "600") as (_, url),
+    ):
+        requests.post(
+            f"{url}/sandbox/slack/settings", json={"request_url": f"{app.url}/slack/interactions"}, timeout=10
+        )
+        button = {"type": "button", "action_id": "stop", "text": {"type": "plain_text", "text": "Stop"}}
+        blocks = [{"type": "actions", "elements": [button]}]
+        client = WebClient(BOT_TOKEN, base_url=f"{url}/slack/api/", timeout=10)
+        client.chat_postMessage(channel="#gpu-costs", text="t4 is still running", blocks=blocks)
+        assert pressed.wait(30)
+    ((_, payload),) = app.received
+    assert (payload["user"]["name"], payload["actions"][0]["action_id"], app.refused) == ("ana", "stop", 0)
