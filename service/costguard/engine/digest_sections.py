@@ -1,0 +1,223 @@
+"""The sections of a digest: titled lines, the most expensive first, and what is left out is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection
+
+from costguard.engine import budgets, cards, savings
+from costguard.engine.accrual import Accrual
+from costguard.engine.spend import Spend
+from costguard.model.action import StopOutcome
+from costguard.model.budget import Budget
+from costguard.model.lifetime import Lifetime
+from costguard.model.message import Line
+from costguard.model.money import ZERO, Money, Priced
+from costguard.model.utilisation import Evidence, IdleState
+from costguard.policy.budget import Standing
+from costguard.policy.narrate import span_text
+from costguard.policy.price_book import PriceBook
+from costguard.policy.rules import Rules
+from costguard.store import digest, projects, utilisation, watched
+from costguard.store.watched import WatchedRow
+
+SHOWN = 5
+Section = tuple[str, tuple[Line, ...]]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A VM that runs, and what its machine costs an hour; None: it has no price."""
+
+    row: WatchedRow
+    started_at: datetime
+    rate: Money | None
+    idle: Evidence | None
+
+    @property
+    def whose(self) -> str:
+        return self.row.owner or "unclaimed"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What runs now, the most expensive first, after what cannot be priced."""
+
+    running: tuple[_Running, ...]
+    accrual: Accrual
+    rules: Rules
+
+    @classmethod
+    def read(cls, connection: Connection, accrual: Accrual, rules: Rules) -> Fleet:
+        idle = utilisation.of_open_runs(connection, accrual.now)
+        found = [
+            _Running(row, row.started_at, accrual.rate(row.shape, row.zone, row.provisioning_model), idle.get(row.key))
+            for row in watched.read(connection)
+            if row.started_at is not None
+        ]
+        found.sort(key=lambda vm: (vm.rate is not None, -vm.rate.nanos if vm.rate else 0, vm.row.name))
+        return cls(tuple(found), accrual, rules)
+
+    def headline(self) -> str:
+        idle = [vm for vm, _ in self._idle()]
+        text = f"{_count(len(self.running), 'VM')} {'runs' if len(self.running) == 1 else 'run'} now"
+        if not self.running:
+            return "No VM runs now."
+        return f"{text} at {_rate_of(self.running)}" + (
+            f"; {len(idle)} of them idle, at {_rate_of(idle)}." if idle else ", and none is known to be idle."
+        )
+
+    def idlers(self) -> tuple[Line, ...]:
+        def line(found: tuple[_Running, Evidence]) -> Line:
+            vm, evidence = found
+            wasted = self._cost_since(vm, max(evidence.since, vm.started_at))
+            for_ = span_text(self.accrual.now - evidence.since)
+            remark = f"{vm.whose}, idle for {for_}, {amount_text(wasted)} since; {evidence.sentence}"
+            return Line(vm.row.name, rate_text(vm.rate), remark)
+
+        return _top(self._idle(), line)
+
+    def past_limits(self) -> tuple[Line, ...]:
+        late = [
+            (vm, limit, self.accrual.now - vm.started_at - limit)
+            for vm in self.running
+            if (limit := self._limit(vm)) is not None and self.accrual.now - vm.started_at > limit
+        ]
+
+        def line(found: tuple[_Running, timedelta, timedelta]) -> Line:
+            vm, limit, over = found
+            remark = f"{vm.whose}, past the {span_text(limit)} of preset {vm.row.preset} by {span_text(over)}"
+            return Line(vm.row.name, rate_text(vm.rate), remark)
+
+        return _top(late, line)
+
+    def unclaimed(self) -> tuple[Line, ...]:
+        def line(vm: _Running) -> Line:
+            age = span_text(self.accrual.now - vm.started_at)
+            return Line(vm.row.name, rate_text(vm.rate), f"runs for {age} in {vm.row.key.project}")
+
+        return _top([vm for vm in self.running if not vm.row.owner], line)
+
+    def _idle(self) -> list[tuple[_Running, Evidence]]:
+        return [(vm, vm.idle) for vm in self.running if vm.idle is not None and vm.idle.state is IdleState.IDLE]
+
+    def _limit(self, vm: _Running) -> timedelta | None:
+        preset = self.rules.presets.get(vm.row.preset)
+        return None if preset is None else preset.limit
+
+    def _cost_since(self, vm: _Running, since: datetime) -> Priced:
+        row = vm.row
+        run = Lifetime(row.key, vm.started_at, row.shape, row.provisioning_model, row.zone)
+        bill = self.accrual.of_lifetime(run, since)
+        return Priced(bill.amount, not bill.unpriced)
+
+
+def spent_on(found: Spend, before: Spend | None) -> tuple[Line, ...]:
+    """A line a group, with what it was before where that is known."""
+    earlier = {row.group: row.amounts.total for row in before.rows} if before is not None else None
+    lines = []
+    for row in found.rows[:SHOWN]:
+        gap = f"and {_count(row.unpriced, 'run or disk', 'runs and disks')} without a price" if row.unpriced else ""
+        was = f"{earlier.get(row.group, ZERO)} before" if earlier is not None else ""
+        lines.append(Line(row.group[0] or "unclaimed", str(row.amounts.total), ", ".join(filter(None, (was, gap)))))
+    rest = found.rows[SHOWN:]
+    if rest:
+        amount = sum((row.amounts.total for row in rest), ZERO)
+        lines.append(Line(f"{len(rest)} more", str(amount)))
+    return tuple(lines)
+
+
+def standing(connection: Connection, accrual: Accrual, budgets_set: Sequence[Budget]) -> tuple[Line, ...]:
+    """Every budget in its present period."""
+    return tuple(_budget_line(each) for each in budgets.standings(connection, accrual, budgets_set))
+
+
+def stopped(
+    connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime, *, is_shadow: bool
+) -> Iterator[Section]:
+    """What was stopped; what would have been, where rules are in shadow or were so."""
+    found = savings.enforcements(connection, book, now, since, until)
+    done = [each for each in found.stops if each.stop.outcome is StopOutcome.DONE]
+    total = f", {amount_text(found.saved)} saved by our estimate" if done else ""
+    yield f"Stopped{total}", _top(done, _stop_line)
+    if is_shadow or found.shadows:
+        would = f", {amount_text(found.would_have_saved)} would have been saved" if found.shadows else ""
+        yield f"Would have been stopped{would}", _top(found.shadows, _shadow_line)
+
+
+def kept(connection: Connection, since: datetime, until: datetime, time_zone: str) -> tuple[Line, ...]:
+    zone = ZoneInfo(time_zone)
+
+    def line(of: digest.KeptRow) -> Line:
+        return Line(
+            of.name, f"until {cards.when(of.until, zone)}", f"by {of.by}{f': {of.reason}' if of.reason else ''}"
+        )
+
+    return _top(digest.kept_between(connection, since, until), line)
+
+
+def not_known(connection: Connection, found: Spend) -> Iterator[Section]:
+    """What has no price and what could not be read: a section only where there is something."""
+    gaps = list({(gap.key, gap.reason): gap for gap in found.unpriced}.values())
+    if gaps:
+        yield "Not priced, and not in these amounts", _top(gaps, lambda gap: Line(gap.name, "unpriced", gap.reason))
+    unread = [(look.project, part) for look in projects.read_all(connection) for part in look.unread]
+    if unread:
+        yield "Not read", _top(unread, lambda one: Line(f"{one[0]}, {one[1].scope}", one[1].code, one[1].reason))
+
+
+def rate_text(rate: Money | None) -> str:
+    return "unpriced" if rate is None else f"{rate}/h"
+
+
+def amount_text(of: Priced) -> str:
+    """`unpriced` where nothing has a price, and `at least` where something has none."""
+    if of.whole:
+        return str(of.amount)
+    return f"at least {of.amount}" if of.amount else "an amount without a price"
+
+
+def _budget_line(of: Standing) -> Line:
+    outlook = of.outlook
+    spent = f"{outlook.spent} of {of.budget.limit} ({of.percent}%)"
+    end = f"about {outlook.forecast.expected} ({of.forecast_percent}%) by the end of the {of.budget.period.value}"
+    gap = f"; {_count(outlook.unpriced, 'run or disk', 'runs and disks')} without a price" if outlook.unpriced else ""
+    return Line(of.budget.name, spent, f"{end}{gap}")
+
+
+def _stop_line(of: savings.StopReport) -> Line:
+    row = of.stop
+    who = f"{row.asked_by} asked for it" if row.asked_by else row.reason
+    saved = of.saving.amount if of.saving is not None else Priced(whole=False)
+    verb = "" if row.verb == "stop" else f"{row.verb}ed; "
+    return Line(row.name, amount_text(saved), f"{row.owner or 'unclaimed'}, {verb}{who}")
+
+
+def _shadow_line(of: savings.ShadowReport) -> Line:
+    row, saving = of.stop, of.saving
+    amount = amount_text(saving.amount) if saving is not None else "unpriced"
+    whole = saving.in_all if saving is not None else None
+    more = f"; it cost {amount_text(whole)} in all" if saving is not None and whole not in (None, saving.amount) else ""
+    return Line(row.name, amount, f"{row.owner or 'unclaimed'}, {row.reason}{more}")
+
+
+def _top(found: Sequence[_T], line: Callable[[_T], Line]) -> tuple[Line, ...]:
+    lines = [line(each) for each in found[:SHOWN]]
+    if len(found) > SHOWN:
+        lines.append(Line(f"{len(found) - SHOWN} more", ""))
+    return tuple(lines)
+
+
+def _rate_of(found: Sequence[_Running]) -> str:
+    known = sum((vm.rate for vm in found if vm.rate is not None), ZERO)
+    return f"{known} an hour{' and what the unpriced cost' if any(vm.rate is None for vm in found) else ''}"
+
+
+def _count(number: int, word: str, words: str = "") -> str:
+    return f"{number:,} {word if number == 1 else words or word + 's'}"
