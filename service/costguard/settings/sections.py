@@ -14,7 +14,7 @@ from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Team
 from costguard.model.utilisation import IdleRule
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
+from costguard.policy.rules import Rules, by_name
 from costguard.settings import values
 from costguard.settings.fields import (
     Duration,
@@ -225,7 +225,7 @@ class Settings(Section):
     def rules(self) -> Rules:
         """All that decisions go by."""
         return Rules(
-            presets={preset.name: preset for preset in self.preset_list()},
+            presets=by_name(self.preset_list()),
             quiet=self.reminders.quiet,
             rest=self.reminders.rest,
             time_zone=self.reminders.time_zone,

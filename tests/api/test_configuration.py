@@ -1,0 +1,36 @@
+"""What is set, as the API shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from fastapi.testclient import TestClient
+
+from costguard.model.preset import Match, Preset
+from costguard.model.reminder import Enforcement, ReminderRule
+from costguard.model.utilisation import IdleRule
+from costguard.policy.rules import Rules, by_name
+
+HOUR = timedelta(hours=1)
+
+
+def test_presets_show_what_follows_the_limit(client_with: Callable[..., TestClient]) -> None:
+    """In seconds and percents; null where idleness is not asked."""
+    rule = ReminderRule(2 * HOUR, 1, 12 * HOUR, Enforcement.SUSPEND, 2, HOUR / 2)
+    presets = [
+        Preset("dear", Match(gpu_count_min=2), 8 * HOUR, "large", IdleRule(500, 1000, HOUR / 2), rule),
+        Preset("other", Match(), None),
+    ]
+    answer = client_with(rules=Rules(by_name(presets))).get("/api/v1/presets").json()
+    dear, other = answer["presets"]
+    assert dear["idle"] == {"window_seconds": 1800, "gpu_below_percent": 5, "cpu_below_percent": 10}
+    assert dear["reminders"] == {
+        "every_seconds": 7200,
+        "keeps": 1,
+        "longest_keep_seconds": 43200,
+        "when_unanswered": "suspend",
+        "stop_after": 2,
+        "grace_seconds": 1800,
+    }
+    assert (other["idle"], other["reminders"]["when_unanswered"]) == (None, "remind")
