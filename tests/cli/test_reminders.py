@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run
 from tests.engine import reminder_rows
 
+from costguard.cli.reminders_table import show_preview
 from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
+PREVIEW: dict[str, Any] = {
+    "as_of": "2026-11-20T12:00:00Z",
+    "is_shadow": True,
+    "channel": "#gpus",
+    "messages": [
+        {
+            "project": "lab",
+            "name": "late",
+            "zone": "us-central1-a",
+            "owner": "ada@lab.example",
+            "preset": "t4",
+            "machine_type": "n1-standard-4",
+            "gpu_type": "nvidia-tesla-t4",
+            "gpu_count": 1,
+            "provisioning_model": "standard",
+            "stage": 2,
+            "to": [
+                {"target": "owner", "address": "ada@lab.example"},
+                {"target": "channel", "address": "#gpus"},
+            ],
+            "reason": "past the limit of preset t4 (8 h) by 2 h",
+            "started_at": "2026-11-20T02:00:00Z",
+            "rate_per_hour": {"amount": "0.53", "complete": True},
+            "cost": {"amount": "5.30", "complete": True},
+            "evidence": "",
+        }
+    ],
+    "actions": [{"action": "stop", "name": "old", "reason": "nobody answered"}],
+    "left_alone": [
+        {
+            "project": "lab",
+            "name": "new",
+            "reason": "runs for 2 h of the 8 h that preset t4 allows",
+            "overdue": False,
+            "due_at": "2026-11-20T18:00:00Z",
+            "next_at": None,
+            "stop_at": None,
+        }
+    ],
+}
 
 
 def test_reminders_are_listed_with_what_became_of_them(sqlite_database: Database, run: Run) -> None:
@@ -47,6 +91,21 @@ def test_a_preview_says_what_slack_would_be_told_and_why_nothing_is(sqlite_datab
     assert "Slack is not set up" in shown.stdout
     assert "runs for 2 h of the 8 h that preset t4 allows" in shown.stdout
     assert json.loads(run("reminders", "preview", "--json").stdout)["messages"] == []
+
+
+def test_a_preview_reads_as_the_messages_would() -> None:
+    """Whose the VM is, what it costs, why, and to whom; then what is left alone, and until when."""
+    out = Console(file=io.StringIO(), width=200, markup=False)
+    show_preview(out, PREVIEW)
+    assert isinstance(out.file, io.StringIO)
+    shown = " ".join(out.file.getvalue().split())
+    assert "late lab / us-central1-a, t4 x 1" in shown
+    assert "Runs for 10 h; $5.30 so far, $0.530 an hour. Owner: ada@lab.example. Preset: t4." in shown
+    assert "Why: past the limit of preset t4 (8 h) by 2 h." in shown
+    assert "Reminder 3 to the owner (ada@lab.example), the channel (#gpus)" in shown
+    assert "1 reminder would be sent now." in shown
+    assert "Would stop old (shadow: recorded, not done): nobody answered" in shown
+    assert "new lab runs for 2 h of the 8 h that preset t4 allows due in 6 h" in shown
 
 
 def test_enforcement_says_what_was_saved_and_how_that_is_known(sqlite_database: Database, run: Run) -> None:

@@ -136,7 +136,7 @@ def test_idlers_come_with_what_they_wasted(database: Database) -> None:
     a_fleet(database)
     sleepy, cheap = section(composed(database), "Idle now")
     assert (sleepy.label, sleepy.amount) == ("sleepy", "$0.53/h")
-    assert sleepy.remark == "ada@lab.example, idle for 2 h, $1.06 since; GPU under 5 % for 2 h (max 3 %)"
+    assert sleepy.remark == "ada@lab.example, idle for 2 h, $1.06 wasted; GPU under 5 % for 2 h (max 3 %)"
     assert (cheap.label, cheap.amount) == ("cheap", "$0.18/h")
 
 
@@ -174,7 +174,7 @@ def test_stops_of_the_period_are_told_with_what_they_saved(database: Database, i
             long = rows.lifetime(connection, rows.instance(connection, "long"), NOW - 60 * HOUR)
             reminder_rows.stop(connection, vm + 1, long, NOW - 30 * HOUR, outcome="shadow")
     found = composed(database, Rules(RULES.presets, is_shadow=is_shadow))
-    (line,) = section(found, "Stopped, $10.60 saved by our estimate")
+    (line,) = section(found, "Stopped, $10.60 saved (estimate: ")
     assert (line.label, line.amount) == ("stopped", "$10.60")
     (kept,) = section(found, "Kept")
     assert (kept.label, kept.amount, kept.remark) == (
@@ -183,10 +183,10 @@ def test_stops_of_the_period_are_told_with_what_they_saved(database: Database, i
         "by bob@lab.example: ablation",
     )
     titles = [title for title, _ in found.sections]
-    assert ("Would have been stopped, $12.72 would have been saved" in titles) is is_shadow
+    assert ("Would have been stopped, saving $12.72" in titles) is is_shadow
     if is_shadow:
         (shadow,) = section(found, "Would have been stopped")
-        assert shadow.remark.endswith("; it cost $15.90 in all")
+        assert shadow.remark.endswith("; it has cost $15.90 since")
 
 
 def test_what_has_no_price_or_was_not_read_is_said(database: Database) -> None:

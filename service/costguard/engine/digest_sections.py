@@ -27,6 +27,7 @@ from costguard.store import digest, projects, utilisation, watched
 from costguard.store.watched import WatchedRow
 
 SHOWN = 5
+_METHOD = "estimate: the machine's rate until it ran again, 24 h at most"
 Section = tuple[str, tuple[Line, ...]]
 _T = TypeVar("_T")
 
@@ -78,7 +79,7 @@ class Fleet:
             vm, evidence = found
             wasted = self._cost_since(vm, max(evidence.since, vm.started_at))
             for_ = span_text(self.accrual.now - evidence.since)
-            remark = f"{vm.whose}, idle for {for_}, {amount_text(wasted)} since; {evidence.sentence}"
+            remark = f"{vm.whose}, idle for {for_}, {amount_text(wasted)} wasted; {evidence.sentence}"
             return Line(vm.row.name, rate_text(vm.rate), remark)
 
         return _top(self._idle(), line)
@@ -144,10 +145,10 @@ def stopped(
     """What was stopped; what would have been, where rules are in shadow or were so."""
     found = savings.enforcements(connection, book, now, since, until)
     done = [each for each in found.stops if each.stop.outcome is StopOutcome.DONE]
-    total = f", {amount_text(found.saved)} saved by our estimate" if done else ""
+    total = f", {amount_text(found.saved)} saved ({_METHOD})" if done else ""
     yield f"Stopped{total}", _top(done, _stop_line)
     if is_shadow or found.shadows:
-        would = f", {amount_text(found.would_have_saved)} would have been saved" if found.shadows else ""
+        would = f", saving {amount_text(found.would_have_saved)}" if found.shadows else ""
         yield f"Would have been stopped{would}", _top(found.shadows, _shadow_line)
 
 
@@ -203,7 +204,9 @@ def _shadow_line(of: savings.ShadowReport) -> Line:
     row, saving = of.stop, of.saving
     amount = amount_text(saving.amount) if saving is not None else "unpriced"
     whole = saving.in_all if saving is not None else None
-    more = f"; it cost {amount_text(whole)} in all" if saving is not None and whole not in (None, saving.amount) else ""
+    more = (
+        f"; it has cost {amount_text(whole)} since" if saving is not None and whole not in (None, saving.amount) else ""
+    )
     return Line(row.name, amount, f"{row.owner or 'unclaimed'}, {row.reason}{more}")
 
 

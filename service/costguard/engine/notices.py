@@ -159,7 +159,7 @@ def _crossing(connection: Connection, accrual: Accrual, fact: Fact, known: Seque
         title=f"Budget {data['budget']}: {data['percent']}% {what}",
         text=fact.text,
         figures=figures,
-        what_next="`costguard ps` shows what runs, the most expensive first.",
+        what_next="See what runs, the most expensive first, with: costguard ps",
         url=url,
     )
 
@@ -189,7 +189,7 @@ def _gpus(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> Not
         title=f"GPUs appeared in {fact.project}",
         text=fact.text,
         figures={"GPUs now": shown, "Now": f"{rate} an hour{'' if is_whole else ' and what the unpriced cost'}"},
-        what_next=f"`costguard ps --project {fact.project}` shows whose they are.",
+        what_next=f"See whose they are with: costguard ps --project {fact.project}",
         url=url,
     )
 
@@ -200,7 +200,7 @@ def _burn(fact: Fact, url: str) -> NoticeContent:
         title=f"{fact.project} costs far more an hour than usual",
         text=fact.text,
         figures={"Then": f"{_money(fact, 'rate')} an hour", "Usual": f"{_money(fact, 'usual')} an hour"},
-        what_next=f"`costguard ps --project {fact.project}` shows what runs, the most expensive first.",
+        what_next=f"See what runs, the most expensive first, with: costguard ps --project {fact.project}",
         url=url,
     )
 
@@ -212,7 +212,7 @@ def _refused(found: Sequence[Fact], many: int) -> NoticeContent:
         title="A price was refused" if many == 1 else f"{many} prices were refused",
         text="\n".join(fact.text for fact in found[:_SHOWN]) + more,
         figures={"Refused": str(many)},
-        what_next="The last good prices stay in force. `costguard prices` shows which; compare with Google's list.",
+        what_next="The last good prices stay in force. Compare with Google's list what this shows: costguard prices",
     )
 
 

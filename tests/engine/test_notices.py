@@ -1,0 +1,173 @@
+"""Notices: which facts are told in Slack, to whom, once each, and with which figures."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.fakes import HandClock
+
+from costguard.engine.budgets import BudgetWatch
+from costguard.engine.notices import NoticeComposer, NoticeWatch
+from costguard.engine.outbox import Composed, Withdrawn
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.message import NoticeContent
+from costguard.model.money import Money
+from costguard.model.reminder import Team
+from costguard.policy.rules import Rules
+from costguard.store import messages
+from costguard.store.messages import Message
+from costguard.store.transaction import Database
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+LAB = Budget("lab", Scope(project="lab"), Money.of(100), Period.MONTH, (50,), (), contact="cfo@lab.example")
+RULES = Rules(
+    {},
+    channel="#gpus",
+    budgets=(LAB, Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH, (50,), ())),
+    teams=(Team("vision", projects=frozenset({"vision"}), channel="#vision"),),
+)
+
+
+def intend(database: Database, rules: Rules = RULES, later: timedelta = timedelta()) -> list[str]:
+    return NoticeWatch(database, HandClock(NOW + later), rules, "#costs").intend()
+
+
+def stored(database: Database) -> list[Message]:
+    """In the order in which they were intended."""
+    with database.read() as connection:
+        return messages.read(connection)[::-1]
+
+
+def composed(database: Database, later: timedelta = timedelta(), rules: Rules = RULES) -> NoticeContent:
+    """The first of them."""
+    with database.read() as connection:
+        made = NoticeComposer(rules, "https://guard.example")(connection, stored(database)[0], NOW + later)
+    assert isinstance(made, Composed)
+    assert made.is_final
+    assert isinstance(made.content, NoticeContent)
+    return made.content
+
+
+def a_crossing(database: Database) -> None:
+    """Sixty dollars in `lab` this month, most of it ada's, and a T4 that runs."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        for back in range(1, 16):
+            rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=3 * 10**9)
+            rows.day(connection, (NOW - back * DAY).date(), owner="bob@lab.example", gpu_nanos=10**9)
+        vm = rows.instance(connection, "one")
+        rows.lifetime(connection, vm, NOW - 9 * DAY, ended_at=NOW - 8 * DAY, charged_to=NOW - 8 * DAY)
+        rows.lifetime(connection, vm, NOW - 2 * HOUR)
+    BudgetWatch(database, HandClock(NOW), [LAB]).look()
+
+
+def test_a_crossing_is_told_to_the_channel_and_to_the_contact_once(database: Database) -> None:
+    """However often one looks, and across restarts."""
+    a_crossing(database)
+    key = "notice/budget/lab/month/2026-11-01/spent/50"
+    assert intend(database) == [key, f"{key}/contact"]
+    assert [(each.address, each.kind) for each in stored(database)] == [
+        ("#costs", "notice"),
+        ("cfo@lab.example", "notice"),
+    ]
+    assert intend(database) == []
+
+
+def test_a_teams_budget_is_told_in_its_channel_and_an_anomaly_in_that_of_its_project(database: Database) -> None:
+    """What no team's channel takes goes to the one for costs."""
+    with database.write() as connection:
+        rows.fact(connection, "budget/vision/1", NOW, kind="BudgetThresholdCrossed", data={"budget": "vision"})
+        rows.fact(connection, "anomaly/gpus/vision/1", NOW, kind="GpusAppeared", project="vision")
+        rows.fact(connection, "anomaly/burn/lab/1", NOW, kind="BurnRateUnusual")
+    intend(database)
+    assert [each.address for each in stored(database)] == ["#vision", "#vision", "#costs"]
+
+
+def test_old_facts_and_other_facts_are_no_news(database: Database) -> None:
+    """Slack may be set up on a ledger of years; nor is every fact worth a message."""
+    with database.write() as connection:
+        rows.fact(connection, "old", NOW - 2 * DAY, kind="GpusAppeared", recorded_at=NOW - 25 * HOUR)
+        rows.fact(connection, "new", NOW - DAY, kind="GpusAppeared", recorded_at=NOW - 23 * HOUR)
+        rows.fact(connection, "start", NOW)
+        rows.fact(connection, "budget/gone/1", NOW, kind="BudgetThresholdCrossed", data={"budget": "gone"})
+    assert intend(database) == ["notice/new"]
+
+
+def test_a_crossing_shows_how_the_budget_stands_when_it_is_sent(database: Database) -> None:
+    """Spent, forecast, rate and who spent the most, after it waited for an hour."""
+    a_crossing(database)
+    intend(database)
+    found = composed(database, HOUR)
+    assert (found.icon, found.title) == ("budget", "Budget lab: 50% spent")
+    assert found.text.startswith("Budget lab: $61.06 is spent, past 50% of the $100.00")
+    assert found.figures["Spent"] == "$61.59 (61%)"
+    assert found.figures["Limit"] == "$100.00 a month"
+    assert found.figures["Now"] == "$0.53 an hour"
+    assert found.figures["Most of it"] == "ada@lab.example $46.59, bob@lab.example $15.00"
+    assert found.url == "https://guard.example/budgets"
+
+
+@pytest.mark.parametrize("rules", [RULES, Rules({})])
+def test_a_crossing_of_a_period_that_is_over_shows_how_it_stood(database: Database, rules: Rules) -> None:
+    """So does that of a budget that is no more."""
+    with database.write() as connection:
+        data = {"percent": 100, "on": "forecast", "limit_nanos": 10**11, "spent_nanos": 5 * 10**10}
+        data |= {"forecast_nanos": 12 * 10**10, "period": "month", "budget": "lab"}
+        data |= {"period_starts_at": "2026-10-01T00:00:00+00:00"}
+        rows.fact(connection, "budget/lab/1", NOW, kind="BudgetThresholdCrossed", data=data)
+    intend(database)
+    found = composed(database, rules=rules)
+    assert found.title == "Budget lab: 100% forecast to be spent"
+    assert found.figures == {"Spent": "$50.00", "Limit": "$100.00 a month", "Forecast": "about $120.00"}
+
+
+def test_sudden_gpus_come_with_how_many_run_now(database: Database) -> None:
+    """And what they cost an hour; one without a price is not nought."""
+    with database.write() as connection:
+        rows.prices(connection)
+        for name in ("one", "two"):
+            rows.lifetime(connection, rows.instance(connection, name), NOW - HOUR)
+        rows.lifetime(connection, rows.instance(connection, "dear", **rows.H100), NOW - HOUR, **rows.H100)
+        rows.fact(connection, "anomaly/gpus/lab/1", NOW, kind="GpusAppeared", text="GPUs run in project lab.")
+    intend(database)
+    found = composed(database)
+    assert (found.icon, found.title, found.text) == ("anomaly", "GPUs appeared in lab", "GPUs run in project lab.")
+    assert found.figures == {
+        "GPUs now": "8 x nvidia-h100-80gb, 2 x nvidia-tesla-t4",
+        "Now": "$1.06 an hour and what the unpriced cost",
+    }
+
+
+def test_an_unusual_rate_comes_with_the_usual_one(database: Database) -> None:
+    """Both per hour, as they were told."""
+    with database.write() as connection:
+        data = {"rate_nanos": 40 * 10**9, "usual_nanos": 5 * 10**9}
+        rows.fact(connection, "anomaly/burn/lab/1", NOW, kind="BurnRateUnusual", data=data)
+    intend(database)
+    assert composed(database).figures == {"Then": "$40.00 an hour", "Usual": "$5.00 an hour"}
+
+
+def test_prices_refused_at_one_reading_are_one_notice(database: Database) -> None:
+    """A catalogue that went wrong refuses hundreds; the first few are shown and all are counted."""
+    with database.write() as connection:
+        for number in range(5):
+            rows.fact(connection, f"price-refused/{number}", NOW, kind="PriceRefused", text=f"Price {number}.")
+        rows.fact(connection, "price-refused/later", NOW, kind="PriceRefused", recorded_at=NOW + HOUR)
+    assert len(intend(database, later=HOUR)) == 2
+    found = composed(database)
+    assert found.title == "5 prices were refused"
+    assert found.text == "Price 0.\nPrice 1.\nPrice 2.\nand 2 more"
+
+
+def test_what_could_not_be_sent_for_days_is_withdrawn(database: Database) -> None:
+    """A day without Slack loses nothing; after three it is no news."""
+    a_crossing(database)
+    intend(database)
+    assert composed(database, DAY).title
+    with database.read() as connection:
+        made = NoticeComposer(RULES)(connection, stored(database)[0], NOW + 3 * DAY)
+    assert isinstance(made, Withdrawn)
