@@ -12,11 +12,12 @@ from tests.engine.execute_setup import ANA, MINUTE, ZONE, Scene
 from tests.fakes import FakeVm
 
 from costguard.engine.execute import ShadowExecutor
+from costguard.engine.stop_words import uuid_of
 from costguard.errors import LeaseLost, NotFound
 from costguard.model.action import StopOutcome
 from costguard.model.instance import Shape, Status
 from costguard.model.reminder import Asked, Enforcement, Keep, Subject
-from costguard.store import answers, stops
+from costguard.store import answers, requests, stops
 from costguard.store.lease import acquire
 from costguard.store.transaction import Database
 
@@ -77,8 +78,6 @@ def test_vms_of_equal_row_ids_elsewhere_have_other_request_ids(database: Databas
     scene = Scene(database)
     subject = scene.run()
     scene.executor().carry_out([scene.stop_by_rule(subject)])
-    from costguard.engine.stop_words import uuid_of
-
     action = scene.stop_by_rule(subject)
     assert scene.stop(subject).request_uuid == uuid_of(scene.stop(subject).key, action)
     other = replace(action, started_at=at("11:00"))
@@ -164,8 +163,6 @@ def test_an_answer_that_is_not_settled_yet_is_waited_for(database: Database) -> 
     (outcome,) = executor.carry_out([scene.stop_by_rule(subject)])
     assert (outcome.result, outcome.text, scene.google.calls) == ("intended", "somebody has just answered", [])
     with database.write() as connection:
-        from costguard.store import requests
-
         assert request.id is not None
         requests.settle(connection, request.id, "refused", "No more keeps.", scene.clock.now())
     scene.clock.advance(MINUTE)

@@ -13,7 +13,7 @@ from costguard.errors import CloudUnavailable
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import Shape, Status
 from costguard.model.reminder import Asked, Enforcement, Keep, Subject
-from costguard.store import answers
+from costguard.store import answers, requests
 from costguard.store.transaction import Database
 
 CPU = Shape("n2-standard-4", 4, 16384)
@@ -86,13 +86,13 @@ def test_ended_at_every_step_and_kept_before_the_next_guard_came(database: Datab
         assert len(scene.google.calls) == asked, step
 
 
-def test_ended_at_every_step_and_made_anew_under_the_same_name(database: Database, database_url: str) -> None:
+def test_ended_at_every_step_and_made_anew_under_the_same_name(sqlite_database: Database, sqlite_url: str) -> None:
     """A VM that took the name in between is never stopped in place of the one that had it."""
-    scene = Scene(database)
+    scene = Scene(sqlite_database)
     for step in range(1, MOST_STEPS + 1):
         subject = scene.run(step)
         action = scene.stop_by_rule(subject, step)
-        _killed(scene, database_url, action, step)
+        _killed(scene, sqlite_url, action, step)
         namesake = FakeVm(f"5{step}", started_at=scene.clock.now())
         scene.google.vms[action.key.project, action.zone, action.name] = namesake
         executor = scene.executor()
@@ -105,16 +105,16 @@ def test_ended_at_every_step_and_made_anew_under_the_same_name(database: Databas
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_ended_at_every_step_while_google_is_in_trouble(database: Database, database_url: str, lost: bool) -> None:
+def test_ended_at_every_step_while_google_is_in_trouble(sqlite_database: Database, sqlite_url: str, lost: bool) -> None:
     """An answer that was lost, or a 5xx that did nothing, and a crash beside it: still one stop."""
-    scene = Scene(database)
+    scene = Scene(sqlite_database)
     for step in range(1, MOST_STEPS + 1):
         scene.google.effects.clear()
         trouble = [CloudUnavailable("no answer")]
         scene.google.lost, scene.google.troubles = (list(trouble), []) if lost else ([], list(trouble))
         subject = scene.run(step)
         action = scene.stop_by_rule(subject, step)
-        _killed(scene, database_url, action, step)
+        _killed(scene, sqlite_url, action, step)
         executor = scene.executor()
         for _ in range(4):
             scene.clock.advance(LATER)
@@ -130,6 +130,4 @@ def _keep(scene: Scene, subject: Subject) -> None:
     with scene.database.write() as connection:
         keep = Keep(subject, scene.clock.now() + timedelta(hours=4), ANA, scene.clock.now())
         answers.add_keep(connection, keep, request.id)
-        from costguard.store import requests
-
         requests.settle(connection, request.id, "done", "kept", scene.clock.now())

@@ -12,7 +12,7 @@ import structlog
 from costguard.engine import answering, stop_words
 from costguard.engine.ports import Actuator, Clock
 from costguard.engine.still_due import StillDue
-from costguard.engine.stops import Stopping, rate_of
+from costguard.engine.stops import Stopping, new_stop
 from costguard.errors import StoreError
 from costguard.model.action import (
     Action,
@@ -25,7 +25,6 @@ from costguard.model.action import (
 )
 from costguard.store import facts, ledger, stops
 from costguard.store.lease import Lease
-from costguard.store.stops import NewStop
 from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
@@ -125,20 +124,7 @@ class ShadowExecutor:
             vm = ledger.known(connection, action.subject.instance_id)
             if vm is None:
                 return Outcome(action, "repeated", "the VM is not in the ledger")
-            new = NewStop(
-                key=key,
-                subject=action.subject,
-                verb=action.verb,
-                rule=action.rule,
-                reason=action.reason,
-                evidence=action.evidence,
-                reminder=action.reminder,
-                request_id=None,
-                request_uuid=stop_words.uuid_of(key, action),
-                outcome=StopOutcome.SHADOW,
-                intended_at=now,
-                rate=rate_of(connection, vm, now),
-            )
+            new = new_stop(connection, key, action, vm, action.verb, StopOutcome.SHADOW, now)
             if stops.add(connection, new) is None:
                 return Outcome(action, "repeated", "it was written down before")
             told = stop_words.shadowed(vm, key, action, now)

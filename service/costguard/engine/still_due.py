@@ -19,7 +19,7 @@ from costguard.policy.watched import subject_of
 
 
 class StillDue(Protocol):
-    def __call__(self, connection: Connection, subject: Subject, labels: Mapping[str, str], now: datetime) -> str:
+    def __call__(self, connection: Connection, subject: Subject, labels: Mapping[str, str], now: datetime, /) -> str:
         """Why a rule must leave it alone now; "" where it is as due as it was. `labels` are those of this moment."""
         ...
 
@@ -32,7 +32,7 @@ class ByTheRules:
 
     def __call__(self, connection: Connection, subject: Subject, labels: Mapping[str, str], now: datetime) -> str:
         if self._rules.is_shadow:
-            return "rules stop nothing while [enforcement] shadow is on"
+            return "rules stop nothing while [enforcement] shadow is true"
         fleet = reminding.gather(connection, self._rules, now, [subject.instance_id])
         vm = next((each for each in fleet if subject_of(each) == subject), None)
         if vm is None or vm.running_since is None:

@@ -13,21 +13,16 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine import history, stop_words
-from costguard.engine.accrual import Accrual
-from costguard.engine.answering import is_open, refuse
+from costguard.engine import stop_case, stop_outcomes, stop_words
 from costguard.engine.ports import Actuator, Clock
 from costguard.engine.still_due import StillDue
+from costguard.engine.stop_case import Case
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied, StoreError
 from costguard.model.action import StopInstance, StopOutcome
-from costguard.model.instance import Status
-from costguard.model.lifetime import EndReason, Lifetime
-from costguard.model.money import Money, Priced
-from costguard.model.observation import OperationStatus, SeenOperation, Sighting
+from costguard.model.observation import Sighting
 from costguard.model.record import KnownInstance
-from costguard.model.reminder import Asked, Enforcement, Request
-from costguard.policy.price_book import PriceBook
-from costguard.store import answers, facts, ledger, operations, prices, requests, stops
+from costguard.model.reminder import Asked, Enforcement, Subject
+from costguard.store import answers, facts, ledger, requests, stops
 from costguard.store.lease import Lease
 from costguard.store.stops import NewStop, Stop
 from costguard.store.transaction import Database
@@ -38,10 +33,6 @@ TRIES = 6
 _FIRST_WAIT = timedelta(seconds=30)
 _LONGEST_WAIT = timedelta(minutes=10)
 _AGAIN_SOON = timedelta(seconds=30)
-_LONGEST_STOP = timedelta(hours=3)  # a graceful one may take an hour
-_SAME_START = timedelta(seconds=10)  # Google writes when a VM started as the operation ends, not at the same instant
-_SKEW = timedelta(minutes=1)  # between our clock and Google's
-_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
 _ANSWERS = frozenset({Asked.KEEP, Asked.CLAIM, Asked.DISOWN})
 
 
@@ -51,24 +42,6 @@ class _Hold:
 
     reason: str
     is_final: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A stop with all that the ledger knows about it at this moment."""
-
-    stop: Stop
-    vm: KnownInstance
-    life: Lifetime | None
-    request: Request | None  # the person's who asked for it; None: a rule's
-
-    @property
-    def may_have_begun(self) -> bool:
-        return self.stop.outcome is not StopOutcome.INTENDED
-
-    @property
-    def address(self) -> tuple[str, str]:
-        return self.vm.record.key.project, self.vm.record.zone
 
 
 class Stopping:
@@ -82,104 +55,72 @@ class Stopping:
 
     def order(self, action: StopInstance, fence: Lease | None) -> tuple[StopOutcome | None, str]:
         """What came of it, and why. None: it is under way, or was settled, already."""
-        now = self._clock.now()
+        now, subject = self._clock.now(), action.subject
         with self._database.write(fence) as connection:
-            vm = ledger.known(connection, action.subject.instance_id)
+            vm = ledger.known(connection, subject.instance_id)
             if vm is None:
                 return None, "the VM is not in the ledger"
-            if any(each.subject == action.subject for each in stops.open_stops(connection)):
+            before = stops.of_subjects(connection, [subject]).get(subject, ())
+            if any(each.outcome in stops.OPEN for each in before):
                 return None, "it is being stopped already"
-            key = _key(action, stops.of_subjects(connection, [action.subject]).get(action.subject, ()))
+            key = _key(action, before)
             verb, refused = action.verb, stop_words.no_suspend(vm) if action.verb is Enforcement.SUSPEND else ""
             if refused and action.request is None:
                 verb = Enforcement.STOP
-            stop_id = stops.add(connection, self._new(connection, key, action, vm, verb, now))
+            new = new_stop(connection, key, action, vm, verb, StopOutcome.INTENDED, now)
+            stop_id = stops.add(connection, new)
             if stop_id is None:
                 return None, "it was settled before"
             facts.append(connection, [stop_words.ordered(vm, key, action, verb, refused, now)], now)
-            case = self._case(connection, stop_id)
+            case = stop_case.load(connection, subject, stop_id)
             if refused and action.request is not None:
-                self._fail(connection, case, f"{refused}. Ask to stop it.", now)
+                stop_outcomes.fail(connection, case, f"{refused}. Ask to stop it.", now)
                 return StopOutcome.FAILED, refused
         return self._attempt(case, fence)
 
     def settle(self, fence: Lease | None, stop: threading.Event | None = None) -> None:
         """Close what the ledger shows to be over, and ask again where it is not known whether Google was asked."""
         with self._database.read() as connection:
-            waiting = [each.id for each in stops.open_stops(connection)]
-        for stop_id in waiting:
+            waiting = [(each.subject, each.id) for each in stops.open_stops(connection)]
+        for subject, stop_id in waiting:
             if stop is not None and stop.is_set():
                 return
             try:
-                self._settle(stop_id, fence)
+                self._settle(subject, stop_id, fence)
             except StoreError:
                 raise
             except Exception:  # one VM's oddity must not keep the others open
-                log.exception("stop_not_settled", stop=stop_id)
+                log.exception("stop_not_settled", subject=str(subject))
 
-    def _settle(self, stop_id: int, fence: Lease | None) -> None:
+    def _settle(self, subject: Subject, stop_id: int, fence: Lease | None) -> None:
         now = self._clock.now()
         with self._database.write(fence) as connection:
-            case = self._case(connection, stop_id)
-            again = self._settled(connection, case, now) is None and self._is_to_be_asked(connection, case, now)
+            case = stop_case.load(connection, subject, stop_id)
+            over = stop_outcomes.settled(connection, case, now)
+            again = over is None and stop_outcomes.is_to_be_asked(connection, case, now)
         if again:
             self._attempt(case, fence)
 
-    def _new(
-        self,
-        connection: Connection,
-        key: str,
-        action: StopInstance,
-        vm: KnownInstance,
-        verb: Enforcement,
-        now: datetime,
-    ) -> NewStop:
-        return NewStop(
-            key=key,
-            subject=action.subject,
-            verb=verb,
-            rule=action.rule,
-            reason=action.reason,
-            evidence=action.evidence,
-            reminder=action.reminder,
-            request_id=action.request.id if action.request is not None else None,
-            request_uuid=stop_words.uuid_of(key, action),
-            outcome=StopOutcome.INTENDED,
-            intended_at=now,
-            rate=rate_of(connection, vm, now),
-        )
-
-    def _case(self, connection: Connection, stop_id: int) -> _Case:
-        stop = next(each for each in stops.open_stops(connection) if each.id == stop_id)
-        vm = ledger.known(connection, stop.subject.instance_id)
-        assert vm is not None  # instances are never deleted, and the stop's row refers to one
-        life = next((each for each in vm.lifetimes if each.id == stop.subject.lifetime_id), None)
-        asked = requests.of_subject(connection, stop.subject) if stop.request_id is not None else []
-        request = next((each.request for each in asked if each.request.id == stop.request_id), None)
-        return _Case(stop, vm, life, request)
-
-    # One attempt.
-
-    def _attempt(self, case: _Case, fence: Lease | None) -> tuple[StopOutcome, str]:
+    def _attempt(self, case: Case, fence: Lease | None) -> tuple[StopOutcome, str]:
         """Look, check once more, ask once. Nothing is held open while Google answers."""
         try:
-            sighting = self._actuator.look(*case.address, case.vm.record.name)
+            sighting = self._actuator.look(*case.address, case.name)
         except CloudError as error:
             return self._troubled(case, error, fence, may_have_begun=case.may_have_begun)
         now = self._clock.now()
         with self._database.write(fence) as connection:
-            case = self._case(connection, case.stop.id)
-            over = self._settled(connection, case, now)
+            case = stop_case.load(connection, case.stop.subject, case.stop.id)
+            over = stop_outcomes.settled(connection, case, now)
             if over is not None:
                 return over
             hold = self._hold(connection, case, sighting, now)
             if hold is not None:
-                return self._held(connection, case, hold, now)
-            as_stop = case.stop.verb is Enforcement.STOP or self._failed_operation(connection, case) is not None
+                return _held(connection, case, hold, now)
+            is_refused = stop_case.failed_operation(connection, case) is not None
             # From here on it may have begun, whatever becomes of us.
             stops.advance(connection, case.stop.id, StopOutcome.UNKNOWN, operation=case.stop.operation, try_after=now)
         try:
-            operation, instead = self._ask(case, as_stop=as_stop)
+            operation, instead = self._ask(case, is_refused=is_refused)
         except CloudError as error:
             began = case.may_have_begun or isinstance(error, CloudUnavailable)
             return self._troubled(case, error, fence, may_have_begun=began)
@@ -187,30 +128,29 @@ class Stopping:
         with self._database.write(fence) as connection:
             stops.advance(connection, case.stop.id, StopOutcome.ASKED, operation=operation)
             if instead:
-                self._tell(connection, case, "InstanceNotSuspended", instead, now)
+                stop_outcomes.tell(connection, case, "InstanceNotSuspended", instead, now)
         return StopOutcome.ASKED, f"Google accepted it as operation {operation}"
 
-    def _ask(self, case: _Case, *, as_stop: bool) -> tuple[str, str]:
-        """The operation, and why a VM that was to be suspended is stopped."""
+    def _ask(self, case: Case, *, is_refused: bool) -> tuple[str, str]:
+        """The operation, and why a VM that was to be suspended is stopped. `is_refused`: its suspend failed before."""
         where, gce_id, uuid = case.address, case.vm.record.key.gce_id, case.stop.request_uuid
         if case.stop.verb is Enforcement.STOP:
             return self._actuator.stop(*where, gce_id, uuid), ""
-        if not as_stop:
+        why = f"{case.name} is stopped, for it could not be suspended"
+        if not is_refused:
             try:
                 return self._actuator.suspend(*where, gce_id, uuid), ""
             except BadAnswer as refused:
                 if case.request is not None:
                     raise
-                why = f"{case.vm.record.name} is stopped, for it cannot be suspended: {refused.message}"
-                return self._actuator.stop(*where, gce_id, stop_words.fallen_back(uuid)), why
-        why = f"{case.vm.record.name} is stopped, for it could not be suspended."
-        return self._actuator.stop(*where, gce_id, stop_words.fallen_back(uuid)), why
+                why = f"{why}: {refused.message.rstrip('.')}"
+        return self._actuator.stop(*where, gce_id, stop_words.fallen_back(uuid)), f"{why}."
 
-    def _hold(self, connection: Connection, case: _Case, sighting: Sighting | None, now: datetime) -> _Hold | None:
-        unlike = _unlike(case, sighting)
-        if unlike:
+    def _hold(self, connection: Connection, case: Case, sighting: Sighting | None, now: datetime) -> _Hold | None:
+        changed = stop_case.unlike(case, sighting)
+        if changed or sighting is None:
             # It may be our own doing; then the ledger will tell at the next look.
-            return _Hold(unlike, is_final=not case.may_have_begun)
+            return _Hold(changed, is_final=not case.may_have_begun)
         subject = case.stop.subject
         kept = answers.keeps_of(connection, [subject]).get(subject, ())
         since = case.request.at if case.request is not None else None
@@ -222,112 +162,60 @@ class Stopping:
         asked = [each for _, each in requests.open_requests(connection) if each.subject == subject]
         if any(each.asked in _ANSWERS for each in asked):
             return _Hold("somebody has just answered", is_final=False)
-        assert sighting is not None  # `_unlike` has told so
         why_not = self._still_due(connection, subject, sighting.labels, now)
         return _Hold(why_not) if why_not else None
 
-    def _held(self, connection: Connection, case: _Case, hold: _Hold, now: datetime) -> tuple[StopOutcome, str]:
-        if hold.is_final:
-            sentence = f"{case.vm.record.name} is left alone: {hold.reason}."
-            if case.request is not None and is_open(connection, case.request):
-                refuse(connection, case.request, sentence, now)
-            return self._not_needed(connection, case, sentence, now)
-        stop = case.stop
-        # Without an error: to wait is no try.
-        stops.advance(connection, stop.id, stop.outcome, operation=stop.operation, try_after=now + _AGAIN_SOON)
-        return stop.outcome, hold.reason
-
-    # What became of it.
-
-    def _settled(self, connection: Connection, case: _Case, now: datetime) -> tuple[StopOutcome, str] | None:
-        """Its outcome, where the ledger shows that the run is over."""
-        life = case.life
-        if life is None or life.ended_at is None:
-            return None
-        if case.may_have_begun and _is_on_its_way(case, life):
-            return None
-        if not case.may_have_begun or not _is_our_end(case, life):
-            sentence = stop_words.ended_otherwise(case.vm, life)
-            self._close_request(connection, case, sentence, now)
-            return self._not_needed(connection, case, sentence, now)
-        sentence = stop_words.done(case.vm, life, _cost(connection, case, now))
-        stops.advance(connection, case.stop.id, StopOutcome.DONE, operation=case.stop.operation, settled_at=now)
-        self._close_request(connection, case, sentence, now)
-        return StopOutcome.DONE, sentence
-
-    def _is_to_be_asked(self, connection: Connection, case: _Case, now: datetime) -> bool:
-        stop = case.stop
-        if stop.outcome is not StopOutcome.ASKED:
-            return stop.try_after <= now
-        failed = self._failed_operation(connection, case)
-        if failed is None:
-            if now - stop.intended_at > _LONGEST_STOP:
-                words = "Google accepted the stop hours ago, and the VM still runs. Look at it in Google's console."
-                self._fail(connection, case, words, now)
-            return False
-        if failed.kind == Enforcement.SUSPEND and case.request is None:
-            return True
-        self._fail(connection, case, failed.error_message or failed.error_code or "Google gave no words.", now)
-        return False
-
-    def _failed_operation(self, connection: Connection, case: _Case) -> SeenOperation | None:
-        key = case.vm.record.key
-        done = operations.of_targets(connection, key.project, [key.gce_id]).get(key.gce_id, [])
-        for each in done:
-            if each.operation_id == case.stop.operation and each.status is OperationStatus.DONE and each.error_code:
-                return each
-        return None
-
     def _troubled(
-        self, case: _Case, error: CloudError, fence: Lease | None, *, may_have_begun: bool
+        self, case: Case, error: CloudError, fence: Lease | None, *, may_have_begun: bool
     ) -> tuple[StopOutcome, str]:
+        """Asked again later and later; given up where that is of no use, or was in vain six times."""
         now, stop = self._clock.now(), case.stop
-        tries = stop.tries + 1
-        log.warning("stop_not_asked", stop=stop.key, tries=tries, error=str(error))
+        tries, words = stop.tries + 1, str(error)
+        log.warning("stop_not_asked", stop=stop.key, tries=tries, error=words)
         with self._database.write(fence) as connection:
             if isinstance(error, PermissionDenied | BadAnswer) or tries >= TRIES:
-                words = str(error)
                 if may_have_begun:
                     words += " An earlier request may still stop it: no answer came to that."
-                self._fail(connection, case, words, now)
+                stop_outcomes.fail(connection, case, words, now)
                 return StopOutcome.FAILED, words
             outcome = StopOutcome.UNKNOWN if may_have_begun else StopOutcome.INTENDED
-            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (tries - 1))
-            stops.advance(
-                connection, stop.id, outcome, operation=stop.operation, error=str(error), try_after=now + wait
-            )
-        return outcome, str(error)
+            after = now + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (tries - 1))
+            stops.advance(connection, stop.id, outcome, stop.operation, words, try_after=after)
+        return outcome, words
 
-    def _not_needed(self, connection: Connection, case: _Case, sentence: str, now: datetime) -> tuple[StopOutcome, str]:
-        stops.advance(
-            connection,
-            case.stop.id,
-            StopOutcome.NOT_NEEDED,
-            operation=case.stop.operation,
-            error=sentence,
-            settled_at=now,
-        )
-        self._tell(connection, case, "InstanceStopNotNeeded", sentence, now)
-        return StopOutcome.NOT_NEEDED, sentence
 
-    def _fail(self, connection: Connection, case: _Case, words: str, now: datetime) -> None:
-        stops.advance(
-            connection, case.stop.id, StopOutcome.FAILED, operation=case.stop.operation, error=words, settled_at=now
-        )
-        sentence = f"{case.vm.record.name} could not be stopped: {words}"
-        self._tell(connection, case, "InstanceStopFailed", sentence, now)
-        if case.request is not None and is_open(connection, case.request):
-            refuse(connection, case.request, sentence, now)
+def new_stop(
+    connection: Connection,
+    key: str,
+    action: StopInstance,
+    vm: KnownInstance,
+    verb: Enforcement,
+    outcome: StopOutcome,
+    now: datetime,
+) -> NewStop:
+    return NewStop(
+        key=key,
+        subject=action.subject,
+        verb=verb,
+        rule=action.rule,
+        reason=action.reason,
+        evidence=action.evidence,
+        reminder=action.reminder,
+        request_id=action.request.id if action.request is not None else None,
+        request_uuid=stop_words.uuid_of(key, action),
+        outcome=outcome,
+        intended_at=now,
+        rate=stop_case.rate_of(connection, vm, now),
+    )
 
-    def _close_request(self, connection: Connection, case: _Case, sentence: str, now: datetime) -> None:
-        if case.request is not None and case.request.id is not None and is_open(connection, case.request):
-            requests.settle(connection, case.request.id, "done", sentence, now)
 
-    def _tell(self, connection: Connection, case: _Case, kind: str, text: str, now: datetime) -> None:
-        stop, by = case.stop, case.request.by if case.request is not None else ""
-        data = {"subject": str(stop.subject), "rule": stop.rule, "reminder": stop.reminder}
-        told = stop_words.fact(case.vm, f"{kind}:{stop.key}", text, now, data, by)
-        facts.append(connection, [told], now)
+def _held(connection: Connection, case: Case, hold: _Hold, now: datetime) -> tuple[StopOutcome, str]:
+    if hold.is_final:
+        return stop_outcomes.leave_alone(connection, case, hold.reason, now)
+    # Without an error: to wait is no try.
+    stop = case.stop
+    stops.advance(connection, stop.id, stop.outcome, operation=stop.operation, try_after=now + _AGAIN_SOON)
+    return stop.outcome, hold.reason
 
 
 def _key(action: StopInstance, before: Sequence[Stop]) -> str:
@@ -337,49 +225,3 @@ def _key(action: StopInstance, before: Sequence[Stop]) -> str:
     if action.request is None and mine and all(each.outcome is StopOutcome.NOT_NEEDED for each in mine):
         return f"{key}/{len(mine) + 1}"
     return key
-
-
-def rate_of(connection: Connection, vm: KnownInstance, now: datetime) -> Money | None:
-    """What a stop of it saves an hour: the machine; its storage goes on billing."""
-    record = vm.record
-    accrual = Accrual(PriceBook(prices.load(connection)), now)
-    return accrual.rate(record.shape, record.zone, record.provisioning_model)
-
-
-def _unlike(case: _Case, sighting: Sighting | None) -> str:
-    """How the VM at this address differs from the one that was to be stopped; "" where it does not."""
-    if sighting is None:
-        return "it is not there any more"
-    if sighting.gce_id != case.vm.record.key.gce_id:
-        return "another VM has its name now"
-    if sighting.status is not Status.RUNNING:
-        return f"it is {sighting.status.value.replace('_', ' ')} already"
-    starts = [case.life.started_at if case.life is not None else None, case.vm.record.last_started_at]
-    known = max((start for start in starts if start is not None), default=None)
-    if known is None or (sighting.last_started_at is not None and sighting.last_started_at > known + _SAME_START):
-        return "it was started again since"
-    return ""
-
-
-def _is_on_its_way(case: _Case, life: Lifetime) -> bool:
-    """It does not run any more, it is not at rest yet, and the operation that says why was not read."""
-    record = case.vm.record
-    return life.end_reason is EndReason.UNKNOWN and record.status not in _REST and record.gone_at is None
-
-
-def _is_our_end(case: _Case, life: Lifetime) -> bool:
-    """An end by a stop since ours was intended; where no operation tells, the VM is at rest."""
-    assert life.ended_at is not None  # the caller asks only about ended ones
-    if life.ended_at < case.stop.intended_at - _SKEW:
-        return False
-    if life.end_reason is EndReason.UNKNOWN:
-        return case.vm.record.status in _REST
-    return life.end_reason in (EndReason.STOPPED, EndReason.SUSPENDED)
-
-
-def _cost(connection: Connection, case: _Case, now: datetime) -> Priced:
-    accrual = Accrual(PriceBook(prices.load(connection)), now)
-    for each in history.lifetimes_of(connection, accrual, case.stop.subject.instance_id):
-        if each.stored.id == case.stop.subject.lifetime_id:
-            return each.cost
-    return Priced(whole=False)
