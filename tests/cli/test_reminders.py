@@ -109,7 +109,7 @@ def test_a_preview_reads_as_the_messages_would() -> None:
 
 
 def test_enforcement_says_what_was_saved_and_how_that_is_known(sqlite_database: Database, run: Run) -> None:
-    """Stops and shadow stops apart, each with its rule and evidence, and the method in words."""
+    """Stops and shadow stops apart, each with its rule and reason, and the method in words."""
     with sqlite_database.write() as connection:
         rows.prices(connection)
         one, two = rows.instance(connection, "one"), rows.instance(connection, "two", owner="")
@@ -124,7 +124,7 @@ def test_enforcement_says_what_was_saved_and_how_that_is_known(sqlite_database: 
     assert "5 h (to now)" in shown.stdout
     assert "$2.65 saved. An estimate" in shown.stdout
     assert "$12.72 would have been saved, of $15.90 that they cost since." in shown.stdout
-    assert "preset t4: past the limit of preset t4 (8 h) by 2 h (GPU under 5 % for 2 h (max 3 %))" in shown.stdout
+    assert "preset t4: past the limit of preset t4 (8 h) by 2 h" in shown.stdout
     assert "Shadow: rules stop nothing yet" in shown.stdout
     later = run("enforcement", "--from", "2026-11-20", "--json")
     assert json.loads(later.stdout)["shadow_stops"] == []

@@ -140,7 +140,7 @@ def _shadow(of: dict[str, Any]) -> Row:
         "VM": cell(of["name"]),
         "Owner": cell(of["owner"] or "unclaimed"),
         "Reminders": cell(of["reminders"]),
-        "Why": cell(f"{of['rule']}: {of['reason']}{_evidence(of)}"),
+        "Why": cell(f"{of['rule']}: {of['reason']}"),
         "Would have saved": cell("-" if saved is None else amount_text(saved["amount"])),
         "Cost since": cell("-" if of["cost"] is None else amount_text(of["cost"])),
     }
@@ -154,12 +154,6 @@ def _outcome(of: dict[str, Any]) -> str:
 
 def _counted(of: dict[str, Any]) -> str:
     return f"{age(moment(of['until']) - moment(of['since']))} ({_BOUND.get(of['bound'], of['bound'])})"
-
-
-def _evidence(of: dict[str, Any]) -> str:
-    """The sentences among the evidence; figures are in --json."""
-    sentences = [str(value) for value in of["evidence"].values() if isinstance(value, str) and " " in value]
-    return f" ({'; '.join(sentences)})" if sentences else ""
 
 
 def _what(of: dict[str, Any]) -> str:
