@@ -17,9 +17,11 @@ from costguard_sandbox.fields import BadMask, compile_mask
 from costguard_sandbox.filters import BadFilter
 from costguard_sandbox.paging import MAX_RESULTS, BadPageToken, position_of
 from costguard_sandbox.problems import Refused, bad_request, invalid, not_found
-from costguard_sandbox.world import DEFAULT_USER, World
+from costguard_sandbox.world import World
 
 USER_HEADER = "x-sandbox-user"
+# Programs come with a service account's credentials; people say who they are.
+_PROGRAM = "costguard@acme-operations.iam.gserviceaccount.com"
 _GARBAGE = b'{"kind": "compute#instanceAggregatedList", "items": {"zones/us-cen'
 
 
@@ -33,7 +35,7 @@ class Call:
     params: Mapping[str, str]
     query: QueryParams
     body: Mapping[str, Any]
-    user: str = DEFAULT_USER
+    user: str = _PROGRAM
 
     @property
     def project(self) -> str:
@@ -114,7 +116,7 @@ def _call(request: Request, world: World, raw: bytes) -> Call:
         params=request.path_params,
         query=request.query_params,
         body=body,
-        user=request.headers.get(USER_HEADER, DEFAULT_USER),
+        user=request.headers.get(USER_HEADER, _PROGRAM),
     )
 
 
