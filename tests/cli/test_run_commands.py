@@ -210,11 +210,15 @@ def test_the_database_is_brought_to_this_version(config: Path, tmp_path: Path) -
 
 
 def test_the_demo_starts_shows_and_ends(tmp_path: Path) -> None:
-    """It prints its addresses and a fleet with owners, rates and dollars; Ctrl-C ends the simulated cloud too."""
+    """It prints its addresses and a fleet with owners, rates and dollars, and an owner hears of a VM in Slack.
+
+    Ctrl-C ends the simulated cloud too.
+    """
     with started("demo", "--listen", "127.0.0.1:0", folder=tmp_path) as (process, first):
         assert process.stdout is not None
         seen = ""
-        wanted = ("Slack as people see it: http://", "debug-ana", "(label)", "unclaimed", "over by", "an hour")
+        reminded = "Reminder 1 about debug-ana was sent to ana@example.com"
+        wanted = ("Slack as people see it: http://", "ana@example.com (label)", "unclaimed", "over by", reminded)
         while not all(part in seen for part in wanted):  # the first table may come before all projects were read
             line = process.stdout.readline()
             assert line, "the demo ended by itself"
