@@ -13,6 +13,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.cli.app import app as cli
 from costguard.clock import SystemClock
+from costguard.policy.rules import Rules
 from costguard.settings import VARIABLES, setting_keys
 from costguard.store.transaction import Database
 
@@ -45,8 +46,7 @@ def test_routes_stand_in_the_readme(tmp_path: Path) -> None:
     deps = Deps(
         database=database,
         clock=SystemClock(),
-        presets=(),
-        budgets=(),
+        rules=Rules({}),
         token=None,
         version="0",
         stale_after=timedelta(hours=1),

@@ -15,7 +15,13 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
+from costguard.policy.rules import Rules, by_name
 from costguard.store.transaction import Database
+
+PRESETS = (
+    Preset("t4", Match(gpu_types=frozenset({"nvidia-tesla-t4"})), timedelta(hours=8), "debugging"),
+    Preset("other", Match(), None),
+)
 
 
 class Standstill:
@@ -30,11 +36,7 @@ def deps(database: Database) -> Deps:
     return Deps(
         database=database,
         clock=Standstill(),
-        presets=[
-            Preset("t4", Match(gpu_types=frozenset({"nvidia-tesla-t4"})), timedelta(hours=8), "debugging"),
-            Preset("other", Match(), None),
-        ],
-        budgets=[Budget("all", Scope(), Money.of("5000"), Period.MONTH)],
+        rules=Rules(by_name(PRESETS), budgets=(Budget("all", Scope(), Money.of("5000"), Period.MONTH),)),
         token=None,
         version="1.2.3",
         stale_after=timedelta(minutes=10),

@@ -12,6 +12,7 @@ from tests.api.rows import NOW
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
+from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -36,7 +37,7 @@ def ledger(database: Database) -> Database:
 
 def test_budgets_tell_spent_forecast_and_thresholds(ledger: Database, client_with: Callable[..., TestClient]) -> None:
     """In exact dollars, with the method in words, and with when each threshold was told."""
-    answer = client_with(budgets=BUDGETS).get("/api/v1/budgets").json()
+    answer = client_with(rules=Rules({}, budgets=tuple(BUDGETS))).get("/api/v1/budgets").json()
     lab, ada = answer["budgets"]
     assert (lab["name"], lab["project"], lab["period"], lab["limit"]) == ("lab", "lab", "month", "100.00")
     assert (lab["starts_at"], lab["ends_at"]) == ("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")

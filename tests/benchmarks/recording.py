@@ -22,6 +22,7 @@ from costguard.engine.record import record
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.policy.ledger import Belonging
+from costguard.policy.rules import Rules
 from costguard.settings import validate
 from costguard.store import lease as leases
 from costguard.store.transaction import Database
@@ -43,7 +44,9 @@ def _recording(url: str, count: int, name: str, database: Database) -> Iterator[
     settings = validate({"watch": {"projects": [PROJECT]}, "owners": {"domain": "example.com"}}, {}, Path("none"))
     presets = settings.preset_list()
     belonging = Belonging(presets, settings.owners.rules)
-    reconciler = Reconciler(database, cloud, clock, [PROJECT], {preset.name: preset for preset in presets}, belonging)
+    reconciler = Reconciler(
+        database, cloud, clock, [PROJECT], Rules({preset.name: preset for preset in presets}), belonging
+    )
     price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
     fence = leases.acquire(database, "daemon", "benchmark", timedelta(hours=1))
     assert fence is not None

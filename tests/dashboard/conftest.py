@@ -14,7 +14,14 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
 from costguard.model.preset import Match, Preset
+from costguard.policy.rules import Rules, by_name
 from costguard.store.transaction import Database
+
+PRESETS = (
+    Preset("t4", Match(gpu_types=frozenset({"nvidia-tesla-t4"})), timedelta(hours=8)),
+    Preset("multi-gpu", Match(gpu_count_min=2), timedelta(hours=24)),
+    Preset("other", Match(), None),
+)
 
 
 class Standstill:
@@ -29,12 +36,7 @@ def deps(database: Database) -> Deps:
     return Deps(
         database=database,
         clock=Standstill(),
-        presets=[
-            Preset("t4", Match(gpu_types=frozenset({"nvidia-tesla-t4"})), timedelta(hours=8)),
-            Preset("multi-gpu", Match(gpu_count_min=2), timedelta(hours=24)),
-            Preset("other", Match(), None),
-        ],
-        budgets=[],
+        rules=Rules(by_name(PRESETS)),
         token=None,
         version="1.2.3",
         stale_after=timedelta(minutes=10),

@@ -13,6 +13,7 @@ from tests.dashboard.test_pages import read
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
+from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -36,7 +37,7 @@ def test_budgets_are_held_against_their_limits(database: Database, client_with: 
         Budget("gone", Scope(project="lab"), Money.of(10), Period.WEEK),
         Budget("calm", Scope(preset="t4"), Money.of(500), Period.DAY),
     ]
-    page = read(client_with(budgets=budgets), "/budgets")
+    page = read(client_with(rules=Rules({}, budgets=tuple(budgets))), "/budgets")
     text = tidy(page.text)
     assert "1 of 3 overspent" in text
     assert "late everything · this month, to 30 Nov 2026 · 10 d 12 h left will be overspent by about $1.40" in text
@@ -60,7 +61,7 @@ def test_a_forecast_without_history_is_shown_as_such(
         rows.project(connection, first_seen_at=NOW - HOUR)
         rows.lifetime(connection, rows.instance(connection, "one"), NOW - HOUR)
     budgets = [Budget("new", Scope(), Money.of(100), Period.MONTH)]
-    text = tidy(read(client_with(budgets=budgets), "/budgets").text)
+    text = tidy(read(client_with(rules=Rules({}, budgets=tuple(budgets))), "/budgets").text)
     assert "too early to say" in text
     assert "no whole day was watched yet" in text
 

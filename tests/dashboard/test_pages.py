@@ -43,7 +43,7 @@ def test_now_shows_what_burns_and_what_is_not_known(database: Database, client: 
     assert "9 h of 8 h" in text
     assert "past the limit of preset t4 (8 h) by 1 h" in text
     assert "not known: us-central1-b could not be read" in text
-    assert "stopped: only what it stores is billed" in text
+    assert "its storage is billed" in text
     assert "unclaimed" in text
     assert "$4.8060" in text  # 9 h of machine at 0.53 and of disk at 0.004
 

@@ -20,6 +20,7 @@ from costguard.model.utilisation import IdleRule, IdleState
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.price_book import PriceBook
+from costguard.policy.rules import Rules
 from costguard.store import facts
 from costguard.store.fleet import Filters
 from costguard.store.transaction import Database
@@ -39,7 +40,7 @@ class Place:
     def __init__(self, world: World, cloud: ComputeCloud, database: Database) -> None:
         self.world, self.database = world, database
         watched = ["demo"]
-        self.reconciler = Reconciler(database, cloud, world.clock, watched, PRESETS, Belonging((), OwnerRules()))
+        self.reconciler = Reconciler(database, cloud, world.clock, watched, Rules(PRESETS), Belonging((), OwnerRules()))
         self.watch = IdleWatch(database, cloud, world.clock, watched, PRESETS, 5 * MINUTE)
         for load in Load:
             body: dict[str, Any] = {

@@ -24,6 +24,7 @@ from costguard.model.observation import Observation, Unread
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
+from costguard.policy.rules import Rules
 from costguard.store import facts, prices, projects
 from costguard.store import lease as leases
 from costguard.store.tables import instances, lifetimes
@@ -40,7 +41,7 @@ def _look(project: str, number: int, status: Status = Status.RUNNING, **given: o
 
 
 def _reconciler(database: Database, cloud: FakeCloud, *projects: str) -> Reconciler:
-    return Reconciler(database, cloud, HandClock(NOW), projects or tuple(cloud.observations), {}, BELONGING)
+    return Reconciler(database, cloud, HandClock(NOW), projects or tuple(cloud.observations), Rules({}), BELONGING)
 
 
 def _vms(database: Database) -> int:

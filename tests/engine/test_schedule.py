@@ -19,6 +19,7 @@ from costguard.model.observation import Observation
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
+from costguard.policy.rules import Rules
 from costguard.store import lease as leases
 from costguard.store.lease import Lease
 from costguard.store.tables import instances
@@ -47,7 +48,7 @@ class _Cloud(FakeCloud):
 def _daemon(
     database: Database, cloud: FakeCloud, holder: str, fetch: Callable[[], Sequence[Price]] | None = None
 ) -> Daemon:
-    reconciler = Reconciler(database, cloud, HandClock(NOW), [PROJECT], {}, Belonging((), OwnerRules()))
+    reconciler = Reconciler(database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
     every = hour if fetch else None
     return Daemon(database, reconciler, fetch or tuple, lambda _prices, _fence: None, holder, hour, every)
@@ -235,9 +236,11 @@ def test_budgets_are_looked_at_after_each_pass_and_cannot_spoil_it(sqlite_databa
         raise PriceSourceError("no prices")
 
     clock = HandClock(NOW)
-    reconciler = Reconciler(sqlite_database, _Cloud(), clock, [PROJECT], {}, Belonging((), OwnerRules()))
+    reconciler = Reconciler(sqlite_database, _Cloud(), clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
-    daemon = Daemon(sqlite_database, reconciler, lambda: (), lambda _prices, _fence: None, "one", hour, None, look)
+    daemon = Daemon(
+        sqlite_database, reconciler, lambda: (), lambda _prices, _fence: None, "one", hour, None, {"budgets": look}
+    )
     with _started(daemon):
         assert looked.acquire(timeout=PATIENCE)
         daemon._pass()

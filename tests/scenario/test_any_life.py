@@ -16,6 +16,7 @@ from costguard.engine.price_refresh import refresh
 from costguard.engine.reconcile import Reconciler
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
+from costguard.policy.rules import Rules
 from costguard.store.tables import charges, instances, lifetimes
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
@@ -89,7 +90,9 @@ def test_a_hard_life_is_accounted_for_exactly(sqlite_database: Database, seed: i
     for number in range(60):
         world.advance(step * chance.uniform(0.1, 1.9))
         domain = "example.com" if number < 35 else "example.org"  # whose VMs they are changes on the way
-        guard = Reconciler(sqlite_database, cloud, clock, PROJECTS, {}, Belonging((), OwnerRules(domain=domain)), 1)
+        guard = Reconciler(
+            sqlite_database, cloud, clock, PROJECTS, Rules({}), Belonging((), OwnerRules(domain=domain)), 1
+        )
         guard.run()
         if number == 45:
             source.hidden = set()

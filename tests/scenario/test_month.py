@@ -20,6 +20,7 @@ from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
+from costguard.policy.rules import Rules
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock, to_ms
@@ -55,7 +56,7 @@ class Outcome:
 def _guard(database: Database, url: str, clock: HandClock) -> Iterator[Reconciler]:
     cloud = ComputeCloud(url, clock, wait=lambda _seconds: False)
     try:
-        yield Reconciler(database, cloud, clock, PROJECTS, {}, BELONGING)
+        yield Reconciler(database, cloud, clock, PROJECTS, Rules({}), BELONGING)
     finally:
         cloud.close()
 

@@ -59,7 +59,7 @@ def budgets_page(source: Source, now: datetime) -> Budgets:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = Accrual(PriceBook(prices.load(connection)), now)
-        cards = [_card(each, now) for each in budgets.standings(connection, accrual, source.budgets)]
+        cards = [_card(each, now) for each in budgets.standings(connection, accrual, source.rules.budgets)]
     tones = [card.tone for card in cards]
     methods = tuple(dict.fromkeys(card.of.outlook.forecast.method for card in cards))
     return Budgets(cards, tones.count("over"), tones.count("soon"), methods)

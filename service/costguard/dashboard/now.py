@@ -6,16 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sqlalchemy import Connection
+
 from costguard.dashboard.asked import FleetAsked
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, spend
 from costguard.engine.accrual import Accrual
 from costguard.engine.fleet import FleetPage, InstanceView
+from costguard.engine.reminding import look_at
 from costguard.model.budget import Scope
 from costguard.model.money import Money
-from costguard.policy.plan import Decision, Watched, decide
 from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
+from costguard.policy.watched import Decision
 from costguard.store import choices, facts, prices, projects
 from costguard.store.choices import Choices
 from costguard.store.facts import StoredFact
@@ -73,12 +76,13 @@ def now_page(source: Source, asked: FleetAsked, now: datetime) -> Now:
         page = fleet.fleet_page(
             connection,
             accrual,
-            source.limits,
+            source.rules.limits,
             asked.filters,
             with_gone=asked.gone,
             after=asked.after,
             size=PAGE,
         )
+        rows = rows_of(connection, page.rows, source.rules, now)
         scope = Scope(asked.project, asked.preset, asked.owner)
         month = spend.spend(connection, accrual, now.date().replace(day=1), now.date(), [], scope)
         looks = projects.read_all(connection)
@@ -86,7 +90,7 @@ def now_page(source: Source, asked: FleetAsked, now: datetime) -> Now:
         told = facts.read(connection, project=asked.project, limit=_FACTS)
     return Now(
         page=page,
-        rows=rows_of(page.rows, source, now),
+        rows=rows,
         month=month.total.total,
         month_unpriced=len(month.unpriced),
         gaps=gaps_of(looks),
@@ -97,35 +101,15 @@ def now_page(source: Source, asked: FleetAsked, now: datetime) -> Now:
     )
 
 
-def rows_of(views: Iterable[InstanceView], source: Source, now: datetime) -> list[Row]:
-    """Each VM with the guard's own reason to leave it alone, decided as a pass decides it."""
-    present = [view for view in views if view.instance.gone_at is None]
-    unread: dict[str, set[str]] = {}
-    for view in present:
-        if view.instance.unread:
-            unread.setdefault(view.instance.key.project, set()).add(view.instance.zone)
-    presets = {preset.name: preset for preset in source.presets}
-    frozen = {project: frozenset(zones) for project, zones in unread.items()}
-    plan = decide([_watched(view) for view in present], Rules(presets=presets), frozen, {}, now)
-    decisions = {decision.key: decision for decision in plan.decisions}
-    return [Row(view, _bar(view, source.limits, now), decisions.get(view.instance.key)) for view in views]
+def rows_of(connection: Connection, views: Sequence[InstanceView], rules: Rules, now: datetime) -> list[Row]:
+    """Each VM with what happens next to it, or the guard's own reason to leave it alone, as a pass decides it."""
+    present = [view.instance.id for view in views if view.instance.gone_at is None]
+    decisions = {decision.key: decision for decision in look_at(connection, rules, now, present)[0].decisions}
+    return [Row(view, _bar(view, rules.limits, now), decisions.get(view.instance.key)) for view in views]
 
 
 def gaps_of(looks: Iterable[ProjectLook]) -> list[Gap]:
     return [Gap(look.project, part.scope, part.reason, look.last_complete_at) for look in looks for part in look.unread]
-
-
-def _watched(view: InstanceView) -> Watched:
-    known = view.instance
-    return Watched(
-        key=known.key,
-        name=known.name,
-        zone=known.zone,
-        status=known.status,
-        preset=known.preset,
-        running_since=view.started_at,
-        idle=view.idle,
-    )
 
 
 def _bar(view: InstanceView, limits: Mapping[str, timedelta | None], now: datetime) -> Bar | None:

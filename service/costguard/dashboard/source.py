@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
 from costguard.engine.ports import Clock
-from costguard.model.budget import Budget
-from costguard.model.preset import Preset
+from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 
 
@@ -29,11 +28,7 @@ class Source(Protocol):
     @property
     def clock(self) -> Clock: ...
     @property
-    def presets(self) -> Sequence[Preset]: ...
-    @property
-    def budgets(self) -> Sequence[Budget]: ...
-    @property
-    def limits(self) -> Mapping[str, timedelta | None]: ...
+    def rules(self) -> Rules: ...
     @property
     def version(self) -> str: ...
     @property

@@ -43,8 +43,8 @@ def vm_page(source: Source, key: InstanceKey, now: datetime) -> Vm:
             raise _never_seen(key)
         known = prices.load(connection)
         accrual = Accrual(PriceBook(known), now)
-        views = fleet.views(connection, accrual, source.limits, [found])
-        (row,) = rows_of(views, source, now)
+        views = fleet.views(connection, accrual, source.rules.limits, [found])
+        (row,) = rows_of(connection, views, source.rules, now)
         return Vm(
             row=row,
             lifetimes=history.lifetimes_of(connection, accrual, found),

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 import structlog
 
+from costguard.engine import reminding
 from costguard.engine.charging import Charged, charge_due
-from costguard.engine.ports import Clock, Cloud
+from costguard.engine.ports import Clock, Cloud, Notifier
 from costguard.engine.record import Recorded, close_account, failed, record
 from costguard.errors import LeaseLost, StoreError
+from costguard.model.action import Action, SendReminder
 from costguard.model.observation import Observation, Unread
-from costguard.model.preset import Preset
 from costguard.policy.ledger import Belonging
-from costguard.policy.plan import Plan, Watched, decide
 from costguard.policy.rules import Rules
-from costguard.store import ledger, projects, utilisation
+from costguard.policy.watched import Plan
+from costguard.store import projects
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 
@@ -42,6 +44,16 @@ class PassReport:
         return tuple(one for one in self.recorded if one.error)
 
 
+class Executor(Protocol):
+    def settle(self, fence: Lease | None) -> object:
+        """Find out what became of what was begun."""
+        ...
+
+    def carry_out(
+        self, actions: Sequence[Action], fence: Lease | None, stop: threading.Event | None = None
+    ) -> object: ...
+
+
 class Reconciler:
     """Runs passes over the watched projects. One pass at a time; the caller sees to that."""
 
@@ -51,17 +63,21 @@ class Reconciler:
         cloud: Cloud,
         clock: Clock,
         watched: Sequence[str],
-        presets: Mapping[str, Preset],
+        rules: Rules,
         belonging: Belonging,
         parallel: int = 8,
+        notifier: Notifier | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self._database = database
         self._cloud = cloud
         self._clock = clock
         self._watched = tuple(watched)
-        self._presets = presets
+        self._rules = rules
         self._belonging = belonging
         self._parallel = max(1, min(parallel, len(self._watched) or 1))
+        self._notifier = notifier
+        self._executor = executor
 
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> PassReport:
         """One pass. A project that fails is reported, and the others go on.
@@ -92,19 +108,33 @@ class Reconciler:
         if not interrupted:
             with self._database.write(fence) as connection:
                 charged = charge_due(connection, self._clock.now())
-            plan = self.decide()
+            plan = self._act(fence, stop)
         return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
 
     def decide(self) -> Plan:
         """What would be done now about the fleet as the ledger knows it."""
+        with self._database.read() as connection:
+            return reminding.look_at(connection, self._rules, self._clock.now())[0]
+
+    def _act(self, fence: Lease | None, stop: threading.Event | None) -> Plan:
+        """Decide, write down whom to remind, and have the rest carried out. Without an executor, only decide."""
+        if self._executor is None:
+            return self.decide()
+        self._executor.settle(fence)
+        if self._notifier is not None:
+            reminding.introduce(self._database, self._notifier, self._rules, self._clock, fence)
         now = self._clock.now()
         with self._database.read() as connection:
-            running = ledger.running_since(connection)
-            idle = utilisation.of_open_runs(connection, now)
-            looks = projects.read_all(connection)
-        fleet = [Watched(*row, idle=idle.get(row[0])) for row in running]
-        unread = {look.project: frozenset(_unread_zones(look.unread)) for look in looks}
-        return decide(fleet, Rules(presets=self._presets), unread, {}, now)
+            plan, fleet = reminding.look_at(connection, self._rules, now)
+        sends = [action for action in plan.actions if isinstance(action, SendReminder)]
+        if sends:
+            vms = {vm.key: vm for vm in fleet}
+            with self._database.write(fence) as connection:
+                reminding.intend(connection, sends, vms, self._rules, now)
+        others = [action for action in plan.actions if not isinstance(action, SendReminder)]
+        if others:
+            self._executor.carry_out(others, fence, stop)
+        return plan
 
     def _close_unwatched(self, fence: Lease | None) -> None:
         with self._database.read() as connection:
@@ -142,9 +172,3 @@ class Reconciler:
             )
             unread = (Unread("project", reason, "unexpected"),)
             return Observation(project, self._clock.now(), instances_complete=False, unread=unread)
-
-
-def _unread_zones(unread: Sequence[object]) -> Iterator[str]:
-    for part in unread:
-        scope = getattr(part, "scope", "")
-        yield "*" if scope in {"project", "instances"} else scope

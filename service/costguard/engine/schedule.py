@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -25,6 +25,8 @@ LEASE = "daemon"
 LEASE_TTL = timedelta(seconds=30)
 _LONGEST_FETCH = timedelta(minutes=2)
 _LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
+_SEND_EVERY = timedelta(seconds=1)
+_TURNS_AT_REST = 5  # how many of these pass before an empty outbox is looked into again
 
 # A stalled machine must not lose a run, however late it wakes, nor run it many times over.
 _JOB_DEFAULTS = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
@@ -53,9 +55,10 @@ class Daemon:
         holder: str,
         every: timedelta,
         refresh_every: timedelta | None,
-        look_at_budgets: Callable[[Lease], object] | None = None,
+        after_pass: Mapping[str, Callable[[Lease], object]] | None = None,
         idle_watch: IdleWatch | None = None,
         idle_every: timedelta = timedelta(minutes=5),
+        send: Callable[[Lease, threading.Event], timedelta | None] | None = None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -64,7 +67,9 @@ class Daemon:
         self._holder = holder
         self._every = every
         self._refresh_every = refresh_every
-        self._look_at_budgets = look_at_budgets
+        self._after_pass = dict(after_pass or {})
+        self._send_messages = send
+        self._turns_to_skip = 0
         self._idle_watch = idle_watch
         self._idle_every = idle_every
         self._lease: Lease | None = None
@@ -86,6 +91,8 @@ class Daemon:
             self._scheduler.add_job(self._refresh, "interval", seconds=seconds, id="prices")
         if self._idle_watch is not None:
             self._scheduler.add_job(self._measure, "interval", seconds=self._idle_every.total_seconds(), id="idle")
+        if self._send_messages is not None:
+            self._scheduler.add_job(self._send, "interval", seconds=_SEND_EVERY.total_seconds(), id="send")
         self._scheduler.start()
         self.wake()
 
@@ -94,6 +101,11 @@ class Daemon:
         now = datetime.now(UTC)  # noqa: TID251 - APScheduler keeps the machine's time, whatever the guard's clock says
         for job in self._scheduler.get_jobs():
             job.modify(next_run_time=now)
+
+    def ask_for_pass(self) -> None:
+        """Somebody asked for something: a pass settles it, now rather than at the next interval."""
+        if job := self._scheduler.get_job("pass"):
+            job.modify(next_run_time=datetime.now(UTC))  # noqa: TID251 - as above
 
     def stop(self) -> None:
         """Finish what is being written, leave the rest, and hand the lease on."""
@@ -152,22 +164,46 @@ class Daemon:
                 log.warning("pass_ended", why="another daemon took over")
             except Exception as error:  # the daemon must live on: the next pass sees the same world
                 self.state = replace(self.state, last_error=str(error))
-                # What Costguard raises on purpose says what to do; only the rest needs its trace.
-                log.error("pass_failed", error=str(error), exc_info=not isinstance(error, CostguardError))
+                log.error("pass_failed", error=str(error), exc_info=not _is_expected(error))
             else:
                 self._tell(report)
                 self._passed.set()
                 if not report.interrupted:
-                    self._budgets(fence)
+                    self._follow(fence)
+                self._turns_to_skip = 0  # the pass may have left something to send
 
-    def _budgets(self, fence: Lease) -> None:
-        """What fails here is told at the next pass: the ledger does not depend on it."""
-        if self._look_at_budgets is None:
+    def _follow(self, fence: Lease) -> None:
+        """What fails here is done after the next pass: the ledger does not depend on it."""
+        for what, do in self._after_pass.items():
+            try:
+                do(fence)
+            except LeaseLost:
+                self._lease = None
+                self.state = replace(self.state, acting=False)
+                log.warning("pass_ended", why="another daemon took over")
+                return
+            except Exception as error:
+                log.error("not_done_after_pass", what=what, error=str(error), exc_info=not _is_expected(error))
+
+    def _send(self) -> None:
+        """Messages go out beside the passes, so that many of them, or a slow Slack, keep no pass waiting."""
+        if self._send_messages is None or self._stop.is_set():
+            return
+        if self._turns_to_skip:
+            self._turns_to_skip -= 1
+            return
+        fence = self._held()
+        if fence is None:
             return
         try:
-            self._look_at_budgets(fence)
-        except Exception as error:
-            log.error("budgets_not_looked_at", error=str(error), exc_info=not isinstance(error, CostguardError))
+            if self._send_messages(fence, self._stop) is None:
+                self._turns_to_skip = _TURNS_AT_REST
+        except LeaseLost:
+            self._lease = None
+            self.state = replace(self.state, acting=False)
+            log.warning("sending_ended", why="another daemon took over")
+        except Exception as error:  # what was not sent is sent later; what may have been is looked for
+            log.error("messages_not_sent", error=str(error), exc_info=not _is_expected(error))
 
     def _refresh(self) -> None:
         """The catalogue is read beside the passes, and only its writing takes a turn with them."""
@@ -187,7 +223,7 @@ class Daemon:
             self.state = replace(self.state, acting=False)
         except Exception as error:  # the last good prices stay in force
             self.state = replace(self.state, prices_error=str(error))
-            log.error("prices_not_refreshed", error=str(error), exc_info=not isinstance(error, CostguardError))
+            log.error("prices_not_refreshed", error=str(error), exc_info=not _is_expected(error))
 
     def _fetched(self) -> Sequence[Price] | None:
         """What the catalogue says; None when we are to end. A server that is slow or silent holds up nobody.
@@ -238,7 +274,7 @@ class Daemon:
             self.state = replace(self.state, acting=False)
             log.warning("measurement_ended", why="another daemon took over")
         except Exception as error:  # old evidence runs out by itself, and the next measurement tries again
-            log.error("idleness_not_measured", error=str(error), exc_info=not isinstance(error, CostguardError))
+            log.error("idleness_not_measured", error=str(error), exc_info=not _is_expected(error))
 
     def _tell(self, report: PassReport) -> None:
         seconds = (report.finished_at - report.started_at).total_seconds()
@@ -253,3 +289,8 @@ class Daemon:
             overdue=len(report.plan.overdue),
             interrupted=report.interrupted,
         )
+
+
+def _is_expected(error: Exception) -> bool:
+    """What Costguard raises on purpose says what to do; only the rest needs its trace."""
+    return isinstance(error, CostguardError)

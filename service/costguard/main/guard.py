@@ -1,10 +1,9 @@
-"""The composition root: builds everything from settings, and passes it in."""
+"""Everything that one process needs, built from settings."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,31 +12,34 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
-import uvicorn
 
-from costguard import __version__
-from costguard.api.app import create_app
-from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
-from costguard.dashboard.app import add_dashboard
 from costguard.engine import price_refresh
 from costguard.engine.budgets import BudgetWatch
+from costguard.engine.execute import LiveExecutor, ShadowExecutor
 from costguard.engine.idle import IdleWatch
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.engine.schedule import LEASE, LEASE_TTL, Daemon
-from costguard.errors import CostguardError, LeaseLost, PriceSourceError
+from costguard.engine.schedule import LEASE, LEASE_TTL
+from costguard.engine.still_due import ByTheRules
+from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
+from costguard.main.messaging import Messaging, messaging
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
+from costguard.policy.rules import Rules
 from costguard.settings import Settings
 from costguard.store import lease as leases
 from costguard.store.health import catalogue_read_at
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 from costguard.store.version import bring_up_to_date
+
+# The lease must not run out meanwhile.
+_SENDINGS = 10
+_LONGEST_WAIT = timedelta(seconds=2)
 
 log = structlog.get_logger(__name__)
 
@@ -50,8 +52,10 @@ class Guard:
     clock: Clock
     database: Database
     cloud: ComputeCloud
+    rules: Rules
     reconciler: Reconciler
     budgets: BudgetWatch
+    messaging: Messaging | None  # None: nobody is told anything
     idle_watch: IdleWatch | None  # None: idleness is not asked about
     holder: str
     speed: float  # the clock's seconds in one of the machine's
@@ -68,6 +72,17 @@ class Guard:
         if self.settings.prices.enabled:
             self.store_prices(self.fetch_prices(), fence)
 
+    @property
+    def after_pass(self) -> dict[str, Callable[[Lease], object]]:
+        """What follows each pass, in this order: the notices tell of what the budgets found."""
+        if self.messaging is None:
+            return {"budgets": self.budgets.look}
+        return {
+            "budgets": self.budgets.look,
+            "notices": self.messaging.notices.intend,
+            "digests": self.messaging.digests.intend,
+        }
+
     def run_pass(self) -> PassReport:
         """The catalogue where it is due, one pass, and what was measured. Raises LeaseLost while a daemon acts."""
         lease = leases.acquire(self.database, LEASE, self.holder, LEASE_TTL)
@@ -79,12 +94,25 @@ class Guard:
         try:
             self._refresh_old_prices(lease)
             report = self.reconciler.run(lease)
-            self.budgets.look(lease)
+            for follow in self.after_pass.values():
+                follow(lease)
             if self.idle_watch is not None:
                 self.idle_watch.record(self.idle_watch.read(), lease)
+            self._send(lease)
             return report
         finally:
             leases.release(self.database, lease)
+
+    def _send(self, lease: Lease) -> None:
+        """What is due to be sent, as far as Slack takes it at once; the rest stays for the next pass or a daemon."""
+        if self.messaging is None:
+            return
+        pause = threading.Event()
+        for _ in range(_SENDINGS):
+            wait = self.messaging.outbox.deliver(lease, None)
+            if wait is None or wait > _LONGEST_WAIT:
+                return
+            pause.wait(wait.total_seconds() / self.speed)
 
     def _refresh_old_prices(self, lease: Lease) -> None:
         with self.database.read() as connection:
@@ -105,134 +133,31 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     bring_up_to_date(url)
     database = Database.open(url)
     cloud = ComputeCloud(settings.compute.endpoint, clock)
+    rules = settings.rules()
     presets = settings.preset_list()
-    by_name = {preset.name: preset for preset in presets}
+    parts = messaging(settings, rules, database, clock)
+    live = LiveExecutor(database, cloud, clock, ByTheRules(rules))
     reconciler = Reconciler(
         database,
         cloud,
         clock,
         settings.watch.projects,
-        by_name,
+        rules,
         Belonging(presets, settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
         settings.watch.parallel,
+        parts.notifier if parts is not None else None,
+        ShadowExecutor(database, clock, live) if rules.is_shadow else live,
     )
     idle_watch = None
     if settings.idle.enabled:
         watch, every = settings.watch, settings.idle.every * speed
-        idle_watch = IdleWatch(database, cloud, clock, watch.projects, by_name, every, watch.parallel)
+        idle_watch = IdleWatch(database, cloud, clock, watch.projects, rules.presets, every, watch.parallel)
     # Distinguishes two daemons on one machine, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     try:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
-        budgets = BudgetWatch(database, clock, settings.budget_list())
-        yield Guard(settings, clock, database, cloud, reconciler, budgets, idle_watch, holder, speed)
+        budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
+        yield Guard(settings, clock, database, cloud, rules, reconciler, budgets, parts, idle_watch, holder, speed)
     finally:
         cloud.close()
         database.close()
-
-
-def daemon_of(guard: Guard) -> Daemon:
-    refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
-    return Daemon(
-        guard.database,
-        guard.reconciler,
-        guard.fetch_prices,
-        guard.store_prices,
-        guard.holder,
-        guard.settings.watch.every,
-        refresh_every,
-        guard.budgets.look,
-        guard.idle_watch,
-        guard.settings.idle.every,
-    )
-
-
-def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
-    """Watch and answer until SIGTERM or Ctrl-C; then finish what is being written and hand the lease on.
-
-    `ready` is told the address once it is listened at, before the first request is answered.
-    """
-    daemon = daemon_of(guard)
-    deps = _deps(guard, daemon)
-    app = create_app(deps)
-    add_dashboard(app, deps, guard.speed)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=5,
-        )
-    )
-    listen = guard.settings.server
-    with _listening(listen.host, listen.port) as listener, _ended_by_sigterm(server):
-        daemon.start()
-        try:
-            ready(f"http://{_shown(listen.host)}:{listener.getsockname()[1]}", server)
-            server.run(sockets=[listener])
-        finally:
-            daemon.stop()
-
-
-def _deps(guard: Guard, daemon: Daemon) -> Deps:
-    settings = guard.settings
-
-    def status() -> DaemonStatus:
-        state = daemon.state
-        trouble = "; ".join(part for part in (state.last_error, state.prices_error) if part)
-        return DaemonStatus(state.acting, state.last_pass_at, trouble)
-
-    return Deps(
-        database=guard.database,
-        clock=guard.clock,
-        presets=settings.preset_list(),
-        budgets=settings.budget_list(),
-        token=settings.token.get_secret_value() if settings.token is not None else None,
-        version=__version__,
-        # The intervals between passes are the machine's, ages are the clock's.
-        stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * guard.speed,
-        status=status,
-    )
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; it would hold answers for 40 ms.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with listener:
-        try:
-            listener.bind((host, port))
-            listener.listen(128)
-        except OSError as error:
-            raise CostguardError(
-                f"Costguard cannot listen at {host}:{port}: {error.strerror}.",
-                "Choose another port under [server] listen, or with --listen.",
-            ) from error
-        yield listener
-
-
-@contextmanager
-def _ended_by_sigterm(server: uvicorn.Server) -> Iterator[None]:
-    """SIGTERM ends the server, and then lets this process finish what it does.
-
-    uvicorn sends itself the signal again after its own shutdown; by default that would end us on the spot,
-    in mid-pass and with the lease in hand.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(_number: int, _frame: object) -> None:
-        server.should_exit = True
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

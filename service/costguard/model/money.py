@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 
 NANOS_PER_DOLLAR = 1_000_000_000
@@ -30,6 +31,10 @@ class Money:
     def cents(self) -> int:
         """Whole cents, halves to even."""
         return int((Decimal(self.nanos) / 10_000_000).to_integral_value(ROUND_HALF_EVEN))
+
+    def over(self, span: timedelta) -> Money:
+        """What this rate an hour comes to over a span, cut off to a nano-dollar."""
+        return Money(self.nanos * (span // timedelta(microseconds=1)) // 3_600_000_000)
 
     def __add__(self, other: Money) -> Money:
         return Money(self.nanos + other.nanos)

@@ -26,6 +26,11 @@ _ENDED = {
 }
 
 
+def ended_text(reason: EndReason) -> str:
+    """`was stopped`, `was preempted by Google`: to follow a name."""
+    return _ENDED[reason]
+
+
 def tell(
     known: KnownInstance | None, record: InstanceRecord, lifetimes: Sequence[Lifetime], read_at: datetime
 ) -> tuple[Fact, ...]:

@@ -68,7 +68,7 @@ def _decide(vm: Watched, about: Surroundings, unread: frozenset[str]) -> tuple[D
         return Decision(vm.key, vm.name, "gone: there is nothing left to do about it"), settle(vm, due, about)
     if vm.zone in unread or "*" in unread:
         reason = f"not known: {vm.zone} could not be read, so nothing is decided about it"
-        return Decision(vm.key, vm.name, reason, False, subject, due_at), ()
+        return Decision(vm.key, vm.name, reason, False, subject, due_at, is_known=False), ()
     answers = settle(vm, due, about) if vm.requests else ()
     if answers and not isinstance(answer := answers[-1], RefuseRequest):
         # What is asked for is carried out first; what follows from it is decided at the next pass.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from costguard.model.budget import Budget
 from costguard.model.preset import Preset
@@ -46,3 +47,12 @@ class Rules:
     access: Access = field(default_factory=Access)
     protection: Protection = field(default_factory=Protection)
     is_shadow: bool = True  # rules stop nothing: it is recorded what they would have stopped
+
+    @property
+    def limits(self) -> Mapping[str, timedelta | None]:
+        return {name: preset.limit for name, preset in self.presets.items()}
+
+
+def by_name(presets: Iterable[Preset]) -> Mapping[str, Preset]:
+    """In the order in which they are tried."""
+    return {preset.name: preset for preset in presets}

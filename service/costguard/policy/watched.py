@@ -58,6 +58,7 @@ class Decision:
     due_at: datetime | None = None
     next_at: datetime | None = None  # of the next reminder; of one that waits for Slack, when it is not quiet any more
     stop_at: datetime | None = None  # when a rule stops it, once that is settled
+    is_known: bool = True  # False: its zone could not be read, so nothing is done about it
 
 
 @dataclass(frozen=True, slots=True)

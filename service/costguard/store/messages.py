@@ -128,8 +128,13 @@ def read_one(connection: Connection, message_id: int) -> Message | None:
     return None if row is None else _message(row)
 
 
-def begin(connection: Connection, message_id: int, channel: str, thread_ts: str, now: datetime) -> bool:
-    """Claim it for one call. False: it is not waiting to be sent any more."""
+def begin(
+    connection: Connection, message_id: int, channel: str, thread_ts: str, now: datetime, doubt_after: datetime
+) -> bool:
+    """Claim it for one call. False: it is not waiting to be sent any more.
+
+    When nothing is heard of it by `doubt_after`, it may have been sent, and Slack is asked.
+    """
     of = messages.c
     values = {
         "status": "sending",
@@ -137,6 +142,7 @@ def begin(connection: Connection, message_id: int, channel: str, thread_ts: str,
         "attempts": of.attempts + 1,
         "channel": channel,
         "thread_ts": thread_ts,
+        "try_after": doubt_after,
     }
     done = connection.execute(
         update(messages).where(of.id == message_id, of.status == "intended").values(values),
@@ -205,14 +211,23 @@ def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subje
     return {subject: tuple(each) for subject, each in found.items()}
 
 
-def root_of(connection: Connection, subject: Subject, channel: str) -> Message | None:
-    """The message that began the subject's thread in this channel."""
+def root_of(connection: Connection, subject: Subject, address: str, channel: str) -> Message | None:
+    """The message that began this recipient's thread about the subject, if it stands in this channel.
+
+    `channel` may still be a name: Slack tells its id only when a message is accepted.
+    """
     of = messages.c
-    query = select(messages).where(
-        of.subject == str(subject), of.channel == channel, of.status == "accepted", of.thread_ts == "", of.ts != ""
-    )
-    row = connection.execute(query.order_by(of.id.desc()).limit(1)).one_or_none()
+    conditions = [of.subject == str(subject), of.address == address, of.status == "accepted", of.thread_ts == ""]
+    if not channel.startswith("#"):
+        conditions.append(of.channel == channel)
+    query = select(messages).where(*conditions, of.ts != "").order_by(of.id.desc()).limit(1)
+    row = connection.execute(query).one_or_none()
     return None if row is None else _message(row)
+
+
+def lose(connection: Connection, message_id: int) -> None:
+    """It is not in Slack any more: somebody deleted it, or its channel."""
+    connection.execute(update(messages).where(messages.c.id == message_id).values(ts="", is_live=False))
 
 
 def by_place(connection: Connection, channel: str, ts: str) -> Message | None:

@@ -1,0 +1,154 @@
+"""VMs as messages show them: what they are, what they cost, and which buttons their subject has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, time, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection
+
+from costguard.engine import fleet, history
+from costguard.engine.accrual import Accrual
+from costguard.engine.fleet import InstanceView
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.message import Button, VmCard
+from costguard.model.money import Priced
+from costguard.model.person import Acquaintance
+from costguard.model.reminder import About, Asked, Subject
+from costguard.policy import moments
+from costguard.policy.owner import OwnerSource
+from costguard.policy.price_book import PriceBook
+from costguard.policy.rules import Rules
+from costguard.store import people, prices
+
+MORNING = time(9)
+KEEP_HOURS = 4
+REST_KEEP_HOURS = 7 * 24
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+_GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
+
+
+def zone_of(found: Acquaintance | None, rules: Rules) -> ZoneInfo:
+    """Somebody's time zone, or the one of the channels where Slack tells none."""
+    return moments.zone_of(found.person.time_zone if found and found.person else "", rules.time_zone)
+
+
+def accrual_at(connection: Connection, now: datetime) -> Accrual:
+    return Accrual(PriceBook(prices.load(connection)), now)
+
+
+def card(
+    connection: Connection, accrual: Accrual, rules: Rules, subject: Subject, since: datetime, url: str
+) -> VmCard | None:
+    """The VM as it is now; None where the ledger does not know it."""
+    limits = {name: preset.limit for name, preset in rules.presets.items()}
+    views = fleet.views(connection, accrual, limits, [subject.instance_id])
+    if not views:
+        return None
+    view = views[0]
+    vm = view.instance
+    owner = people.of_addresses(connection, {vm.owner.lower()}).get(vm.owner.lower()) if vm.owner else None
+    zone = zone_of(owner, rules)
+    monday_at = next_monday(accrual.now, zone)
+    cost = _cost(connection, accrual, view, subject, since)
+    ahead = Priced(view.rate.amount.over(monday_at - accrual.now), view.rate.whole)
+    return VmCard(
+        subject=subject,
+        key=vm.key,
+        name=vm.name,
+        zone=vm.zone,
+        preset=vm.preset,
+        what=what(vm.shape, vm.provisioning_model),
+        owner=vm.owner,
+        owner_id=owner.person.user_id if owner and owner.person else "",
+        owner_how=_how(view, zone, accrual.now),
+        since=since,
+        cost=cost,
+        rate=view.rate,
+        by_monday=cost + ahead,
+        monday_at=monday_at,
+        limit=limits.get(vm.preset),
+        idle=view.idle,
+        url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
+    )
+
+
+def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
+    """With their price where all of it is known. Disks hold data: nothing here deletes them."""
+    mine = Button(Asked.DISOWN, "Not mine") if vm.owner else Button(Asked.CLAIM, "Mine")
+    if vm.subject.about is About.REST:
+        week = Button(Asked.KEEP, f"Ask again in a week{_price(vm, REST_KEEP_HOURS * _HOUR)}", REST_KEEP_HOURS)
+        return week, mine
+    until = tomorrow_morning(now, zone)
+    return (
+        Button(Asked.STOP, "Stop now", is_danger=True),
+        Button(Asked.KEEP, f"Keep {KEEP_HOURS} h{_price(vm, KEEP_HOURS * _HOUR)}", KEEP_HOURS),
+        Button(Asked.KEEP, f"Until tomorrow{_price(vm, until - now)}"),
+        mine,
+    )
+
+
+def what(shape: Shape, model: ProvisioningModel) -> str:
+    """`a2-highgpu-1g, 1 x A100, Spot`."""
+    parts = [shape.machine_type]
+    if shape.gpu_type:
+        name = shape.gpu_type
+        for prefix in _GPU_PREFIXES:
+            name = name.removeprefix(prefix)
+        parts.append(f"{shape.gpu_count} x {name.upper().replace('-', ' ')}")
+    if model is ProvisioningModel.SPOT:
+        parts.append("Spot")
+    return ", ".join(parts)
+
+
+def when(moment: datetime, zone: tzinfo) -> str:
+    """With its date, whenever it is read."""
+    return f"{moment.astimezone(zone):%a %-d %b %H:%M %Z}"
+
+
+def next_monday(now: datetime, zone: ZoneInfo) -> datetime:
+    """The next Monday's morning; on a Monday, the one in a week."""
+    here = now.astimezone(zone)
+    return datetime.combine(here.date() + (7 - here.weekday()) * _DAY, MORNING, zone)
+
+
+def tomorrow_morning(now: datetime, zone: ZoneInfo) -> datetime:
+    return datetime.combine(now.astimezone(zone).date() + _DAY, MORNING, zone)
+
+
+def _price(vm: VmCard, span: timedelta) -> str:
+    return f" (+{vm.rate.amount.over(span)})" if vm.rate.whole else ""
+
+
+def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject: Subject, since: datetime) -> Priced:
+    """Of a run: that lifetime. Of a rest: storage since it began."""
+    if subject.about is About.RUN:
+        if view.started_at == since:
+            return view.lifetime_cost
+        return _of_lifetime(history.lifetimes_of(connection, accrual, subject.instance_id), subject.lifetime_id)
+    total = Priced()
+    for each in history.storage_of(connection, accrual, subject.instance_id):
+        bill = accrual.of_storage(each.stored.span, since)
+        total += Priced(bill.amount, not bill.unpriced)
+    return total
+
+
+def _of_lifetime(found: Sequence[history.LifetimeView], lifetime_id: int) -> Priced:
+    return next((each.cost for each in found if each.stored.id == lifetime_id), Priced(whole=False))
+
+
+def _how(view: InstanceView, zone: ZoneInfo, now: datetime) -> str:
+    vm = view.instance
+    match vm.owner_source:
+        case OwnerSource.JOB:
+            return "launched by their job"
+        case OwnerSource.CLAIM:
+            return "claimed it"
+        case OwnerSource.LABEL:
+            return "label owner"
+        case OwnerSource.CREATOR:
+            return f"created it at {moments.moment_text(vm.created_at, zone, now)}"
+        case _:
+            return f"made by {vm.created_by}" if vm.created_by else "nothing says whose it is"

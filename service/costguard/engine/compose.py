@@ -1,0 +1,220 @@
+"""Reminders as they stand at this moment: their figures, their state, and whether they are still true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection
+
+from costguard.engine import cards, history, reminding
+from costguard.engine.accrual import Accrual
+from costguard.engine.outbox import Composed, Withdrawn
+from costguard.model.action import StopOutcome
+from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard
+from costguard.model.reminder import About, Asked, Claim, Keep, Subject
+from costguard.policy.moments import moment_text
+from costguard.policy.narrate import ended_text, span_text
+from costguard.policy.rules import Rules
+from costguard.policy.surroundings import Surroundings
+from costguard.policy.watched import Decision, Watched, subject_of
+from costguard.store import people, requests, spans, stops
+from costguard.store.messages import Message
+
+_BEING_STOPPED = frozenset({StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN})
+_ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
+_WISH = {
+    Asked.STOP: "asked to stop it",
+    Asked.SUSPEND: "asked to suspend it",
+    Asked.KEEP: "asked to keep it",
+    Asked.CLAIM: "said that it is theirs",
+    Asked.DISOWN: "said that it is not theirs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """The subject of a message and what is decided about it now; `vm` and `decision` are None when it is over."""
+
+    connection: Connection
+    accrual: Accrual
+    rules: Rules
+    subject: Subject
+    vm: Watched | None
+    decision: Decision | None
+
+    @property
+    def now(self) -> datetime:
+        return self.accrual.now
+
+    @property
+    def is_due(self) -> bool:
+        found = self.decision
+        return found is not None and found.is_known and found.due_at is not None and found.due_at <= self.now
+
+    @property
+    def is_quiet(self) -> bool:
+        if self.vm is None:
+            return False
+        known = people.of_addresses(self.connection, [self.vm.owner])
+        return Surroundings(self.rules, known, self.now).quiet_until(self.vm, self.now) is not None
+
+    def owners_zone(self, owner: str) -> ZoneInfo:
+        return cards.zone_of(people.of_addresses(self.connection, [owner]).get(owner.lower()), self.rules)
+
+    def card(self, url: str) -> VmCard | None:
+        """None where the ledger does not know the VM."""
+        since = _since(self.connection, self.subject, self.vm, self.now)
+        return cards.card(self.connection, self.accrual, self.rules, self.subject, since, url)
+
+
+class ReminderComposer:
+    """`url` is where people reach the dashboard; "" where they cannot."""
+
+    def __init__(self, rules: Rules, url: str = "") -> None:
+        self._rules = rules
+        self._url = url
+
+    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+        """What the message is to show; before it is sent, whether it is still true."""
+        assert message.subject is not None  # reminders have both
+        assert message.target is not None
+        scene = self._scene(connection, message.subject, now)
+        state = _state(scene, message)
+        asks = state.kind in _ASKING
+        if message.status != "accepted" and not (asks and scene.is_due):
+            return Withdrawn(state.sentence or "it is not due any more")
+        if message.status != "accepted" and scene.is_quiet:
+            return Withdrawn("quiet hours began before Slack took it")
+        card = scene.card(self._url)
+        if card is None:
+            return Withdrawn("the VM is not in the ledger")
+        decision = scene.decision
+        preset = self._rules.presets.get(card.preset)
+        content = ReminderContent(
+            card=card,
+            stage=message.stage,
+            target=message.target,
+            reason=str(message.data.get("reason", "")),
+            state=state,
+            buttons=cards.buttons(card, now, scene.owners_zone(card.owner)) if asks else (),
+            due_at=decision.due_at if decision is not None else None,
+            stop_at=decision.stop_at if decision is not None and asks and not self._rules.is_shadow else None,
+            stop_verb="stop" if preset is None else preset.reminders.enforcement.value,
+        )
+        return Composed(content, _shown(scene, state), is_final=state.kind is StateKind.ENDED)
+
+    def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:
+        """Those that show a state which is over. The fleet is looked at once for all of them."""
+        ids = {message.subject.instance_id for message in live if message.subject is not None}
+        plan, fleet = reminding.look_at(connection, self._rules, now, ids)
+        decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
+        accrual = cards.accrual_at(connection, now)
+        found = []
+        for message in live:
+            if message.subject is None:
+                continue
+            vm, decision = decided.get(message.subject, (None, None))
+            if decision is not None and not decision.is_known:
+                continue  # what it shows was true when its zone was last read
+            scene = _Scene(connection, accrual, self._rules, message.subject, vm, decision)
+            if _shown(scene, _state(scene, message)) != message.shown:
+                found.append(message)
+        return found
+
+    def cards(
+        self, connection: Connection, subjects: Sequence[Subject], now: datetime
+    ) -> list[tuple[VmCard, tuple[Button, ...], str]]:
+        """Each subject's card, buttons, and what happens next; those that are over are left out."""
+        found = []
+        for subject in subjects:
+            scene = self._scene(connection, subject, now)
+            card = scene.card(self._url)
+            if card is not None and scene.decision is not None:
+                offered = cards.buttons(card, now, scene.owners_zone(card.owner))
+                found.append((card, offered, scene.decision.reason))
+        return found
+
+    def _scene(self, connection: Connection, subject: Subject, now: datetime) -> _Scene:
+        plan, fleet = reminding.look_at(connection, self._rules, now, [subject.instance_id])
+        accrual = cards.accrual_at(connection, now)
+        for vm, decision in zip(fleet, plan.decisions, strict=True):
+            if subject_of(vm) == subject:
+                return _Scene(connection, accrual, self._rules, subject, vm, decision)
+        return _Scene(connection, accrual, self._rules, subject, None, None)
+
+
+def _shown(scene: _Scene, state: State) -> str:
+    """What the message shows that may change. A button carries its due moment: a moved one makes it stale."""
+    shown = f"{state.kind.value}|{state.sentence}"
+    if state.kind not in _ASKING or scene.vm is None or scene.decision is None:
+        return shown
+    return f"{shown}|{scene.decision.due_at}|{scene.decision.stop_at}|{scene.vm.owner}"
+
+
+def _since(connection: Connection, subject: Subject, vm: Watched | None, now: datetime) -> datetime:
+    if vm is not None:
+        return vm.running_since or vm.rest_since or now
+    before = _lifetime(connection, subject)
+    if before is None:
+        return now
+    return before.started_at if subject.about is About.RUN else before.ended_at or now
+
+
+def _state(scene: _Scene, message: Message) -> State:
+    if scene.vm is None:
+        return _over(scene)
+    answers: list[Keep | Claim] = sorted([*scene.vm.keeps, *scene.vm.claims], key=lambda each: each.at)
+    if len(answers) > message.cycle:
+        return _answered(answers[message.cycle], scene.owners_zone(scene.vm.owner))
+    asked = [each for each in scene.vm.requests if each.subject == scene.subject]
+    if asked:
+        return State(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].asked]}.", asked[-1].at)
+    ordered = stops.of_subjects(scene.connection, [scene.subject]).get(scene.subject, ())
+    if ordered and scene.vm.stop in _BEING_STOPPED:
+        return State(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
+    if ordered and scene.vm.stop is StopOutcome.FAILED:
+        return State(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)
+    refused = [each for each in requests.of_subject(scene.connection, scene.subject) if each.status == "refused"]
+    if refused and refused[-1].settled_at is not None and refused[-1].settled_at >= message.intended_at:
+        return State(StateKind.FAILED, refused[-1].outcome, refused[-1].settled_at)
+    return State(StateKind.OPEN)
+
+
+def _answered(answer: Keep | Claim, zone: ZoneInfo) -> State:
+    if isinstance(answer, Claim):
+        whose = f"It is {answer.owner}'s now" if answer.owner else "It is nobody's until somebody claims it"
+        return State(StateKind.REASSIGNED, f"{answer.by} said whose it is. {whose}.", answer.at)
+    why = f": {answer.reason}" if answer.reason else ""
+    return State(
+        StateKind.KEPT, f"Kept by {answer.by} until {moment_text(answer.until, zone, answer.at)}{why}.", answer.at
+    )
+
+
+def _over(scene: _Scene) -> State:
+    """What became of it: nothing is left to ask."""
+    if scene.subject.about is About.REST:
+        return State(StateKind.ENDED, "It does not rest any more: it was started again, deleted, or lost its disks.")
+    life = _lifetime(scene.connection, scene.subject)
+    if life is None or life.ended_at is None:
+        return State(StateKind.ENDED, "It is gone.")
+    by = f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
+    ran = span_text(life.ended_at - life.started_at)
+    cost = _cost(scene, life)
+    words = ended_text(life.end_reason or EndReason.UNKNOWN)
+    return State(StateKind.ENDED, f"It {words}{by} after {ran}; that run cost {cost}.", life.ended_at)
+
+
+def _lifetime(connection: Connection, subject: Subject) -> Lifetime | None:
+    stored = spans.lifetimes_of(connection, subject.instance_id)
+    return next((each.lifetime for each in stored if each.id == subject.lifetime_id), None)
+
+
+def _cost(scene: _Scene, life: Lifetime) -> str:
+    for each in history.lifetimes_of(scene.connection, scene.accrual, scene.subject.instance_id):
+        if each.stored.id == life.id or each.stored.id == scene.subject.lifetime_id:
+            return f"{'' if each.cost.whole else 'at least '}{each.cost.amount}"
+    return "an amount that is not known"

@@ -1,0 +1,321 @@
+"""Messages go out here: each once, in their channel's order, no faster than Slack takes them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.engine.addressing import Addressing
+from costguard.engine.pacing import Pacing
+from costguard.engine.ports import Clock, Notifier
+from costguard.engine.sending_facts import resumed, sent, troubled
+from costguard.errors import (
+    ChannelRefused,
+    SlackError,
+    SlackLimited,
+    SlackRefused,
+    SlackUnavailable,
+    SlackUncertain,
+    StoreError,
+)
+from costguard.model.fact import Fact
+from costguard.model.message import Content, Posted
+from costguard.store import facts, messages
+from costguard.store.lease import Lease
+from costguard.store.messages import Message
+from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
+
+SETTLE_AFTER = timedelta(seconds=30)  # a call has ended by then, one way or another
+_CLOCKS_DIFFER = timedelta(minutes=2)  # Slack's and ours
+_MOST_CALLS = 50  # in one run: what waits longer is taken up by the next
+_MOST_READ = 500
+_FROZEN_S = 5.0  # so long after its claim, a message may be somebody else's to settle
+_TRIES = 5  # of a message that Slack calls wrong
+_LOOK_EVERY = timedelta(seconds=10)  # for messages that show a state that is over
+_AGAIN = timedelta(minutes=1)
+_GONE = frozenset({"message_not_found", "thread_not_found", "cant_update_message"})
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """What a message says now. `shown` names the state that it shows; after a final one it is never edited."""
+
+    content: Content
+    shown: str
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """It is not to be sent (any more)."""
+
+    why: str
+
+
+class Compose(Protocol):
+    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn: ...
+
+
+Changed = Callable[[Connection, Sequence[Message], datetime], list[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxTrouble:
+    """What keeps messages from being sent; all empty when nothing does."""
+
+    workspace: str = ""
+    channels: Mapping[str, str] = field(default_factory=dict)
+    waiting: int = 0
+    waiting_since: datetime | None = None
+
+
+class Outbox:
+    """Sends what was intended, settles what is in doubt, and edits what changed. One thread at a time uses it.
+
+    `changed` says which of the messages in Slack show a state that is over.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        notifier: Notifier,
+        compose: Compose,
+        clock: Clock,
+        fallback_channel: str,
+        changed: Changed = lambda _connection, _messages, _now: [],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._notifier = notifier
+        self._compose = compose
+        self._clock = clock
+        self._changed = changed
+        self._monotonic = monotonic
+        self._addressing = Addressing(database, notifier, clock, fallback_channel)
+        self._pacing = Pacing()
+        self._looked_at: datetime | None = None
+        self._to_edit: list[Message] = []
+
+    @property
+    def trouble(self) -> OutboxTrouble:
+        with self._database.read() as connection:
+            backlog = messages.backlog(connection)
+        return OutboxTrouble(self._pacing.trouble, self._pacing.channel_troubles, backlog.count, backlog.since)
+
+    def deliver(self, fence: Lease | None = None, stop: threading.Event | None = None) -> timedelta | None:
+        """Everything that may go now. How long until there may be more to do; None: nothing waits.
+
+        Raises LeaseLost, and StoreError where the database fails; what Slack refuses waits.
+        """
+        calls = 0
+        with self._database.read() as connection:
+            due = messages.waiting(connection, self._clock.now(), _MOST_READ)
+        for message in due:
+            if self._is_over(calls, stop):
+                break
+            calls += self._isolated(self._send if message.status == "intended" else self._settle, message, fence)
+        self._look()
+        while self._to_edit and not self._is_over(calls, stop):
+            message = self._to_edit.pop(0)
+            calls += self._isolated(self._edit, message, fence)
+        return self._rest()
+
+    def _is_over(self, calls: int, stop: threading.Event | None) -> bool:
+        return (
+            calls >= _MOST_CALLS
+            or (stop is not None and stop.is_set())
+            or self._pacing.workspace_wait(self._clock.now()) > timedelta()
+        )
+
+    def _rest(self) -> timedelta | None:
+        now = self._clock.now()
+        with self._database.read() as connection:
+            next_try = messages.next_try(connection)
+        waits = [timedelta(seconds=1)] if self._to_edit else []
+        if next_try is not None:
+            waits.append(max(next_try - now, self._pacing.shortest_wait(now)))
+        return max(min(waits), self._pacing.workspace_wait(now)) if waits else None
+
+    def _isolated(self, do: Callable[[Message, Lease | None], bool], message: Message, fence: Lease | None) -> bool:
+        """Whether Slack was called. What is wrong with one message must not hold up the others."""
+        try:
+            return do(message, fence)
+        except StoreError:
+            raise
+        except Exception as error:
+            log.exception("message_not_sent", key=message.key)
+            self._put_back(message, _AGAIN, str(error), fence)
+            return True
+
+    # Sending.
+
+    def _send(self, message: Message, fence: Lease | None) -> bool:
+        now = self._clock.now()
+        if self._pacing.wait(self._addressing.known_channel(_address(message)), now) > timedelta():
+            return False
+        with self._database.read() as connection:
+            composed = self._compose(connection, message, now)
+        if isinstance(composed, Withdrawn):
+            with self._database.write(fence) as connection:
+                messages.withdraw(connection, message.id, composed.why)
+            return False
+        try:
+            channel = self._addressing.channel(_address(message), fence)
+        except SlackError as error:
+            return self._refused(message, message.address, error, fence)
+        if self._pacing.wait(channel, now) > timedelta():
+            return False
+        with self._database.write(fence) as connection:
+            root = messages.root_of(connection, message.subject, message.address, channel) if message.subject else None
+            thread_ts = root.ts if root is not None else str(message.data.get("thread_ts", ""))
+            if not messages.begin(connection, message.id, channel, thread_ts, now, now + SETTLE_AFTER):
+                return False
+        claimed_s = self._monotonic()
+        self._pacing.sent(channel, now)
+        try:
+            if self._monotonic() - claimed_s > _FROZEN_S:
+                return False  # settled like any other doubt
+            if message.kind == "whisper":
+                user_id = message.address
+                self._notifier.whisper(channel, user_id, composed.content, thread_ts)
+                posted = Posted(channel, "")
+            else:
+                posted = self._notifier.post(channel, composed.content, message.key, thread_ts)
+        except SlackUncertain as error:
+            return self._doubt(message, channel, error, fence)
+        except SlackError as error:
+            if error.code in _GONE and root is not None:
+                with self._database.write(fence) as connection:
+                    messages.lose(connection, root.id)
+            return self._refused(message, channel, error, fence)
+        self._accept(message, posted, composed.shown, message.kind == "reminder" and not composed.is_final, fence)
+        return True
+
+    def _accept(self, message: Message, posted: Posted, shown: str, is_live: bool, fence: Lease | None) -> None:
+        now = self._clock.now()
+        with self._database.write(fence) as connection:
+            messages.accept(connection, message.id, posted, shown, is_live, now)
+            facts.append(connection, [*sent(connection, message, now), *self._resumed(posted.channel, now)], now)
+
+    def _doubt(self, message: Message, channel: str, error: SlackUncertain, fence: Lease | None) -> bool:
+        if message.kind == "whisper":  # nobody can find out, and nobody needs it twice
+            self._accept(message, Posted(channel, ""), "", is_live=False, fence=fence)
+            return True
+        now = self._clock.now()
+        with self._database.write(fence) as connection:
+            messages.doubt(connection, message.id, now + SETTLE_AFTER, str(error))
+        log.warning("message_in_doubt", key=message.key, error=str(error))
+        return True
+
+    def _settle(self, message: Message, fence: Lease | None) -> bool:
+        """It was about to be sent, and nothing was heard of it: Slack says whether it was."""
+        now = self._clock.now()
+        if self._pacing.wait(message.channel, now) > timedelta():
+            return False
+        if message.kind == "whisper":
+            self._accept(message, Posted(message.channel, ""), "", is_live=False, fence=fence)
+            return False
+        self._pacing.sent(message.channel, now)
+        since = (message.sending_at or message.intended_at) - _CLOCKS_DIFFER
+        try:
+            found = self._notifier.find(message.channel, message.key, since, message.thread_ts)
+        except SlackError as error:
+            if error.code not in _GONE:
+                self._note(message.channel, error, fence)
+                with self._database.write(fence) as connection:
+                    messages.doubt(connection, message.id, now + self._wait_after(message, error), str(error))
+                return True
+            found = None  # the thread is gone, and what stood in it
+        if found is None:
+            self._put_back(message, timedelta(), "", fence)
+        else:
+            # What it shows is not known any more: it is shown anew.
+            self._accept(message, found, "", message.kind == "reminder", fence)
+        return True
+
+    # Editing.
+
+    def _look(self) -> None:
+        now = self._clock.now()
+        if self._to_edit or (self._looked_at is not None and timedelta() <= now - self._looked_at < _LOOK_EVERY):
+            return
+        with self._database.read() as connection:
+            live = messages.live(connection)
+            self._to_edit = self._changed(connection, live, now) if live else []
+        self._looked_at = now
+
+    def _edit(self, message: Message, fence: Lease | None) -> bool:
+        now = self._clock.now()
+        if self._pacing.wait(message.channel, now) > timedelta():
+            self._looked_at = None  # it is found again
+            return False
+        with self._database.read() as connection:
+            composed = self._compose(connection, message, now)
+        if isinstance(composed, Withdrawn):
+            with self._database.write(fence) as connection:
+                messages.show(connection, message.id, message.shown, is_live=False)
+            return False
+        self._pacing.sent(message.channel, now)
+        try:
+            self._notifier.update(message.place, composed.content, message.key)
+        except SlackError as error:
+            if error.code in _GONE:
+                with self._database.write(fence) as connection:
+                    messages.lose(connection, message.id)
+                return True
+            self._note(message.channel, error, fence)
+            return True
+        with self._database.write(fence) as connection:
+            messages.show(connection, message.id, composed.shown, is_live=not composed.is_final)
+            facts.append(connection, self._resumed(message.channel, now), now)
+        return True
+
+    # When Slack does not take it.
+
+    def _refused(self, message: Message, channel: str, error: SlackError, fence: Lease | None) -> bool:
+        self._note(channel, error, fence)
+        is_its_fault = not isinstance(
+            error, SlackLimited | SlackUnavailable | SlackUncertain | SlackRefused | ChannelRefused
+        )
+        if is_its_fault and error.code not in _GONE and message.attempts + 1 >= _TRIES:
+            log.error("message_given_up", key=message.key, error=str(error))
+            with self._database.write(fence) as connection:
+                messages.fail(connection, message.id, str(error))
+            return True
+        self._put_back(message, self._wait_after(message, error), str(error), fence)
+        return True
+
+    def _wait_after(self, message: Message, error: SlackError) -> timedelta:
+        if isinstance(error, SlackLimited):
+            return timedelta(seconds=error.retry_after)
+        if error.code in _GONE:
+            return timedelta()
+        return self._pacing.backoff(message.attempts)
+
+    def _note(self, channel: str, error: SlackError, fence: Lease | None) -> None:
+        now = self._clock.now()
+        if new := self._pacing.refused(channel, error, now):
+            log.error("slack_trouble", scope=new, error=str(error))
+            with self._database.write(fence) as connection:
+                facts.append(connection, [troubled(new, error, now)], now)
+
+    def _resumed(self, channel: str, now: datetime) -> list[Fact]:
+        return [resumed(scope, now) for scope in self._pacing.accepted(channel)]
+
+    def _put_back(self, message: Message, wait: timedelta, error: str, fence: Lease | None) -> None:
+        with self._database.write(fence) as connection:
+            messages.put_back(connection, message.id, self._clock.now() + wait, error)
+
+
+def _address(message: Message) -> str:
+    """A whisper is heard where its person pressed, else among their direct messages."""
+    return str(message.data.get("channel") or "") or message.address

@@ -1,0 +1,82 @@
+"""How fast messages may go, and what keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from costguard.errors import ChannelRefused, SlackError, SlackLimited, SlackRefused, SlackUnavailable, SlackUncertain
+
+# api.slack.com/apis/rate-limits: one message a second in a channel; short bursts are not relied on.
+BETWEEN = timedelta(seconds=1)
+_FIRST_BACKOFF, _LONGEST_BACKOFF = timedelta(seconds=10), timedelta(minutes=5)
+
+
+class Pacing:
+    """Kept in memory: a new process starts at full speed, and Slack itself tells when that is too fast."""
+
+    def __init__(self) -> None:
+        self._free_at: dict[str, datetime] = {}
+        self._workspace_free_at: datetime | None = None
+        self._failures = 0  # of the workspace, in a row
+        self._trouble = ""
+        self._channel_troubles: dict[str, str] = {}
+
+    @property
+    def trouble(self) -> str:
+        return self._trouble
+
+    @property
+    def channel_troubles(self) -> Mapping[str, str]:
+        return dict(self._channel_troubles)
+
+    def wait(self, channel: str, now: datetime) -> timedelta:
+        return max(self._free_at.get(channel, now) - now, timedelta())
+
+    def workspace_wait(self, now: datetime) -> timedelta:
+        return max((self._workspace_free_at or now) - now, timedelta())
+
+    def shortest_wait(self, now: datetime) -> timedelta:
+        """Until some channel is free; none is known to be taken: at once."""
+        return min((self.wait(channel, now) for channel in self._free_at), default=timedelta())
+
+    def sent(self, channel: str, now: datetime) -> None:
+        self._free_at = {each: at for each, at in self._free_at.items() if at > now}
+        self._free_at[channel] = now + BETWEEN
+
+    def accepted(self, channel: str) -> list[str]:
+        """The troubles that this ends: "workspace" or a channel."""
+        self._failures = 0
+        self._workspace_free_at = None
+        over = ["workspace"] if self._trouble else []
+        self._trouble = ""
+        if self._channel_troubles.pop(channel, None) is not None:
+            over.append(channel)
+        return over
+
+    def refused(self, channel: str, error: SlackError, now: datetime) -> str:
+        """Note what it means for others. The trouble that is new: "workspace", a channel, or ""."""
+        if isinstance(error, SlackLimited):
+            self._free_at[channel] = now + timedelta(seconds=error.retry_after)
+            return ""
+        if isinstance(error, ChannelRefused):
+            self._free_at[channel] = now + _LONGEST_BACKOFF
+            is_new = channel not in self._channel_troubles
+            self._channel_troubles[channel] = str(error)
+            return channel if is_new else ""
+        if isinstance(error, SlackRefused | SlackUnavailable | SlackUncertain):
+            self._failures += 1
+            if isinstance(error, SlackUncertain) and self._failures < _DOUBTS:
+                return ""
+            self._workspace_free_at = now + self.backoff(self._failures - 1)
+            is_new = not self._trouble
+            self._trouble = str(error)
+            return "workspace" if is_new else ""
+        return ""
+
+    def backoff(self, failures: int) -> timedelta:
+        doubled: timedelta = _FIRST_BACKOFF * 2 ** min(failures, 10)
+        return min(_LONGEST_BACKOFF, doubled)
+
+
+_DOUBTS = 3  # lost answers in a row, before all of Slack is given a rest

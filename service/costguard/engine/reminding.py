@@ -1,0 +1,250 @@
+"""The part of a pass that is about people: what they are asked, and who they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypedDict
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.engine.addressing import is_stale
+from costguard.engine.ports import Clock, Notifier
+from costguard.errors import SlackError
+from costguard.model.action import SendReminder, StopOutcome
+from costguard.model.instance import InstanceKey
+from costguard.model.money import Money
+from costguard.model.person import Acquaintance
+from costguard.model.reminder import About, Claim, Keep, Request, Sent, Subject, Target
+from costguard.model.utilisation import Evidence, IdleState
+from costguard.policy import teams
+from costguard.policy.plan import addresses_needed, decide
+from costguard.policy.price_book import PriceBook
+from costguard.policy.rules import Rules
+from costguard.policy.watched import Plan, Watched
+from costguard.store import answers, fleet, messages, people, prices, projects, requests, stops, utilisation, watched
+from costguard.store.lease import Lease
+from costguard.store.messages import NewMessage
+from costguard.store.projects import ProjectLook
+from costguard.store.stops import Stop
+from costguard.store.transaction import Database
+from costguard.store.watched import WatchedRow
+
+log = structlog.get_logger(__name__)
+
+_LOOK_UPS = 20  # in one pass: each is a call, and a pass must not wait for long
+
+
+class _SubjectPast(TypedDict):
+    sent: tuple[Sent, ...]
+    keeps: tuple[Keep, ...]
+    claims: tuple[Claim, ...]
+    stop: StopOutcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What was sent, answered and begun about subjects that may be due."""
+
+    sent: Mapping[Subject, tuple[Sent, ...]]
+    keeps: Mapping[Subject, tuple[Keep, ...]]
+    claims: Mapping[int, tuple[Claim, ...]]
+    stops: Mapping[Subject, tuple[Stop, ...]]
+
+    def of(self, subject: Subject | None, began: datetime | None) -> _SubjectPast:
+        """Claims before the subject began answered another one; stops before the last answer, another cycle."""
+        if subject is None:
+            return {"sent": (), "keeps": (), "claims": (), "stop": None}
+        keeps = self.keeps.get(subject, ())
+        claims = tuple(each for each in self.claims.get(subject.instance_id, ()) if began is None or each.at >= began)
+        answered = [each.at for each in keeps] + [each.at for each in claims]
+        stops = [each for each in self.stops.get(subject, ()) if not answered or each.intended_at >= max(answered)]
+        return {
+            "sent": self.sent.get(subject, ()),
+            "keeps": keeps,
+            "claims": claims,
+            "stop": stops[-1].outcome if stops else None,
+        }
+
+
+def look_at(
+    connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None
+) -> tuple[Plan, list[Watched]]:
+    """What would be done now about the fleet as the ledger knows it, or about these VMs of it, in one order."""
+    found = gather(connection, rules, now, ids)
+    looks = unread(projects.read_all(connection))
+    return decide(found, rules, looks, people.of_addresses(connection, None), now), found
+
+
+def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None) -> list[Watched]:
+    """All that decisions rest on: of every VM that is there, or of these."""
+    rows = watched.read(connection, ids)
+    accrual = Accrual(PriceBook(prices.load(connection)), now)
+    storage = _storage_rates(connection, accrual, ids)
+    idle = utilisation.of_open_runs(connection, now)
+    asked: dict[int, list[Request]] = defaultdict(list)
+    for instance_id, request in requests.open_requests(connection):
+        asked[instance_id].append(request)
+    subjects = {row.instance_id: _subject(row, row.instance_id in storage) for row in rows}
+    # What was sent and answered is asked for where it can matter; a fleet within its limits costs nothing more.
+    alive = [
+        row
+        for row in rows
+        if subjects[row.instance_id] is not None
+        and (ids is not None or row.instance_id in asked or _may_be_due(row, rules, idle, now))
+    ]
+    named = [subject for row in alive if (subject := subjects[row.instance_id]) is not None]
+    past = _Past(
+        messages.sent_of(connection, named),
+        answers.keeps_of(connection, named),
+        answers.claims_of(connection, [row.instance_id for row in alive]),
+        stops.of_subjects(connection, named),
+    )
+    found = [
+        Watched(
+            key=row.key,
+            name=row.name,
+            zone=row.zone,
+            status=row.status,
+            preset=row.preset,
+            running_since=row.started_at,
+            idle=idle.get(row.key),
+            instance_id=row.instance_id,
+            lifetime_id=row.lifetime_id,
+            rest_since=row.rests_since if row.instance_id in storage else None,
+            labels=row.labels,
+            owner=row.owner,
+            rate=_rate(row, accrual, storage),
+            requests=tuple(asked.get(row.instance_id, ())),
+            **past.of(subjects[row.instance_id], row.started_at or row.rests_since),
+        )
+        for row in rows
+    ]
+    there = {row.instance_id for row in rows}
+    wanted = [each for each in asked if each not in there and (ids is None or each in ids)]
+    return [*found, *_gone(connection, wanted, asked)]
+
+
+def unread(looks: Sequence[ProjectLook]) -> dict[str, frozenset[str]]:
+    """The zones of each project that its last look could not read; "*" stands for all."""
+    return {
+        look.project: frozenset("*" if part.scope in {"project", "instances"} else part.scope for part in look.unread)
+        for look in looks
+    }
+
+
+def introduce(
+    database: Database, notifier: Notifier, rules: Rules, clock: Clock, fence: Lease | None = None
+) -> list[Acquaintance]:
+    """Look up those who may have to be told something soon. Slack being away only delays that."""
+    now = clock.now()
+    with database.read() as connection:
+        needed = addresses_needed(gather(connection, rules, now), rules, now)
+        known = people.of_addresses(connection, needed)
+    missing = sorted(address for address in needed if is_stale(known.get(address), now))
+    found = []
+    for address in missing[:_LOOK_UPS]:
+        try:
+            person = notifier.person_of(address)
+        except SlackError as error:
+            log.warning("person_not_looked_up", address=address, error=str(error))
+            break
+        before = known.get(address)
+        channel = before.direct_channel if before and before.person and before.person == person else ""
+        found.append(Acquaintance(address, person, now, channel))
+    if found:
+        with database.write(fence) as connection:
+            for each in found:
+                people.save(connection, each)
+    return found
+
+
+def intend(
+    connection: Connection,
+    sends: Sequence[SendReminder],
+    vms: Mapping[InstanceKey, Watched],
+    rules: Rules,
+    now: datetime,
+) -> int:
+    """Write down what is to be sent, each stage to each of its targets once. How many are new."""
+    return sum(messages.intend(connection, new, now) for send in sends for new in _messages(send, vms[send.key], rules))
+
+
+def _messages(send: SendReminder, vm: Watched, rules: Rules) -> list[NewMessage]:
+    team = teams.team_of(vm.key.project, vm.owner, rules.teams)
+    addresses = {
+        Target.OWNER: vm.owner,
+        Target.CHANNEL: teams.channel_of(team, rules),
+        Target.CONTACT: teams.contact_of(vm.key.project, vm.preset, vm.owner, rules),
+    }
+    return [
+        NewMessage(
+            key=f"reminder/{send.subject}/{send.cycle}/{send.stage}/{target.value}",
+            kind="reminder",
+            address=addresses[target],
+            data={"reason": send.reason},
+            subject=send.subject,
+            instance_id=send.subject.instance_id,
+            cycle=send.cycle,
+            stage=send.stage,
+            target=target,
+        )
+        for target in send.targets
+        if addresses[target]
+    ]
+
+
+def _gone(connection: Connection, ids: Sequence[int], asked: Mapping[int, Sequence[Request]]) -> list[Watched]:
+    """VMs that somebody asked something of, and that are no more: the asker is to be told."""
+    return [
+        Watched(
+            key=vm.key,
+            name=vm.name,
+            zone=vm.zone,
+            status=vm.status,
+            preset=vm.preset,
+            running_since=None,
+            instance_id=vm.id,
+            owner=vm.owner,
+            requests=tuple(asked[vm.id]),
+            is_gone=True,
+        )
+        for vm in fleet.known(connection, ids)
+    ]
+
+
+def _subject(row: WatchedRow, stores: bool) -> Subject | None:
+    if row.started_at is not None:
+        return Subject(About.RUN, row.instance_id, row.lifetime_id)
+    return Subject(About.REST, row.instance_id, row.lifetime_id) if stores else None
+
+
+def _may_be_due(row: WatchedRow, rules: Rules, idle: Mapping[InstanceKey, Evidence], now: datetime) -> bool:
+    if row.started_at is None:
+        after = rules.rest.after
+        return after is not None and row.rests_since is not None and now - row.rests_since >= after
+    preset = rules.presets.get(row.preset)
+    late = preset is not None and preset.limit is not None and now - row.started_at >= preset.limit
+    evidence = idle.get(row.key)
+    return late or (evidence is not None and evidence.state is IdleState.IDLE)
+
+
+def _storage_rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> dict[int, Money | None]:
+    rates: dict[int, Money | None] = {}
+    for row in watched.open_storage(connection, ids):
+        rate = accrual.storage_rate(row.resource, row.size_mib, row.zone)
+        before = rates.get(row.instance_id, Money())
+        rates[row.instance_id] = None if rate is None or before is None else before + rate
+    return rates
+
+
+def _rate(row: WatchedRow, accrual: Accrual, storage: Mapping[int, Money | None]) -> Money | None:
+    stored = storage.get(row.instance_id, Money())
+    if row.started_at is None or stored is None:
+        return stored
+    machine = accrual.rate(row.shape, row.zone, row.provisioning_model)
+    return None if machine is None else machine + stored

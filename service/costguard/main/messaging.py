@@ -1,0 +1,119 @@
+"""Slack, where the settings have it: what sends, what says what is sent, and what people press."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from slack_sdk import WebClient
+from sqlalchemy import Connection
+
+from costguard.engine.compose import ReminderComposer
+from costguard.engine.digests import DigestComposer, DigestWatch
+from costguard.engine.notices import NoticeComposer, NoticeWatch
+from costguard.engine.outbox import Compose, Composed, Outbox, Withdrawn
+from costguard.engine.ports import Clock
+from costguard.engine.requests import Desk
+from costguard.model.message import WhisperContent
+from costguard.policy.digest import DigestRule
+from costguard.policy.rules import Rules
+from costguard.settings import Settings
+from costguard.slack.client import SlackNotifier
+from costguard.slack.door import Door
+from costguard.slack.messages import render
+from costguard.slack.reception import Reception
+from costguard.slack.socket import Socket
+from costguard.slack.web import ENDPOINT
+from costguard.store.messages import Message
+from costguard.store.transaction import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Messaging:
+    """Everything that speaks to Slack."""
+
+    notifier: SlackNotifier
+    outbox: Outbox
+    reminders: ReminderComposer
+    notices: NoticeWatch
+    digests: DigestWatch
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """What lets people's presses in. `door` is None without a signing secret, `socket` without Socket Mode."""
+
+    desk: Desk
+    door: Door | None
+    socket: Socket | None
+
+    def open(self) -> None:
+        if self.socket is not None:
+            self.socket.start()
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+        self.desk.close()
+
+
+class _ByKind:
+    """Asks the composer of the message's kind."""
+
+    def __init__(self, composers: Mapping[str, Compose]) -> None:
+        self._composers = composers
+
+    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+        compose = self._composers.get(message.kind)
+        if compose is None:  # a later version's, before this one took over again
+            return Withdrawn(f"this version knows no message of the kind {message.kind}")
+        return compose(connection, message, now)
+
+
+def messaging(settings: Settings, rules: Rules, database: Database, clock: Clock) -> Messaging | None:
+    """None without a [slack] section: then nobody is told anything."""
+    slack = settings.slack
+    if slack is None:
+        return None
+    url = slack.url or ""
+    notifier = SlackNotifier(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
+    reminders = ReminderComposer(rules, url)
+    compose = _ByKind(
+        {
+            "reminder": reminders,
+            "digest": DigestComposer(rules, url),
+            "notice": NoticeComposer(rules, url),
+            "whisper": _whisper,
+        }
+    )
+    digests = settings.digests
+    rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
+    return Messaging(
+        notifier=notifier,
+        outbox=Outbox(database, notifier, compose, clock, rules.channel, reminders.changed),
+        reminders=reminders,
+        notices=NoticeWatch(database, clock, rules, slack.budget_channel),
+        digests=DigestWatch(database, clock, rule, slack.budget_channel),
+    )
+
+
+def entrance(
+    settings: Settings, rules: Rules, database: Database, clock: Clock, parts: Messaging, wake: Callable[[], None]
+) -> Entrance:
+    """`wake` asks for a pass."""
+    assert settings.slack is not None  # there is no messaging without
+    slack = settings.slack
+    desk = Desk(database, clock, rules, parts.notifier, parts.reminders.cards, wake)
+    reception = Reception(desk.press, desk.command, render)
+    door = socket = None
+    if slack.signing_secret is not None:
+        door = Door(slack.signing_secret.get_secret_value(), clock, reception)
+    if slack.socket_mode and slack.app_token is not None:
+        web = WebClient(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
+        socket = Socket(slack.app_token.get_secret_value(), web, reception)
+    return Entrance(desk, door, socket)
+
+
+def _whisper(connection: Connection, message: Message, now: datetime) -> Composed:  # noqa: ARG001 one of several composers
+    return Composed(WhisperContent(str(message.data["text"])), shown="", is_final=True)

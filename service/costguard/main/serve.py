@@ -1,0 +1,137 @@
+"""The daemon and the server, from start to end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import uvicorn
+
+from costguard import __version__
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.dashboard.app import add_dashboard
+from costguard.engine.schedule import Daemon
+from costguard.errors import CostguardError
+from costguard.main.guard import Guard
+from costguard.main.messaging import Entrance, entrance
+
+
+def daemon_of(guard: Guard) -> Daemon:
+    refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
+    return Daemon(
+        guard.database,
+        guard.reconciler,
+        guard.fetch_prices,
+        guard.store_prices,
+        guard.holder,
+        guard.settings.watch.every,
+        refresh_every,
+        guard.after_pass,
+        guard.idle_watch,
+        guard.settings.idle.every,
+        guard.messaging.outbox.deliver if guard.messaging is not None else None,
+    )
+
+
+def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
+    """Watch and answer until SIGTERM or Ctrl-C; then finish what is being written and hand the lease on.
+
+    `ready` is told the address once it is listened at, before the first request is answered.
+    """
+    daemon = daemon_of(guard)
+    way_in = None
+    if guard.messaging is not None:
+        parts = guard.messaging
+        way_in = entrance(guard.settings, guard.rules, guard.database, guard.clock, parts, daemon.ask_for_pass)
+    deps = _deps(guard, daemon, way_in)
+    app = create_app(deps)
+    add_dashboard(app, deps, guard.speed)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+        )
+    )
+    listen = guard.settings.server
+    with _listening(listen.host, listen.port) as listener, _ended_by_sigterm(server):
+        daemon.start()
+        try:
+            if way_in is not None:
+                way_in.open()
+            ready(f"http://{_shown(listen.host)}:{listener.getsockname()[1]}", server)
+            server.run(sockets=[listener])
+        finally:
+            if way_in is not None:
+                way_in.close()
+            daemon.stop()
+
+
+def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> Deps:
+    settings = guard.settings
+
+    def status() -> DaemonStatus:
+        state = daemon.state
+        trouble = "; ".join(part for part in (state.last_error, state.prices_error) if part)
+        return DaemonStatus(state.acting, state.last_pass_at, trouble)
+
+    return Deps(
+        database=guard.database,
+        clock=guard.clock,
+        rules=guard.rules,
+        token=settings.token.get_secret_value() if settings.token is not None else None,
+        version=__version__,
+        # The intervals between passes are the machine's, ages are the clock's.
+        stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * guard.speed,
+        status=status,
+        slack=way_in.door if way_in is not None else None,
+    )
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; it would hold answers for 40 ms.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with listener:
+        try:
+            listener.bind((host, port))
+            listener.listen(128)
+        except OSError as error:
+            raise CostguardError(
+                f"Costguard cannot listen at {host}:{port}: {error.strerror}.",
+                "Choose another port under [server] listen, or with --listen.",
+            ) from error
+        yield listener
+
+
+@contextmanager
+def _ended_by_sigterm(server: uvicorn.Server) -> Iterator[None]:
+    """SIGTERM ends the server, and then lets this process finish what it does.
+
+    uvicorn sends itself the signal again after its own shutdown; by default that would end us on the spot,
+    in mid-pass and with the lease in hand.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: object) -> None:
+        server.should_exit = True
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
