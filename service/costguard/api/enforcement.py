@@ -15,7 +15,7 @@ from costguard.api.fields import CURRENCY, Amount, Day, Moment, Out, Query
 from costguard.api.problems import RESPONSES, FieldError, ProblemError
 from costguard.engine import savings
 from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Saving
-from costguard.store.digest import StopRow
+from costguard.store.enforced import StopRow
 from costguard.store.spend import day_start
 
 router = APIRouter(prefix="/api/v1", tags=["reminders"], responses=RESPONSES)

@@ -16,7 +16,7 @@ from costguard.model.reminder import Enforcement
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import rate_per_hour, storage_rate_per_hour
 from costguard.policy.savings import Saving, of_shadow, of_stop
-from costguard.store.digest import StopRow, stops_between
+from costguard.store.enforced import StopRow, stops_between
 
 _SAVED_MEMORY = "suspended-memory"
 

@@ -1,54 +1,20 @@
-"""Reading what digests, notices and reports of enforcement tell of."""
+"""Reading what digests and notices tell of, and what became of the messages."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from costguard.model.action import StopOutcome
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
-from costguard.model.lifetime import Lifetime
-from costguard.model.reminder import Subject
 from costguard.store.accruing import chunks
-from costguard.store.rows import lifetime_of
-from costguard.store.tables import facts, instances, keeps, lifetimes, messages, requests, stops
+from costguard.store.tables import facts, instances, keeps, messages
 
 _LATE = timedelta(days=2)  # what a fact tells of may have happened some time before it was recorded
-
-
-@dataclass(frozen=True, slots=True)
-class StopRow:
-    """A stop that was begun, or would have been, with all that a report says of it.
-
-    `ran_again_at` is the start of the VM's next run; `again_at` the next stop of this run that was not carried out.
-    """
-
-    id: int
-    key: InstanceKey
-    name: str
-    zone: str
-    preset: str
-    owner: str
-    subject: Subject
-    verb: str
-    rule: str
-    reason: str
-    evidence: Mapping[str, Any]
-    reminder: str
-    reminders: int  # stages that were accepted before it
-    asked_by: str  # "" where a rule did
-    outcome: StopOutcome
-    intended_at: datetime
-    error: str
-    run: Lifetime | None
-    ran_again_at: datetime | None
-    again_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,104 +113,6 @@ def kept_between(connection: Connection, since: datetime, until: datetime) -> li
         KeptRow(InstanceKey(row.project, row.gce_id), row.name, row.by, row.at, row.until, row.reason)
         for row in connection.execute(query)
     ]
-
-
-def stops_between(connection: Connection, since: datetime, until: datetime) -> list[StopRow]:
-    """All that were decided in [since, until), the latest first."""
-    of, vm = stops.c, instances.c
-    query = (
-        select(stops, vm.project, vm.gce_id, vm.name, vm.zone, vm.preset, vm.owner, requests.c.by)
-        .join_from(stops, instances, vm.id == of.instance_id)
-        .outerjoin(requests, requests.c.id == of.request_id)
-        .where(of.intended_at >= since, of.intended_at < until)
-        .order_by(of.intended_at.desc(), of.id.desc())
-    )
-    found = list(connection.execute(query))
-    subjects = {row.subject: Subject.parse(row.subject) for row in found}
-    runs = _runs(connection, [subject.lifetime_id for subject in subjects.values()])
-    starts = _starts(connection, {row.instance_id for row in found})
-    warned = _accepted(connection, subjects)
-    shadows = _shadows(connection, subjects)
-    return [
-        _stop(row, subjects[row.subject], runs, starts[row.instance_id], warned[row.subject], shadows[row.subject])
-        for row in found
-    ]
-
-
-def _stop(
-    row: Row[Any],
-    subject: Subject,
-    runs: Mapping[int, Row[Any]],
-    starts: Sequence[datetime],
-    warned: Sequence[tuple[datetime, int, int]],
-    shadows: Sequence[datetime],
-) -> StopRow:
-    key = InstanceKey(row.project, row.gce_id)
-    run = lifetime_of(key, runs[subject.lifetime_id]) if subject.lifetime_id in runs else None
-    return StopRow(
-        id=row.id,
-        key=key,
-        name=row.name,
-        zone=row.zone,
-        preset=row.preset,
-        owner=row.owner,
-        subject=subject,
-        verb=row.verb,
-        rule=row.rule,
-        reason=row.reason,
-        evidence=row.evidence,
-        reminder=row.reminder,
-        reminders=len({(cycle, stage) for at, cycle, stage in warned if at <= row.intended_at}),
-        asked_by=row.by or "",
-        outcome=StopOutcome(row.outcome),
-        intended_at=row.intended_at,
-        error=row.error,
-        run=run,
-        ran_again_at=next((each for each in starts if run and run.ended_at and each >= run.ended_at), None),
-        again_at=next((each for each in shadows if each > row.intended_at), None),
-    )
-
-
-def _runs(connection: Connection, ids: Collection[int]) -> dict[int, Row[Any]]:
-    return {
-        row.id: row
-        for chunk in chunks(ids)
-        for row in connection.execute(select(lifetimes).where(lifetimes.c.id.in_(chunk)))
-    }
-
-
-def _starts(connection: Connection, instance_ids: Collection[int]) -> dict[int, list[datetime]]:
-    """When the runs of each of these VMs began, the first first."""
-    of = lifetimes.c
-    found: dict[int, list[datetime]] = defaultdict(list)
-    for chunk in chunks(instance_ids):
-        query = select(of.instance_id, of.started_at).where(of.instance_id.in_(chunk)).order_by(of.started_at)
-        for row in connection.execute(query):
-            found[row.instance_id].append(row.started_at)
-    return found
-
-
-def _accepted(connection: Connection, subjects: Collection[str]) -> dict[str, list[tuple[datetime, int, int]]]:
-    of = messages.c
-    found: dict[str, list[tuple[datetime, int, int]]] = defaultdict(list)
-    for chunk in chunks(subjects):
-        query = select(of.subject, of.accepted_at, of.cycle, of.stage).where(
-            of.subject.in_(chunk), of.kind == "reminder", of.accepted_at.is_not(None)
-        )
-        for row in connection.execute(query):
-            found[row.subject].append((row.accepted_at, row.cycle, row.stage))
-    return found
-
-
-def _shadows(connection: Connection, subjects: Collection[str]) -> dict[str, list[datetime]]:
-    """When each was to be stopped in shadow, the first first."""
-    of = stops.c
-    found: dict[str, list[datetime]] = defaultdict(list)
-    for chunk in chunks(subjects):
-        query = select(of.subject, of.intended_at).where(of.subject.in_(chunk), of.outcome == StopOutcome.SHADOW.value)
-        for row in connection.execute(query.order_by(of.intended_at)):
-            found[row.subject].append(row.intended_at)
-    return found
 
 
 def _fact(row: Row[Any]) -> Fact:
