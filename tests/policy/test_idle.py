@@ -80,7 +80,7 @@ def test_without_an_agent_cpu_and_network_are_weak_evidence() -> None:
     """A GPU VM without GPU figures is idle only weakly, and the sentence says what is missing."""
     found = judged(usage())
     assert (found.state, found.is_weak) == (IdleState.IDLE, True)
-    assert found.sentence == f"idle by CPU and network: CPU under 5 % for 2 h 50 min (max 1 %); {NO_AGENT}"
+    assert found.sentence == f"CPU under 5 % for 2 h 50 min (max 1 %), and next to no network; {NO_AGENT}"
     busy = judged(usage(cpu=4_000))
     assert (busy.state, busy.sentence) == (IdleState.BUSY, f"CPU up to 40 % in the last 1 h; {NO_AGENT}")
     assert judged(usage(network=NETWORK_BELOW)).state is IdleState.BUSY

@@ -133,7 +133,7 @@ def _idle_sentence(found: Evidence, rule: IdleRule, lasted: timedelta) -> str:
     if found.gpu_max is not None:
         return f"GPU under {_percent(rule.gpu_below)} for {span} (max {_percent(found.gpu_max)})"
     most = f" (max {_percent(found.cpu_max)})" if found.cpu_max is not None else ""
-    text = f"idle by CPU and network: CPU under {_percent(rule.cpu_below)} for {span}{most}"
+    text = f"CPU under {_percent(rule.cpu_below)} for {span}{most}, and next to no network"
     return f"{text}; {_NO_AGENT}" if found.is_weak else text
 
 
