@@ -9,14 +9,17 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.execute_setup import ANA, Scene
 from tests.fakes import FakeCloud
 
+from costguard.engine.charging import charge_due
 from costguard.engine.record import close_account, record
 from costguard.model.action import AssignOwner
-from costguard.model.instance import InstanceKey, SeenInstance, Status
+from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Status
+from costguard.model.money import Money
+from costguard.model.price import Price, PriceKey, Unit
 from costguard.model.reminder import Asked, Subject
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.store import projects
-from costguard.store.tables import instances, lifetimes, storage_spans
+from costguard.store import prices, projects
+from costguard.store.tables import daily_spend, instances, lifetimes, storage_spans
 from costguard.store.transaction import Database
 
 BO = "bo@example.com"
@@ -109,3 +112,28 @@ def test_a_claim_without_a_look_changes_nothing_yet(database: Database) -> None:
     _claimed(scene, subject, ANA)
     assert _owners(database)["instances"] == [BO]
     assert at("12:00") == scene.clock.now()
+
+
+def test_spend_follows_the_claim(database: Database) -> None:
+    """The open run is charged anew for who claimed it, and what its VM stores as well: nothing is left behind."""
+    scene = Scene(database)
+    rate = Money.of(1).nanos
+    with database.write() as connection:
+        for resource, unit in (("a2:core", Unit.HOUR), ("a2:ram", Unit.GIB_HOUR), ("gpu:nvidia-tesla-a100", Unit.HOUR)):
+            key = PriceKey(resource, "us-central1", ProvisioningModel.STANDARD)
+            prices.add(connection, [Price(key, unit, rate, at("00:00"), "test")], at("00:00"))
+    subject = scene.run(labels={"owner": "bo"})
+    spent = []
+    for hour in ("01:00", "02:00"):
+        morning = at(f"2026-11-03T{hour}:00")
+        with database.write() as connection:
+            charge_due(connection, morning)
+        with database.read() as connection:
+            query = select(daily_spend.c.owner, daily_spend.c.machine_nanos).where(daily_spend.c.machine_nanos > 0)
+            spent.append(connection.execute(query).all())
+        if len(spent) == 1:
+            _claimed(scene, subject, ANA)
+            scene.look(_listed(), read="2026-11-03T01:30:00")
+    ((before, amount),), ((after, same),) = spent
+    assert (before, after) == (BO, ANA)
+    assert same == amount > 0
