@@ -9,6 +9,7 @@ from datetime import datetime
 from slack_sdk import WebClient
 from sqlalchemy import Connection
 
+from costguard.clock import SystemClock
 from costguard.engine.compose import ReminderComposer
 from costguard.engine.digests import DigestComposer, DigestWatch
 from costguard.engine.notices import NoticeComposer, NoticeWatch
@@ -108,7 +109,8 @@ def entrance(
     reception = Reception(desk.press, desk.command, render)
     door = socket = None
     if slack.signing_secret is not None:
-        door = Door(slack.signing_secret.get_secret_value(), clock, reception)
+        # Slack signs by the machine's time, whatever time the guard keeps.
+        door = Door(slack.signing_secret.get_secret_value(), SystemClock(), reception)
     if slack.socket_mode and slack.app_token is not None:
         web = WebClient(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
         socket = Socket(slack.app_token.get_secret_value(), web, reception)
