@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from costguard.errors import CloudError, NotFound
+from costguard.errors import (
+    ChannelRefused,
+    CloudError,
+    NotFound,
+    SlackError,
+    SlackLimited,
+    SlackRefused,
+    SlackUnavailable,
+    SlackUncertain,
+)
 from costguard.model.instance import InstanceKey, Status
+from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
+from costguard.model.person import Person
 
 
 class FakeCloud:
@@ -103,3 +114,114 @@ def _raise_next(troubles: list[CloudError | None]) -> None:
     trouble = troubles.pop(0) if troubles else None
     if trouble is not None:
         raise trouble
+
+
+@dataclass
+class FakePost:
+    """A message that stands in the fake Slack."""
+
+    key: str
+    channel: str
+    ts: str
+    thread_ts: str
+    content: Content
+    at: datetime
+
+
+class FakeNotifier:
+    """A Slack in memory, in which `#ops` has the id `C-ops`. It can be slow to take messages, deaf or down.
+
+    `down`: nothing is done. `lose_answers`: so many calls do their work, and nobody hears of it. `revoked`: the token.
+    `closed`: channels that refuse. `wrong`: keys of messages that Slack calls wrong. `limit` a channel by an entry
+    in `limited`: until when. A look-up obeys the entry "people".
+    """
+
+    def __init__(self, clock: HandClock, people: Sequence[Person] = ()) -> None:
+        self._clock = clock
+        self.people = list(people)
+        self.posts: list[FakePost] = []
+        self.whispers: list[tuple[str, str]] = []  # channel, user id
+        self.edits: list[tuple[str, Content]] = []  # key, what it shows since
+        self.calls: list[tuple[str, str, datetime]] = []  # method, channel or address, when
+        self.down = False
+        self.revoked = False
+        self.lose_answers = 0
+        self.closed: set[str] = set()
+        self.wrong: set[str] = set()
+        self.limited: dict[str, datetime] = {}
+
+    def keys(self, channel: str | None = None) -> list[str]:
+        """Of all messages, or of a channel's, in the order in which they came."""
+        return [post.key for post in self.posts if channel is None or post.channel == _slack_id(channel)]
+
+    def delete(self, key: str) -> None:
+        """As a person would, in Slack."""
+        self.posts = [post for post in self.posts if post.key != key]
+
+    def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
+        self._called("post", channel)
+        place = _slack_id(channel)
+        if key in self.wrong:
+            raise SlackError("Slack calls the message wrong.", code="invalid_blocks")
+        if thread_ts and not any((post.channel, post.ts) == (place, thread_ts) for post in self.posts):
+            raise SlackError("There is no such thread.", code="thread_not_found")
+        posted = Posted(place, f"{1000 + len(self.calls)}.000")
+        self.posts.append(FakePost(key, place, posted.ts, thread_ts, content, self._clock.now()))
+        self._answered()
+        return posted
+
+    def update(self, at: Posted, content: Content, key: str) -> None:
+        self._called("update", at.channel)
+        for post in self.posts:
+            if (post.channel, post.ts) == (at.channel, at.ts):
+                post.content = content
+                self.edits.append((key, content))
+                self._answered()
+                return
+        raise SlackError("There is no such message.", code="message_not_found")
+
+    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+        self._called("whisper", channel)
+        self.whispers.append((channel, user_id))
+        self._answered()
+
+    def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
+        self._called("find", channel)
+        for post in self.posts:
+            if (post.key, post.channel, post.thread_ts) == (key, _slack_id(channel), thread_ts) and post.at >= since:
+                return Posted(post.channel, post.ts)
+        return None
+
+    def person_of(self, address: str) -> Person | None:
+        self._called("person_of", "people", address)
+        return next((each for each in self.people if each.address == address), None)
+
+    def person_by_id(self, user_id: str) -> Person | None:
+        self._called("person_by_id", "people", user_id)
+        return next((each for each in self.people if each.user_id == user_id), None)
+
+    def open_direct(self, user_id: str) -> str:
+        self._called("open_direct", "people", user_id)
+        return f"D-{user_id}"
+
+    def _called(self, method: str, channel: str, about: str = "") -> None:
+        now = self._clock.now()
+        self.calls.append((method, about or channel, now))
+        if self.down:
+            raise SlackUnavailable("Slack does not answer.")
+        if self.revoked:
+            raise SlackRefused("The token was revoked.", code="token_revoked")
+        if _slack_id(channel) in {_slack_id(each) for each in self.closed}:
+            raise ChannelRefused(f"{channel} is archived.", code="is_archived")
+        until = self.limited.get(_slack_id(channel), now)
+        if until > now:
+            raise SlackLimited("Too fast.", (until - now).total_seconds())
+
+    def _answered(self) -> None:
+        if self.lose_answers > 0:
+            self.lose_answers -= 1
+            raise SlackUncertain("The answer was lost.")
+
+
+def _slack_id(channel: str) -> str:
+    return f"C-{channel[1:]}" if channel.startswith("#") else channel

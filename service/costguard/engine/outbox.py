@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 SETTLE_AFTER = timedelta(seconds=30)  # a call has ended by then, one way or another
 _CLOCKS_DIFFER = timedelta(minutes=2)  # Slack's and ours
 _MOST_CALLS = 50  # in one run: what waits longer is taken up by the next
-_MOST_READ = 500
+_MOST_READ = 50  # of one address
 _FROZEN_S = 5.0  # so long after its claim, a message may be somebody else's to settle
 _TRIES = 5  # of a message that Slack calls wrong
 _LOOK_EVERY = timedelta(seconds=10)  # for messages that show a state that is over
@@ -104,6 +104,7 @@ class Outbox:
         self._pacing = Pacing()
         self._looked_at: datetime | None = None
         self._to_edit: list[Message] = []
+        self._has_edits = False  # that wait for their channel
 
     @property
     def trouble(self) -> OutboxTrouble:
@@ -127,7 +128,7 @@ class Outbox:
         while self._to_edit and not self._is_over(calls, stop):
             message = self._to_edit.pop(0)
             calls += self._isolated(self._edit, message, fence)
-        return self._rest()
+        return self._rest(calls)
 
     def _is_over(self, calls: int, stop: threading.Event | None) -> bool:
         return (
@@ -136,13 +137,15 @@ class Outbox:
             or self._pacing.workspace_wait(self._clock.now()) > timedelta()
         )
 
-    def _rest(self) -> timedelta | None:
+    def _rest(self, calls: int) -> timedelta | None:
         now = self._clock.now()
         with self._database.read() as connection:
-            next_try = messages.next_try(connection)
-        waits = [timedelta(seconds=1)] if self._to_edit else []
-        if next_try is not None:
-            waits.append(max(next_try - now, self._pacing.shortest_wait(now)))
+            first, later = messages.next_try(connection), messages.next_try(connection, now)
+        waits = [timedelta(seconds=1)] if self._to_edit or self._has_edits else []
+        if later is not None:
+            waits.append(later - now)
+        if first is not None and first <= now:
+            waits.append(timedelta() if calls >= _MOST_CALLS else self._pacing.shortest_wait(now))
         return max(min(waits), self._pacing.workspace_wait(now)) if waits else None
 
     def _isolated(self, do: Callable[[Message, Lease | None], bool], message: Message, fence: Lease | None) -> bool:
@@ -153,7 +156,9 @@ class Outbox:
             raise
         except Exception as error:
             log.exception("message_not_sent", key=message.key)
-            self._put_back(message, _AGAIN, str(error), fence)
+            # Claimed, it may stand in Slack already: then it is settled, and not sent anew.
+            with self._database.write(fence) as connection:
+                messages.put_off(connection, message.id, self._clock.now() + _AGAIN, str(error))
             return True
 
     # Sending.
@@ -177,9 +182,9 @@ class Outbox:
         with self._database.write(fence) as connection:
             root = messages.root_of(connection, message.subject, message.address, channel) if message.subject else None
             thread_ts = root.ts if root is not None else str(message.data.get("thread_ts", ""))
+            now, claimed_s = self._clock.now(), self._monotonic()
             if not messages.begin(connection, message.id, channel, thread_ts, now, now + SETTLE_AFTER):
                 return False
-        claimed_s = self._monotonic()
         self._pacing.sent(channel, now)
         try:
             if self._monotonic() - claimed_s > _FROZEN_S:
@@ -190,6 +195,7 @@ class Outbox:
                 posted = Posted(channel, "")
             else:
                 posted = self._notifier.post(channel, composed.content, message.key, thread_ts)
+                self._pacing.is_named(channel, posted.channel)
         except SlackUncertain as error:
             return self._doubt(message, channel, error, fence)
         except SlackError as error:
@@ -197,14 +203,19 @@ class Outbox:
                 with self._database.write(fence) as connection:
                     messages.lose(connection, root.id)
             return self._refused(message, channel, error, fence)
-        self._accept(message, posted, composed.shown, message.kind == "reminder" and not composed.is_final, fence)
+        is_live = message.kind == "reminder" and not composed.is_final
+        self._accept(message, posted, composed.shown, is_live, fence, channel)
         return True
 
-    def _accept(self, message: Message, posted: Posted, shown: str, is_live: bool, fence: Lease | None) -> None:
+    def _accept(
+        self, message: Message, posted: Posted, shown: str, is_live: bool, fence: Lease | None, answered: str = ""
+    ) -> None:
+        """`answered` is the channel for which Slack did what was asked; "" where it only may have."""
         now = self._clock.now()
         with self._database.write(fence) as connection:
             messages.accept(connection, message.id, posted, shown, is_live, now)
-            facts.append(connection, [*sent(connection, message, now), *self._resumed(posted.channel, now)], now)
+            over = self._resumed(answered, now) if answered else []
+            facts.append(connection, [*sent(connection, message, now), *over], now)
 
     def _doubt(self, message: Message, channel: str, error: SlackUncertain, fence: Lease | None) -> bool:
         if message.kind == "whisper":  # nobody can find out, and nobody needs it twice
@@ -239,13 +250,13 @@ class Outbox:
             self._put_back(message, timedelta(), "", fence)
         else:
             # What it shows is not known any more: it is shown anew.
-            self._accept(message, found, "", message.kind == "reminder", fence)
+            self._accept(message, found, "", message.kind == "reminder", fence, message.channel)
         return True
 
     # Editing.
 
     def _look(self) -> None:
-        now = self._clock.now()
+        now, self._has_edits = self._clock.now(), False
         if self._to_edit or (self._looked_at is not None and timedelta() <= now - self._looked_at < _LOOK_EVERY):
             return
         with self._database.read() as connection:
@@ -256,7 +267,7 @@ class Outbox:
     def _edit(self, message: Message, fence: Lease | None) -> bool:
         now = self._clock.now()
         if self._pacing.wait(message.channel, now) > timedelta():
-            self._looked_at = None  # it is found again
+            self._looked_at, self._has_edits = None, True  # it is found again
             return False
         with self._database.read() as connection:
             composed = self._compose(connection, message, now)
@@ -291,7 +302,8 @@ class Outbox:
             with self._database.write(fence) as connection:
                 messages.fail(connection, message.id, str(error))
             return True
-        self._put_back(message, self._wait_after(message, error), str(error), fence)
+        attempts = None if is_its_fault else message.attempts
+        self._put_back(message, self._wait_after(message, error), str(error), fence, attempts)
         return True
 
     def _wait_after(self, message: Message, error: SlackError) -> timedelta:
@@ -311,9 +323,11 @@ class Outbox:
     def _resumed(self, channel: str, now: datetime) -> list[Fact]:
         return [resumed(scope, now) for scope in self._pacing.accepted(channel)]
 
-    def _put_back(self, message: Message, wait: timedelta, error: str, fence: Lease | None) -> None:
+    def _put_back(
+        self, message: Message, wait: timedelta, error: str, fence: Lease | None, attempts: int | None = None
+    ) -> None:
         with self._database.write(fence) as connection:
-            messages.put_back(connection, message.id, self._clock.now() + wait, error)
+            messages.put_back(connection, message.id, self._clock.now() + wait, error, attempts)
 
 
 def _address(message: Message) -> str:

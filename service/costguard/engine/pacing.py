@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from costguard.errors import ChannelRefused, SlackError, SlackLimited, SlackRefused, SlackUnavailable, SlackUncertain
 
@@ -17,6 +17,7 @@ class Pacing:
 
     def __init__(self) -> None:
         self._free_at: dict[str, datetime] = {}
+        self._ids: dict[str, str] = {}
         self._workspace_free_at: datetime | None = None
         self._failures = 0  # of the workspace, in a row
         self._trouble = ""
@@ -30,19 +31,26 @@ class Pacing:
     def channel_troubles(self) -> Mapping[str, str]:
         return dict(self._channel_troubles)
 
+    def is_named(self, name: str, channel: str) -> None:
+        """Messages go to a name, and edits to the id that Slack gave: it is one channel."""
+        if name != channel and name not in self._ids:
+            self._ids[name] = channel
+            if name in self._free_at:
+                self._free_at[channel] = max(self._free_at.pop(name), self._free_at.get(channel, _LONG_AGO))
+
     def wait(self, channel: str, now: datetime) -> timedelta:
-        return max(self._free_at.get(channel, now) - now, timedelta())
+        return max(self._free_at.get(self._id(channel), now) - now, timedelta())
 
     def workspace_wait(self, now: datetime) -> timedelta:
         return max((self._workspace_free_at or now) - now, timedelta())
 
     def shortest_wait(self, now: datetime) -> timedelta:
-        """Until some channel is free; none is known to be taken: at once."""
-        return min((self.wait(channel, now) for channel in self._free_at), default=timedelta())
+        """Until the next channel that is taken is free again; where none is, a moment."""
+        return min((at - now for at in self._free_at.values() if at > now), default=BETWEEN)
 
     def sent(self, channel: str, now: datetime) -> None:
         self._free_at = {each: at for each, at in self._free_at.items() if at > now}
-        self._free_at[channel] = now + BETWEEN
+        self._free_at[self._id(channel)] = now + BETWEEN
 
     def accepted(self, channel: str) -> list[str]:
         """The troubles that this ends: "workspace" or a channel."""
@@ -50,17 +58,18 @@ class Pacing:
         self._workspace_free_at = None
         over = ["workspace"] if self._trouble else []
         self._trouble = ""
-        if self._channel_troubles.pop(channel, None) is not None:
-            over.append(channel)
-        return over
+        mended = [each for each in self._channel_troubles if self._id(each) == self._id(channel)]
+        for each in mended:
+            del self._channel_troubles[each]
+        return over + mended
 
     def refused(self, channel: str, error: SlackError, now: datetime) -> str:
         """Note what it means for others. The trouble that is new: "workspace", a channel, or ""."""
         if isinstance(error, SlackLimited):
-            self._free_at[channel] = now + timedelta(seconds=error.retry_after)
+            self._free_at[self._id(channel)] = now + timedelta(seconds=error.retry_after)
             return ""
         if isinstance(error, ChannelRefused):
-            self._free_at[channel] = now + _LONGEST_BACKOFF
+            self._free_at[self._id(channel)] = now + _LONGEST_BACKOFF
             is_new = channel not in self._channel_troubles
             self._channel_troubles[channel] = str(error)
             return channel if is_new else ""
@@ -74,9 +83,13 @@ class Pacing:
             return "workspace" if is_new else ""
         return ""
 
+    def _id(self, channel: str) -> str:
+        return self._ids.get(channel, channel)
+
     def backoff(self, failures: int) -> timedelta:
         doubled: timedelta = _FIRST_BACKOFF * 2 ** min(failures, 10)
         return min(_LONGEST_BACKOFF, doubled)
 
 
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _DOUBTS = 3  # lost answers in a row, before all of Slack is given a rest

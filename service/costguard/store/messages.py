@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, exists, func, select, text, update
 
 from costguard.model.message import Posted
 from costguard.model.reminder import Sent, Subject, Target
@@ -107,14 +107,32 @@ _RENEWED = ("address", "data", "intended_at", "try_after")
 
 
 def waiting(connection: Connection, now: datetime, limit: int) -> list[Message]:
-    """What may be sent or settled by now, the oldest first."""
-    query = select(messages).where(text(WAITING), messages.c.try_after <= now)
-    return [_message(row) for row in connection.execute(query.order_by(messages.c.id).limit(limit))]
+    """What may be sent or settled by now, the oldest first: of each address so many at most.
+
+    A message waits for those before it to the same address about the same subject, whatever keeps them.
+    """
+    of, before = messages.c, messages.alias("before")
+    is_overtaking = exists().where(
+        of.subject != "",
+        before.c.subject == of.subject,
+        before.c.address == of.address,
+        before.c.id < of.id,
+        before.c.status.in_(("intended", "sending")),
+    )
+    place = func.row_number().over(partition_by=of.address, order_by=of.id).label("place")
+    due = select(messages, place).where(text(_WAITING_HERE), of.try_after <= now, ~is_overtaking).subquery()
+    return [_message(row) for row in connection.execute(select(due).where(due.c.place <= limit).order_by(due.c.id))]
 
 
-def next_try(connection: Connection) -> datetime | None:
-    """When the first of what waits may be tried; None: nothing waits."""
-    moment: datetime | None = connection.scalar(select(func.min(messages.c.try_after)).where(text(WAITING)))
+_WAITING_HERE = WAITING.replace("status", "messages.status")
+
+
+def next_try(connection: Connection, after: datetime | None = None) -> datetime | None:
+    """When the first of what waits may be tried; None: nothing waits. With `after`, of what may be tried later."""
+    query = select(func.min(messages.c.try_after)).where(text(WAITING))
+    if after is not None:
+        query = query.where(messages.c.try_after > after)
+    moment: datetime | None = connection.scalar(query)
     return moment
 
 
@@ -167,9 +185,17 @@ def accept(
     connection.execute(update(messages).where(messages.c.id == message_id).values(values))
 
 
-def put_back(connection: Connection, message_id: int, try_after: datetime, error: str = "") -> None:
-    """It was certainly not sent, and is tried again."""
-    _waits(connection, message_id, {"status": "intended", "try_after": try_after, "error": storable(error)})
+def put_back(
+    connection: Connection, message_id: int, try_after: datetime, error: str = "", attempts: int | None = None
+) -> None:
+    """It was certainly not sent, and is tried again. `attempts` undoes the count of a try that was not its fault."""
+    values = {"status": "intended", "try_after": try_after, "error": storable(error)}
+    _waits(connection, message_id, values if attempts is None else {**values, "attempts": attempts})
+
+
+def put_off(connection: Connection, message_id: int, try_after: datetime, error: str) -> None:
+    """It is looked at later; whether it may have been sent stays as it is."""
+    _waits(connection, message_id, {"try_after": try_after, "error": storable(error)})
 
 
 def doubt(connection: Connection, message_id: int, try_after: datetime, error: str) -> None:

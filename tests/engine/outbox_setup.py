@@ -1,0 +1,141 @@
+"""An outbox over a real database and a Slack in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.fakes import FakeNotifier, HandClock
+
+from costguard.engine.outbox import Composed, Outbox, Withdrawn
+from costguard.model.message import Content, Posted, WhisperContent
+from costguard.model.person import Person
+from costguard.model.reminder import About, Subject, Target
+from costguard.store import facts, messages
+from costguard.store.lease import Lease
+from costguard.store.messages import Message, NewMessage
+from costguard.store.transaction import Database
+
+ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
+MOMENT = timedelta(milliseconds=100)
+
+
+class Crash(BaseException):
+    """The process ended here."""
+
+
+class Fuse:
+    """Burns through at the n-th step; None: never."""
+
+    def __init__(self, steps: int | None = None) -> None:
+        self.left = steps
+
+    def step(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Crash
+
+
+class CrashingDatabase(Database):
+    """May crash before a transaction, in it, and right after it."""
+
+    fuse = Fuse()
+
+    @contextmanager
+    def write(self, fence: Lease | None = None) -> Iterator[Connection]:
+        self.fuse.step()
+        with super().write(fence) as connection:
+            yield connection
+            self.fuse.step()
+        self.fuse.step()
+
+
+class CrashingNotifier(FakeNotifier):
+    """May crash before a message is posted, and right after it."""
+
+    fuse = Fuse()
+
+    def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
+        self.fuse.step()
+        posted = super().post(channel, content, key, thread_ts)
+        self.fuse.step()
+        return posted
+
+
+class Place:
+    """`composed` says what a message says by now; unless told, its own key."""
+
+    def __init__(self, database: Database, notifier: FakeNotifier | None = None) -> None:
+        self.database = database
+        self.clock = HandClock(NOW) if notifier is None else notifier._clock
+        self.slack = notifier or FakeNotifier(self.clock, [ADA])
+        self.seconds = 0.0
+        self.state: dict[str, str] = {}
+        self.composed: Callable[[Message], Composed | Withdrawn] = self._composed
+        self.outbox = self.made()
+
+    def made(self, database: Database | None = None, monotonic: Callable[[], float] | None = None) -> Outbox:
+        """Another process' outbox on the same database."""
+
+        def compose(connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+            return self.composed(message)
+
+        def changed(_connection: Connection, live: object, _now: object) -> list[Message]:
+            assert isinstance(live, list)
+            return [each for each in live if self.state.get(each.key, "open") != each.shown]
+
+        stopwatch = monotonic or (lambda: self.seconds)
+        return Outbox(database or self.database, self.slack, compose, self.clock, "#fallback", changed, stopwatch)
+
+    def intend(self, key: str, address: str = "#ops", **given: object) -> None:
+        new = NewMessage(key, **{"kind": "notice", "address": address, **given})  # type: ignore[arg-type]
+        with self.database.write() as connection:
+            messages.intend(connection, new, self.clock.now())
+
+    def subject(self, name: str = "trainer-7") -> Subject:
+        with self.database.write() as connection:
+            instance = rows.instance(connection, name)
+            return Subject(About.RUN, instance, rows.lifetime(connection, instance, NOW))
+
+    def remind(self, subject: Subject, stage: int, address: str = "#ops", target: Target = Target.OWNER) -> str:
+        key = f"reminder/{subject}/0/{stage}/{target.value}"
+        given = {"kind": "reminder", "subject": subject, "instance_id": subject.instance_id, "data": {"reason": "late"}}
+        self.intend(key, address, stage=stage, target=target, **given)
+        return key
+
+    def run(self, span: timedelta, outbox: Outbox | None = None, most: int = 20_000) -> timedelta:
+        """Delivers whenever there is something to do, for so long at most; how long that took."""
+        outbox, began = outbox or self.outbox, self.clock.now()
+        for _ in range(most):
+            wait = outbox.deliver()
+            if wait is None:
+                return self.clock.now() - began
+            self.clock.advance(max(wait, MOMENT))
+            if self.clock.now() - began > span:
+                return self.clock.now() - began
+        raise AssertionError("it is asked for without an end")
+
+    def stored(self, key: str) -> Message:
+        with self.database.read() as connection:
+            return next(each for each in messages.read(connection, limit=10_000) if each.key == key)
+
+    def facts(self, kind: str) -> list[str]:
+        with self.database.read() as connection:
+            return [each.fact.text for each in facts.read(connection, kind=kind)]
+
+    def _composed(self, message: Message) -> Composed | Withdrawn:
+        shown = self.state.get(message.key, "open")
+        return Composed(WhisperContent(f"{message.key} {shown}"), shown, shown == "ended")
+
+
+@contextmanager
+def crashing(url: str, fuse: Fuse) -> Iterator[CrashingDatabase]:
+    with closing(CrashingDatabase.open(url)) as database:
+        assert isinstance(database, CrashingDatabase)
+        database.fuse = fuse
+        yield database
