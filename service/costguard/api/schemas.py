@@ -22,7 +22,7 @@ class Instance(Out):
     status: str = Field(description="running, stopped (Google: TERMINATED), suspended, ...", examples=["running"])
     preset: str
     owner: str = Field(description="Empty: nobody is known to own it.")
-    owner_source: str = Field(description="How the owner is known: job, label, creator, or empty.")
+    owner_source: str = Field(description="How the owner is known: job, claim, label, creator, or empty.")
     job: str
     created_by: str = Field(description="The account that made the VM; empty when unknown.")
     machine_type: str

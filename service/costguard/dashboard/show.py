@@ -23,7 +23,7 @@ _UNSEEN = re.compile(
 )
 _LONGEST = 2_000  # characters of one value; the API has the whole
 _GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
-_HOW_KNOWN = {"job": "launched by their job", "label": "by label", "creator": "created it"}
+_HOW_KNOWN = {"job": "launched by their job", "claim": "claimed it", "label": "by label", "creator": "created it"}
 
 
 def visible(value: object) -> object:

@@ -201,11 +201,25 @@ def _over(scene: _Scene) -> State:
     life = _lifetime(scene.connection, scene.subject)
     if life is None or life.ended_at is None:
         return State(StateKind.ENDED, "It is gone.")
-    by = f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
+    by = _by(scene, life)
     ran = span_text(life.ended_at - life.started_at)
     cost = _cost(scene, life)
     words = ended_text(life.end_reason or EndReason.UNKNOWN)
     return State(StateKind.ENDED, f"It {words}{by} after {ran}; that run cost {cost}.", life.ended_at)
+
+
+def _by(scene: _Scene, life: Lifetime) -> str:
+    """Who ended it: for our own stops, whoever asked or the rule, not the account that the guard acts by."""
+    ours = [
+        each
+        for each in stops.of_subjects(scene.connection, [scene.subject]).get(scene.subject, ())
+        if each.outcome in {StopOutcome.ASKED, StopOutcome.DONE}
+    ]
+    if ours and life.end_reason in {EndReason.STOPPED, EndReason.SUSPENDED}:
+        asked = {each.request.id: each.request.by for each in requests.of_subject(scene.connection, scene.subject)}
+        by = asked.get(ours[-1].request_id)
+        return f", as {by} asked," if by else ", as nobody answered,"
+    return f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
 
 
 def _lifetime(connection: Connection, subject: Subject) -> Lifetime | None:
