@@ -31,7 +31,9 @@ REST = Subject(About.REST, 12, 7)
 URL = "https://costguard.example.com/vm/lab/4711"
 
 IDLE = Evidence(IdleState.IDLE, NOW - timedelta(hours=3), "GPU 0.4 % on average and 3 % at most in the last 3 h.")
-WEAK = Evidence(IdleState.IDLE, NOW - timedelta(hours=3), "CPU under 2 % in the last 3 h.", is_weak=True)
+WEAK = Evidence(
+    IdleState.IDLE, NOW - timedelta(hours=3), "CPU under 5 % for 3 h (max 2 %), and next to no network", is_weak=True
+)
 BUSY = Evidence(IdleState.BUSY, NOW - timedelta(hours=1), "GPU 87 % on average in the last hour.")
 UNKNOWN = Evidence(IdleState.UNKNOWN, NOW, "Cloud Monitoring could not be read.")
 

@@ -66,7 +66,10 @@ def test_slack_takes_each_kind(name: str) -> None:
         ("second", "*Nobody knows whether it is idle:* Cloud Monitoring could not be read."),
         ("channel", "<@U0ANA> was asked, and has not answered."),
         ("unclaimed", "Nobody is known to own this VM. If it is yours, say so."),
-        ("unclaimed", "*It may be idle:* CPU under 2 % in the last 3 h. GPU use is not measured, so this is a guess."),
+        (
+            "unclaimed",
+            "*It may be idle:* CPU under 5 % for 3 h (max 2 %), and next to no network. GPU use is not measured",
+        ),
         ("stranger", "zoe@example.com owns it, and has no account in Slack."),
         ("stranger", "zoe@example.com\ncreated it at 14:02 on 3 Nov"),
         ("stranger", "*It is busy:* GPU 87 % on average"),

@@ -85,7 +85,7 @@ def idleness(evidence: Evidence | None) -> str:
     """Empty where nobody asked whether it is idle."""
     if evidence is None:
         return ""
-    sentence = line(evidence.sentence, 600)
+    sentence = f"{line(evidence.sentence, 600).removesuffix('.')}."
     if evidence.state is IdleState.IDLE and evidence.is_weak:
         return f":zzz: *It may be idle:* {sentence} GPU use is not measured, so this is a guess."
     if evidence.state is IdleState.IDLE:
