@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costguard.settings import example, load
+from costguard.settings.environment import CONFIG, DATABASE, VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -83,6 +86,22 @@ def test_settings_that_the_compose_file_asks_for(tmp_path: Path) -> None:
     settings = load(file, {"COSTGUARD_TOKEN": "a-token-that-nobody-guesses"})
     assert settings.server.port == 8765
     assert not settings.server.is_loopback
+
+
+def test_every_secret_has_its_place() -> None:
+    """What the settings read from the environment is asked for in the example, and handed on by the Compose file."""
+    environment = parsed("compose.yaml")["services"]["costguard"]["environment"]
+    asked = set(re.findall(r"^([A-Z_]+)=$", (DEPLOY / "env.example").read_text(), re.MULTILINE))
+    assert asked == {*VARIABLES, "POSTGRES_PASSWORD"} - {CONFIG, DATABASE}
+    assert set(environment) == set(VARIABLES) - {CONFIG}
+    assert all(f"${{{each}:" in environment[each] for each in asked - {"POSTGRES_PASSWORD"})
+
+
+def test_time_zones_come_along() -> None:
+    """A system without a time zone database, as slim images are, knows people's zones all the same."""
+    ask = "from zoneinfo import ZoneInfo; print(ZoneInfo('Europe/Rome').key)"
+    done = subprocess.run([sys.executable, "-c", ask], env={"PYTHONTZPATH": ""}, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "Europe/Rome"
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "compose.demo.yaml"])
