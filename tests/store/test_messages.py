@@ -1,0 +1,123 @@
+"""Messages: intended once, claimed by one, and read for many subjects at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sqlalchemy import Connection
+from tests.api import rows
+from tests.api.rows import NOW
+
+from costguard.model.message import Posted
+from costguard.model.reminder import About, Sent, Subject, Target
+from costguard.store import messages
+from costguard.store.messages import NewMessage
+from costguard.store.transaction import Database
+
+LATER = NOW + timedelta(seconds=30)
+
+
+def _intend(connection: Connection, key: str, address: str = "#ops", subject: Subject | None = None) -> int:
+    target = None if subject is None else Target.OWNER
+    kind = "notice" if subject is None else "reminder"
+    assert messages.intend(connection, NewMessage(key, kind, address, subject=subject, target=target), NOW)
+    return next(each.id for each in messages.read(connection) if each.key == key)
+
+
+def _subject(connection: Connection) -> Subject:
+    return Subject(About.RUN, rows.instance(connection, "trainer-7"), 4)
+
+
+def test_a_key_is_intended_once_unless_it_was_withdrawn(database: Database) -> None:
+    """What was not true for a while may become true again; what was sent may not."""
+    with database.write() as connection:
+        message_id = _intend(connection, "a")
+        assert not messages.intend(connection, NewMessage("a", "notice", "#other"), LATER)
+        messages.withdraw(connection, message_id, "it was stopped")
+        assert messages.waiting(connection, LATER, 10) == []
+        assert messages.intend(connection, NewMessage("a", "notice", "#other"), LATER)
+        (stored,) = messages.waiting(connection, LATER, 10)
+        assert (stored.id, stored.address, stored.intended_at, stored.error) == (message_id, "#other", LATER, "")
+
+
+def test_only_one_claims_a_message(database: Database) -> None:
+    """From its claim on it waits to be settled, and cannot be claimed again."""
+    with database.write() as connection:
+        message_id = _intend(connection, "a")
+        assert messages.begin(connection, message_id, "C1", "1.0", NOW, LATER)
+        assert not messages.begin(connection, message_id, "C1", "1.0", NOW, LATER)
+        assert messages.waiting(connection, NOW, 10) == []
+        assert messages.next_try(connection) == LATER
+        (stored,) = messages.waiting(connection, LATER, 10)
+        assert (stored.status, stored.sending_at, stored.thread_ts, stored.attempts) == ("sending", NOW, "1.0", 1)
+
+
+def test_what_was_accepted_is_not_put_back(database: Database) -> None:
+    """A holder that woke up late cannot have it sent again."""
+    with database.write() as connection:
+        message_id = _intend(connection, "a")
+        messages.begin(connection, message_id, "C1", "", NOW, LATER)
+        messages.accept(connection, message_id, Posted("C1", "1.0"), "open", True, NOW)
+        messages.put_back(connection, message_id, NOW)
+        messages.put_off(connection, message_id, NOW, "late")
+        messages.fail(connection, message_id, "late")
+        messages.withdraw(connection, message_id, "late")
+        stored = messages.by_place(connection, "C1", "1.0")
+        assert stored is not None
+        assert (stored.status, stored.is_live, stored.error) == ("accepted", True, "")
+        assert messages.backlog(connection).count == 0
+
+
+def test_each_address_gives_its_oldest(database: Database) -> None:
+    """However many wait for one address, the others are read too."""
+    with database.write() as connection:
+        for n in range(30):
+            _intend(connection, f"m{n:02}")
+        _intend(connection, "other", "#other")
+        assert [each.key for each in messages.waiting(connection, NOW, 2)] == ["m00", "m01", "other"]
+
+
+def test_a_message_waits_for_those_before_it_in_its_thread(database: Database) -> None:
+    """Whatever keeps the first: its time, or doubt. One that failed for good keeps nobody."""
+    with database.write() as connection:
+        subject = _subject(connection)
+        first, _ = _intend(connection, "a", subject=subject), _intend(connection, "b", subject=subject)
+        messages.put_back(connection, first, LATER)
+        assert messages.waiting(connection, NOW, 10) == []
+        assert [each.key for each in messages.waiting(connection, LATER, 10)] == ["a"]
+        messages.fail(connection, first, "too long")
+        assert [each.key for each in messages.waiting(connection, NOW, 10)] == ["b"]
+
+
+def test_the_root_of_a_thread_is_its_latest_first_message(database: Database) -> None:
+    """Of this subject, address and channel, and not one that was lost."""
+    with database.write() as connection:
+        subject = _subject(connection)
+        for key, ts, thread_ts in (("a", "1.0", ""), ("b", "2.0", "1.0"), ("c", "3.0", "")):
+            message_id = _intend(connection, key, "ada@lab.example", subject)
+            messages.begin(connection, message_id, "D1", thread_ts, NOW, LATER)
+            messages.accept(connection, message_id, Posted("D1", ts), "open", True, NOW)
+        root = messages.root_of(connection, subject, "ada@lab.example", "D1")
+        assert root is not None
+        assert root.key == "c"
+        messages.lose(connection, root.id)
+        older = messages.root_of(connection, subject, "ada@lab.example", "D1")
+        assert older is not None
+        assert older.key == "a"
+        assert messages.root_of(connection, subject, "ada@lab.example", "D2") is None
+
+
+def test_what_was_sent_about_a_subject_leaves_out_what_was_withdrawn(database: Database) -> None:
+    """A failure is told as such: it warned nobody."""
+    with database.write() as connection:
+        subject = _subject(connection)
+        accepted, failed, withdrawn = (_intend(connection, key, subject=subject) for key in ("a", "b", "c"))
+        messages.accept(connection, accepted, Posted("C1", "1.0"), "open", True, LATER)
+        messages.fail(connection, failed, "too long")
+        messages.withdraw(connection, withdrawn, "it was stopped")
+        assert messages.sent_of(connection, [subject]) == {
+            subject: (
+                Sent("a", 0, 0, Target.OWNER, LATER),
+                Sent("b", 0, 0, Target.OWNER, None, is_failed=True),
+            )
+        }

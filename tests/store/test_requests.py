@@ -1,0 +1,48 @@
+"""What people asked for is stored once and settled once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from tests.api import rows
+from tests.api.rows import NOW
+
+from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.store import requests
+from costguard.store.requests import StoredRequest
+from costguard.store.transaction import Database
+
+
+def asked(database: Database) -> Request:
+    with database.write() as connection:
+        subject = Subject(About.RUN, rows.instance(connection, "trainer-7"), 4)
+    return Request("press/1", Asked.KEEP, subject, "ada@lab.example", "U0ADA", "slack", NOW, 4, "a\0b", NOW)
+
+
+def test_a_repeated_press_is_one_request(database: Database) -> None:
+    """The first one stands, with all that it said, whatever characters that holds."""
+    new = asked(database)
+    with database.write() as connection:
+        assert requests.add(connection, new)
+        assert not requests.add(connection, replace(new, hours=8))
+        ((instance_id, stored),) = requests.open_requests(connection)
+    assert instance_id == new.subject.instance_id
+    assert stored == replace(new, id=stored.id, reason="a\N{REPLACEMENT CHARACTER}b")
+
+
+def test_a_request_is_settled_once(database: Database) -> None:
+    """It is not open any more, and a second settlement changes nothing."""
+    new = asked(database)
+    later = NOW + timedelta(minutes=1)
+    with database.write() as connection:
+        requests.add(connection, new)
+        requests.add(connection, replace(new, key="press/2"))
+        (_, first), (_, second) = requests.open_requests(connection)
+        requests.settle(connection, first.id, "done", "kept", NOW)
+        requests.settle(connection, first.id, "refused", "too late", later)
+        assert [each for _, each in requests.open_requests(connection)] == [second]
+        assert requests.of_subject(connection, new.subject) == [
+            StoredRequest(first, "done", "kept", NOW),
+            StoredRequest(second, "open", "", None),
+        ]
