@@ -16,6 +16,7 @@ from costguard.cli import (
     commands_history,
     commands_reminders,
     commands_run,
+    commands_slack,
     commands_spend,
 )
 from costguard.cli.client import WrongUsage
@@ -57,6 +58,7 @@ for _module in (
     commands_budgets,
     commands_reminders,
     commands_history,
+    commands_slack,
     commands_config,
 ):
     _module.register(app)

@@ -83,9 +83,9 @@ def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
         return week, mine
     until = tomorrow_morning(now, zone)
     return (
-        Button(Asked.STOP, "Stop now", is_danger=True),
         Button(Asked.KEEP, f"Keep {KEEP_HOURS} h{_price(vm, KEEP_HOURS * _HOUR)}", KEEP_HOURS),
         Button(Asked.KEEP, f"Until tomorrow{_price(vm, until - now)}"),
+        Button(Asked.STOP, "Stop now", is_danger=True),
         mine,
     )
 

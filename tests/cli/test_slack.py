@@ -1,0 +1,91 @@
+"""`costguard slack test`, as a person types it, against a simulated workspace."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.server import running
+from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.world import World
+
+SETTINGS = """
+[watch]
+projects = ["acme-training"]
+
+[slack]
+channel = "#gpu-costs"
+endpoint = "{url}/slack/api/"
+
+[reminders]
+contact = "ana@example.com"
+"""
+
+
+@pytest.fixture
+def world() -> World:
+    return World(ScaledClock())
+
+
+@pytest.fixture
+def settings(world: World, tmp_path: Path) -> Iterator[Path]:
+    with running(world) as url:
+        path = tmp_path / "costguard.toml"
+        path.write_text(SETTINGS.format(url=url))
+        yield path
+
+
+def slack_test(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    secrets = {"COSTGUARD_SLACK_TOKEN": BOT_TOKEN, "COSTGUARD_SLACK_SIGNING_SECRET": SIGNING_SECRET}
+    command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "slack", "test"]
+    return subprocess.run(
+        [*command, "--config", str(path), *arguments],
+        env={**os.environ, **secrets},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_all_is_well(settings: Path, world: World) -> None:
+    """Where nothing is missing every line says so, the exit code is 0, and nothing was written."""
+    done = slack_test(settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NOT" not in done.stdout
+    assert "#gpu-costs" in done.stdout
+    assert world.slack.messages("gpu-costs") == []
+
+
+def test_a_message_on_request(settings: Path, world: World) -> None:
+    """People see one message, and only where it was asked for."""
+    assert slack_test(settings, "--message").returncode == 0
+    (message,) = world.slack.messages("gpu-costs")
+    assert "Costguard is connected" in message.versions[-1].text
+
+
+def test_what_is_missing(settings: Path, world: World) -> None:
+    """An archived channel is named, with what to do, and the exit code is 1; as JSON too."""
+    world.slack.archive("gpu-costs")
+    done = slack_test(settings, "--json")
+    assert done.returncode == 1
+    wrong = [each for each in json.loads(done.stdout)["findings"] if not each["ok"]]
+    assert len(wrong) == 1
+    assert "#gpu-costs" in wrong[0]["finding"]
+    assert wrong[0]["next"]
+
+
+def test_without_slack_in_the_settings(tmp_path: Path) -> None:
+    """It says what to write into the settings file."""
+    path = tmp_path / "costguard.toml"
+    path.write_text('[watch]\nprojects = ["acme-training"]\n')
+    done = slack_test(path)
+    assert done.returncode == 1
+    assert "[slack]" in done.stderr
