@@ -12,6 +12,7 @@ from tests.api.rows import NOW
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
+from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 
@@ -62,6 +63,28 @@ def test_any_scope_has_a_forecast(ledger: Database, client: TestClient) -> None:
     assert (month["period"], month["spent"], month["forecast"]["expected"]) == ("month", "60.18", "101.40")
     nobody = client.get("/api/v1/forecast", params={"owner": "", "period": "week"}).json()
     assert (nobody["spent"], nobody["forecast"]["high"], nobody["owner"]) == ("0.00", "0.00", "")
+
+
+def test_a_teams_budget_and_forecast_count_its_people(ledger: Database, client_with: Callable[..., TestClient]) -> None:
+    """And not everybody; who answers for it is told. An unknown team is refused in words, not forecast as nothing."""
+    with ledger.write() as connection:
+        rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
+    budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH, contact="cfo@lab.example")
+    teams = (Team("vision", members=frozenset({"bob@lab.example"})),)
+    client = client_with(rules=Rules({}, budgets=(budget,), teams=teams))
+    (found,) = client.get("/api/v1/budgets").json()["budgets"]
+    assert (found["team"], found["spent"], found["spent_percent"], found["contact"]) == (
+        "vision",
+        "7.00",
+        70,
+        "cfo@lab.example",
+    )
+    asked = client.get("/api/v1/forecast", params={"team": "vision"}).json()
+    assert (asked["team"], asked["spent"], asked["rate_per_hour"]) == ("vision", "7.00", "0.00")
+    refused = client.get("/api/v1/forecast", params={"team": "sound"})
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == "There is no team sound in the settings."
+    assert "vision" in refused.json()["next"]
 
 
 @pytest.mark.parametrize("asked", [{"period": "year"}, {"team": "x"}, {"owner": "\0"}])

@@ -20,6 +20,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.model.budget import Budget
 from costguard.model.preset import Match, Preset
+from costguard.model.reminder import Team
 from costguard.policy.rules import Rules, by_name
 from costguard.store.transaction import Database
 
@@ -27,11 +28,13 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @contextmanager
-def serving(database: Database, token: str | None = None, budgets: Sequence[Budget] = ()) -> Iterator[str]:
+def serving(
+    database: Database, token: str | None = None, budgets: Sequence[Budget] = (), teams: Sequence[Team] = ()
+) -> Iterator[str]:
     deps = Deps(
         database=database,
         clock=Standstill(),
-        rules=Rules(by_name([Preset("t4", Match(), timedelta(hours=8))]), budgets=tuple(budgets)),
+        rules=Rules(by_name([Preset("t4", Match(), timedelta(hours=8))]), budgets=tuple(budgets), teams=tuple(teams)),
         token=token,
         version="1.2.3",
         stale_after=timedelta(minutes=10),

@@ -13,13 +13,16 @@ from tests.cli.conftest import Run, serving
 from costguard.cli.commands_budgets import _bar
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
+from costguard.model.reminder import Team
 from costguard.store.transaction import Database
 
 DAY = timedelta(days=1)
 BUDGETS = [
     Budget("lab", Scope(project="lab"), Money.of(60), Period.MONTH),
     Budget("ada", Scope(owner="ada@lab.example"), Money.of(500), Period.WEEK),
+    Budget("vision", Scope(team="vision"), Money.of(50), Period.MONTH, contact="cfo@lab.example"),
 ]
+VISION = Team("vision", members=frozenset({"bob@lab.example"}))
 
 
 def test_budgets_shows_spent_forecast_and_what_was_crossed(sqlite_database: Database, run: Run) -> None:
@@ -29,7 +32,7 @@ def test_budgets_shows_spent_forecast_and_what_was_crossed(sqlite_database: Data
         for back in range(1, 29):
             rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=3 * 10**9)
         rows.fact(connection, "budget/lab/month/2026-11-01/spent/50", NOW - DAY, kind="BudgetThresholdCrossed")
-    with serving(sqlite_database, budgets=BUDGETS) as url:
+    with serving(sqlite_database, budgets=BUDGETS, teams=[VISION]) as url:
         shown = run("budgets", COSTGUARD_URL=url)
         as_json = run("budgets", "--json", COSTGUARD_URL=url)
     assert shown.returncode == 0, shown.stderr
@@ -38,10 +41,13 @@ def test_budgets_shows_spent_forecast_and_what_was_crossed(sqlite_database: Data
     assert "█" * 22 + "▒" * 2 + "!" in lines[1]
     assert "$57.00  95%" in lines[1]
     assert "owner ada@lab.example" in lines[2]
+    assert "team vision" in lines[3]
+    assert "$0.00   0%" in lines[3]
+    assert "cfo@lab.example answers for vision." in lines
     assert "lab: spent past 50% ($30.00) since 2026-11-19 12:00 UTC" in lines
     assert "lab: forecast past 100% ($60.00) now" in lines
     assert "Forecast: Spent so far" in lines[-1]
-    assert [each["name"] for each in json.loads(as_json.stdout)["budgets"]] == ["lab", "ada"]
+    assert [each["name"] for each in json.loads(as_json.stdout)["budgets"]] == ["lab", "ada", "vision"]
 
 
 def test_without_a_budget_it_says_how_to_set_one(run: Run) -> None:

@@ -13,6 +13,7 @@ from tests.dashboard.test_pages import read
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
+from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 
@@ -50,6 +51,21 @@ def test_budgets_are_held_against_their_limits(database: Database, client_with: 
     assert "the median of the same weekdays of the last four weeks" in text
     spent = [attrs["width"] for tag, attrs in page.tags if tag == "rect" and attrs.get("class") == "b-spent"]
     assert spent[0] == "54.1%"  # the bar ends where the range does, not far past the limit
+
+
+def test_a_teams_budget_tells_whose_it_is_and_who_answers_for_it(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """What its people spent is counted, not what everybody did; thresholds to come stand with their amounts."""
+    a_month(database)
+    with database.write() as connection:
+        rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
+    budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH, (50, 100), contact="cfo@lab.example")
+    teams = (Team("vision", members=frozenset({"bob@lab.example"})),)
+    text = tidy(read(client_with(rules=Rules({}, budgets=(budget,), teams=teams)), "/budgets").text)
+    assert "vision team vision · this month, to 30 Nov 2026 · 10 d 12 h left · answers for it: cfo@lab.example" in text
+    assert "$7.00 of $10.00, 70%" in text
+    assert "50% spent 100% spent, at $10.00" in text
 
 
 def test_a_forecast_without_history_is_shown_as_such(

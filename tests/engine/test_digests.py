@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 
 import pytest
@@ -17,6 +18,7 @@ from costguard.model.budget import Budget, Period, Scope
 from costguard.model.message import DigestContent, Line
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
+from costguard.model.reminder import Team
 from costguard.policy.digest import DigestRule
 from costguard.policy.rules import Rules
 from costguard.store import messages, tables
@@ -96,6 +98,17 @@ def test_each_is_intended_once(database: Database) -> None:
         "digest/daily/2026-11-23",
         "digest/weekly/2026-11-23",
     ]
+
+
+def test_a_teams_budget_stands_at_what_its_people_spent(database: Database) -> None:
+    """Not at what everybody did."""
+    a_fleet(database)
+    with database.write() as connection:
+        rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
+    budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH)
+    teams = (Team("vision", members=frozenset({"bob@lab.example"})),)
+    (line,) = section(composed(database, replace(RULES, budgets=(budget,), teams=teams)), "Budgets")
+    assert (line.label, line.amount) == ("vision", "$7.00 of $10.00 (70%)")
 
 
 def test_one_that_was_withdrawn_is_not_meant_again(database: Database) -> None:

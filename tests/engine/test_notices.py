@@ -111,6 +111,18 @@ def test_a_crossing_shows_how_the_budget_stands_when_it_is_sent(database: Databa
     assert found.url == "https://guard.example/budgets"
 
 
+def test_a_teams_crossing_shows_what_its_people_spent(database: Database) -> None:
+    """As every other reading of that budget does."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, "vision")
+        for name, dollars in (("lab", 3), ("vision", 6)):
+            rows.day(connection, (NOW - DAY).date(), project=name, gpu_nanos=dollars * 10**9)
+    BudgetWatch(database, HandClock(NOW), RULES.budgets, teams=RULES.teams).look()
+    intend(database)
+    assert composed(database).figures["Spent"] == "$6.00 (60%)"
+
+
 @pytest.mark.parametrize("rules", [RULES, Rules({})])
 def test_a_crossing_of_a_period_that_is_over_shows_how_it_stood(database: Database, rules: Rules) -> None:
     """So does that of a budget that is no more."""

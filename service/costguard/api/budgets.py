@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -10,7 +11,7 @@ from pydantic import Field
 
 from costguard.api.deps import Given, load_prices
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
-from costguard.api.problems import RESPONSES
+from costguard.api.problems import RESPONSES, FieldError, ProblemError
 from costguard.engine import budgets as engine
 from costguard.engine.accrual import Accrual
 from costguard.model.budget import Period, Scope
@@ -34,6 +35,7 @@ class Outlook(Out):
     project: str | None
     preset: str | None
     owner: str | None
+    team: str | None
     period: str = Field(description="day, week from Monday, or month, in UTC.")
     starts_at: Moment
     ends_at: Moment
@@ -53,6 +55,7 @@ class Threshold(Out):
 
 class Budget(Outlook):
     name: str
+    contact: str = Field(description="The address of who answers for it; empty: nobody does.")
     limit: Usd
     spent_percent: int = Field(description="Of the limit, cut off to whole percents.")
     forecast_percent: int
@@ -75,6 +78,7 @@ class ForecastQuery(Query):
     project: Text | None = None
     preset: Text | None = None
     owner: Text | None = None
+    team: Text | None = None
 
 
 @router.get("/budgets", summary="Where the budgets stand")
@@ -82,7 +86,8 @@ def budgets(deps: Given) -> Budgets:
     """Spent, forecast, limit and thresholds of each budget in its present period."""
     now = deps.clock.now()
     with deps.database.read() as connection:
-        standings = engine.standings(connection, Accrual(load_prices(connection).book, now), deps.budgets)
+        accrual = Accrual(load_prices(connection).book, now)
+        standings = engine.standings(connection, accrual, deps.budgets, deps.rules.teams)
     return Budgets(as_of=now, budgets=[_budget(each) for each in standings])
 
 
@@ -90,10 +95,18 @@ def budgets(deps: Given) -> Budgets:
 def forecast(deps: Given, query: Annotated[ForecastQuery, Parameter()]) -> ForecastAnswer:
     """The present day, week or month of whatever is asked for; of everything where nothing is."""
     now = deps.clock.now()
-    scope = Scope(query.project, query.preset, query.owner)
+    if query.team is not None and all(team.name != query.team for team in deps.rules.teams):
+        known = ", ".join(team.name for team in deps.rules.teams) or "none"
+        raise ProblemError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"There is no team {query.team} in the settings.",
+            f"Ask for one of these teams: {known}. They stand under [teams].",
+            [FieldError(where="query.team", message="no such team")],
+        )
+    scope = Scope(query.project, query.preset, query.owner, query.team)
     with deps.database.read() as connection:
         accrual = Accrual(load_prices(connection).book, now)
-        (found,) = engine.outlooks(connection, accrual, [(scope, Period(query.period))])
+        (found,) = engine.outlooks(connection, accrual, [(scope, Period(query.period))], deps.rules.teams)
     return ForecastAnswer(as_of=now, **_outlook(found))
 
 
@@ -101,6 +114,7 @@ def _budget(of: policy.Standing) -> Budget:
     return Budget(
         **_outlook(of.outlook),
         name=of.budget.name,
+        contact=of.budget.contact,
         limit=usd(of.budget.limit),
         spent_percent=of.percent,
         forecast_percent=of.forecast_percent,
@@ -122,6 +136,7 @@ def _outlook(of: policy.Outlook) -> dict[str, Any]:
         "project": of.scope.project,
         "preset": of.scope.preset,
         "owner": of.scope.owner,
+        "team": of.scope.team,
         "period": of.period.value,
         "starts_at": of.starts_at,
         "ends_at": of.ends_at,

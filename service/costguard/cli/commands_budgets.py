@@ -85,12 +85,12 @@ def _style(of: dict[str, Any]) -> str:
 
 
 def _scope(of: dict[str, Any]) -> str:
-    parts = [f"{part} {of[part]}" for part in ("project", "preset", "owner") if of[part] is not None]
+    parts = [f"{part} {of[part]}" for part in ("project", "preset", "owner", "team") if of[part] is not None]
     return ", ".join(parts) or "everything"
 
 
 def _told(of: dict[str, Any]) -> list[str]:
-    """A line for each threshold that was crossed, with when."""
+    """A line for each threshold that was crossed, with when, and who answers for the budget."""
     lines = []
     for each in of["thresholds"]:
         if each["is_crossed"] or each["first_at"]:
@@ -98,4 +98,6 @@ def _told(of: dict[str, Any]) -> list[str]:
             since = f"since {moment(each['first_at']):%Y-%m-%d %H:%M} UTC" if each["first_at"] else "now"
             again = "" if each["is_crossed"] else ", and below it again"
             lines.append(f"{of['name']}: {what} past {each['percent']}% ({dollars(each['amount'])}) {since}{again}")
+    if of["contact"]:
+        lines.append(f"{of['contact']} answers for {of['name']}.")
     return lines

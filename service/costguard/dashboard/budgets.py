@@ -12,7 +12,7 @@ from costguard.engine import budgets
 from costguard.engine.accrual import Accrual
 from costguard.model.budget import Period
 from costguard.model.money import Money
-from costguard.policy.budget import On, Standing, Threshold
+from costguard.policy.budget import On, Standing
 from costguard.policy.price_book import PriceBook
 from costguard.store import prices
 
@@ -44,7 +44,6 @@ class Card:
     verdict: str
     left: timedelta  # of the period
     period: str
-    thresholds: Sequence[Threshold]  # those that were crossed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,8 @@ def budgets_page(source: Source, now: datetime) -> Budgets:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = Accrual(PriceBook(prices.load(connection)), now)
-        cards = [_card(each, now) for each in budgets.standings(connection, accrual, source.rules.budgets)]
+        rules = source.rules
+        cards = [_card(each, now) for each in budgets.standings(connection, accrual, rules.budgets, rules.teams)]
     tones = [card.tone for card in cards]
     methods = tuple(dict.fromkeys(card.of.outlook.forecast.method for card in cards))
     return Budgets(cards, tones.count("over"), tones.count("soon"), methods)
@@ -75,7 +75,6 @@ def _card(of: Standing, now: datetime) -> Card:
         verdict=verdict,
         left=ends_at - now,
         period="today, in UTC" if of.budget.period is Period.DAY else _to(of.budget.period, ends_at),
-        thresholds=[each for each in of.thresholds if each.is_crossed or each.first_at is not None],
     )
 
 

@@ -14,7 +14,6 @@ from costguard.engine import budgets, cards, savings
 from costguard.engine.accrual import Accrual
 from costguard.engine.spend import Spend
 from costguard.model.action import StopOutcome
-from costguard.model.budget import Budget
 from costguard.model.lifetime import Lifetime
 from costguard.model.message import Line
 from costguard.model.money import ZERO, Money, Priced
@@ -134,9 +133,9 @@ def spent_on(found: Spend, before: Spend | None) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def standing(connection: Connection, accrual: Accrual, budgets_set: Sequence[Budget]) -> tuple[Line, ...]:
+def standing(connection: Connection, accrual: Accrual, rules: Rules) -> tuple[Line, ...]:
     """Every budget in its present period."""
-    return tuple(_budget_line(each) for each in budgets.standings(connection, accrual, budgets_set))
+    return tuple(_budget_line(each) for each in budgets.standings(connection, accrual, rules.budgets, rules.teams))
 
 
 def stopped(

@@ -88,7 +88,7 @@ def _content(
             ("By owner", sections.spent_on(by_owner, None)),
             ("Idle now, the most expensive first", fleet.idlers()),
             ("Past their limits", fleet.past_limits()),
-            ("Budgets", sections.standing(connection, accrual, rules.budgets)),
+            ("Budgets", sections.standing(connection, accrual, rules)),
             *sections.stopped(connection, book, now, since, until, is_shadow=rules.is_shadow),
             ("Kept", sections.kept(connection, since, until, rules.time_zone)),
             ("Running, and nobody's", fleet.unclaimed()),

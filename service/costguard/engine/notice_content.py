@@ -16,6 +16,7 @@ from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Money
 from costguard.policy.budget import On
+from costguard.policy.rules import Rules
 from costguard.store import burning
 from costguard.store.spend import Grouping
 
@@ -27,14 +28,14 @@ def budget_of(fact: Fact, known: Sequence[Budget]) -> Budget | None:
     return next((each for each in known if each.name == fact.data.get("budget")), None)
 
 
-def crossing(connection: Connection, accrual: Accrual, fact: Fact, known: Sequence[Budget], url: str) -> NoticeContent:
+def crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules, url: str) -> NoticeContent:
     """As the budget stands now; where its period is over, as it stood then."""
     data = fact.data
     limit, spent, expected = (_money(fact, name) for name in ("limit", "spent", "forecast"))
     figures = {"Spent": str(spent), "Limit": f"{limit} a {data['period']}", "Forecast": f"about {expected}"}
-    budget = budget_of(fact, known)
+    budget = budget_of(fact, rules.budgets)
     if budget is not None:
-        (standing,) = budgets.standings(connection, accrual, [budget])
+        (standing,) = budgets.standings(connection, accrual, [budget], rules.teams)
         outlook = standing.outlook
         if outlook.starts_at.isoformat() == data["period_starts_at"]:
             figures = {

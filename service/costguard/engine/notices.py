@@ -76,8 +76,7 @@ class NoticeComposer:
         accrual = Accrual(PriceBook(prices.load(connection)), now)
         match found[0].kind:
             case notice_content.BUDGET:
-                known = self._rules.budgets
-                return notice_content.crossing(connection, accrual, found[0], known, self._page("/budgets"))
+                return notice_content.crossing(connection, accrual, found[0], self._rules, self._page("/budgets"))
             case notice_content.GPUS:
                 return notice_content.gpus(connection, accrual, found[0], self._page("/"))
             case notice_content.BURN:
