@@ -61,11 +61,11 @@ def test_a_stop() -> None:
     found = outcome(request, labels={"costguard-protect": "true"})
     assert isinstance(found, StopInstance)
     assert (found.request, found.verb, found.rule, found.due_at) == (request, Enforcement.STOP, "request", DUE)
-    assert found.reason == "ana@example.com asked for it in Slack: done"
+    assert found.reason == "asked for in Slack by ana@example.com: done"
     early = vm(requests=(asked(Asked.SUSPEND, via="api"),), running_since=at("11:00"))
     (found,) = planned(early, NOW).actions
     assert isinstance(found, StopInstance)
-    assert (found.verb, found.reason) == (Enforcement.SUSPEND, "ana@example.com asked for it over REST")
+    assert (found.verb, found.reason) == (Enforcement.SUSPEND, "asked for over REST by ana@example.com")
 
 
 @pytest.mark.parametrize("before", [*StopOutcome])
@@ -79,7 +79,7 @@ def test_a_stop_needs_neither_slack_nor_a_limit() -> None:
     free = vm(preset="free", requests=(asked(Asked.STOP),))
     plan = planned(free, NOW, rules(channel=""))
     assert [type(action) for action in plan.actions] == [StopInstance]
-    assert plan.decisions[0].reason == "ana@example.com asked for it in Slack"
+    assert plan.decisions[0].reason == "asked for in Slack by ana@example.com"
 
 
 def test_an_unread_zone_makes_requests_wait() -> None:
@@ -95,7 +95,7 @@ def test_a_keep() -> None:
     one = vm(requests=(request,))
     plan = planned(one, NOW, known=people(ana="Europe/Berlin"))
     until = at("2026-11-03T08:00")
-    assert plan.actions == (KeepLifetime(request, until, "ana@example.com keeps it until Tue 09:00 CET: training"),)
+    assert plan.actions == (KeepLifetime(request, until, "kept until Tue 09:00 CET by ana@example.com: training"),)
     assert plan.decisions[0].due_at == until
 
 

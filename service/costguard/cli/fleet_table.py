@@ -11,7 +11,7 @@ from costguard.cli.format import age, amount_text, count, dollars, limit_text, m
 from costguard.cli.tables import NARROW, cell, say, say_nothing, show_table
 
 _WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "Idle", "$/h", "So far")
-_SPARE = ("Project / zone", "Preset", "GPU", "Status", "Idle", "Age", "Owner")  # the limit and the money stay
+_SPARE = ("Project / zone", "Preset", "GPU", "Idle", "Status", "Age", "Owner")  # the limit and the money stay
 _RIGHT = ("Age", "$/h", "So far")
 _HOW_KNOWN = {"job": "job", "label": "label", "claim": "claimed it", "creator": "made it"}
 _GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")

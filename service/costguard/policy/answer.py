@@ -95,7 +95,7 @@ def _keep(asking: _Asking, request: Request) -> Action | str:
         return found
     why = f": {request.reason}" if request.reason else ""
     until = moment_text(found, about.zone_of(request.by), about.now)
-    return KeepLifetime(request, found, f"{request.by} keeps it until {until}{why}")
+    return KeepLifetime(request, found, f"kept until {until} by {request.by}{why}")
 
 
 def _stop(asking: _Asking, request: Request) -> Action | str:
@@ -114,7 +114,7 @@ def _stop(asking: _Asking, request: Request) -> Action | str:
         zone=vm.zone,
         verb=Enforcement.SUSPEND if request.asked is Asked.SUSPEND else Enforcement.STOP,
         rule="request",
-        reason=f"{request.by} asked for it {_VIA.get(request.via, f'by {request.via}')}{why}",
+        reason=f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}{why}",
         due_at=asking.due.at if asking.due is not None else None,
         started_at=vm.running_since,
         request=request,
