@@ -12,6 +12,7 @@ from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
 
 from costguard.api.deps import DaemonStatus
+from costguard.engine.outbox import OutboxTrouble
 from costguard.store import lease
 from costguard.store.transaction import Database
 
@@ -73,3 +74,31 @@ def test_one_project_that_is_lost_only_degrades(database: Database, client_with:
     failed = DaemonStatus(is_acting=True, last_pass_at=NOW, last_error="No credentials.")
     answer = client_with(status=lambda: failed).get("/readyz")
     assert (answer.status_code, answer.json()["status"], len(answer.json()["warnings"])) == (200, "degraded", 3)
+
+
+def test_slacks_trouble_only_degrades(database: Database, client_with: Callable[..., TestClient]) -> None:
+    """Why, in which channel, how much waits and since when; never 503, as everything else works."""
+    _watched(database)
+    trouble = OutboxTrouble("The token is revoked.", {"#gpus": "It is archived."}, 3, NOW - HOUR)
+    answer = client_with(outbox_trouble=lambda: trouble, socket_trouble=lambda: "There is no connection.").get(
+        "/readyz"
+    )
+    body = answer.json()
+    assert (answer.status_code, body["status"]) == (200, "degraded")
+    assert body["warnings"] == [
+        "Slack: The token is revoked.",
+        "Slack: #gpus: It is archived.",
+        "Slack: There is no connection.",
+        "3 messages wait for Slack, the oldest since 11:00 UTC.",
+    ]
+    assert (body["slack_waiting"], body["slack_waiting_since"]) == (3, "2026-11-20T11:00:00Z")
+
+
+def test_messages_that_are_on_their_way_are_no_trouble(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """Slack takes one a second in a channel, so that some always wait for a moment."""
+    _watched(database)
+    trouble = OutboxTrouble(waiting=3, waiting_since=NOW - timedelta(minutes=1))
+    body = client_with(outbox_trouble=lambda: trouble).get("/readyz").json()
+    assert (body["status"], body["slack_waiting"]) == ("ready", 3)

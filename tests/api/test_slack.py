@@ -126,10 +126,15 @@ def test_what_the_database_says_is_a_503(knocking: TestClient, door: Door) -> No
     assert knocking.post("/slack/interactions", content=b"x").status_code == 503
 
 
-def test_readiness_counts_what_was_refused(knocking: TestClient, door: Door) -> None:
-    """/readyz shows the refusals by reason."""
+def test_readiness_counts_what_was_refused(client_with: Callable[..., TestClient], door: Door) -> None:
+    """/readyz shows the refusals by reason, by whichever way they came."""
+    door.refused["malformed"] = 2  # over a socket
+    knocking = client_with(slack=door, slack_refused=lambda: door.refused)
     knocking.get("/slack/commands")
-    assert knocking.get("/readyz").json()["slack_refused"] == {"method": 1}
+    assert knocking.get("/readyz").json()["slack_refused"] == {"malformed": 2, "method": 1}
+    assert client_with(slack_refused=lambda: {"malformed": 2}).get("/readyz").json()["slack_refused"] == {
+        "malformed": 2
+    }
 
 
 @contextmanager

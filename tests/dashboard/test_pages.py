@@ -13,6 +13,7 @@ from tests.dashboard import story
 from tests.dashboard.html import Page, tidy
 
 from costguard.api.deps import DaemonStatus
+from costguard.engine.outbox import OutboxTrouble
 from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
@@ -46,6 +47,18 @@ def test_now_shows_what_burns_and_what_is_not_known(database: Database, client: 
     assert "its storage is billed" in text
     assert "unclaimed" in text
     assert "$4.8060" in text  # 9 h of machine at 0.53 and of disk at 0.004
+
+
+def test_slacks_trouble_stands_on_top(client_with: Callable[..., TestClient]) -> None:
+    """Why, how many messages wait and since when, and that none is lost; nothing of it while all is well."""
+    trouble = OutboxTrouble("The token is revoked. Make another.", {"#gpus": "It is archived."}, 3, NOW - HOUR)
+    text = tidy(read(client_with(outbox_trouble=lambda: trouble), "/").text)
+    assert "Slack is in trouble The token is revoked. Make another. #gpus: It is archived." in text
+    assert "3 messages wait, the oldest since 20 Nov, 11:00. None is lost" in text
+    late = OutboxTrouble(waiting=1, waiting_since=NOW - HOUR)
+    assert "Messages wait for Slack 1 message waits" in tidy(read(client_with(outbox_trouble=lambda: late), "/").text)
+    well = OutboxTrouble(waiting=1, waiting_since=NOW)
+    assert "Slack" not in tidy(read(client_with(outbox_trouble=lambda: well), "/").text)
 
 
 def test_amounts_tell_the_script_their_exact_value_and_rate(database: Database, client: TestClient) -> None:

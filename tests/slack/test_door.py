@@ -47,7 +47,8 @@ class Entrance:
     def __init__(self) -> None:
         self.clock = HandClock(NOW)
         self.handlers = Handlers()
-        self.door = Door(SECRET, self.clock, Reception(self.handlers.press, self.handlers.command, render))
+        self.reception = Reception(self.handlers.press, self.handlers.command, render)
+        self.door = Door(SECRET, self.clock, self.reception)
 
     @property
     def reached(self) -> int:
@@ -64,7 +65,7 @@ def test_a_press_is_handled_and_answered_with_nothing(entrance: Entrance) -> Non
     body = form(press())
     assert entrance.door.interaction(signed(body), body) == Answer(200, {})
     assert [each.user_id for each in entrance.handlers.presses] == ["U0ANA"]
-    assert entrance.door.refused == {}
+    assert entrance.reception.refused == {}
 
 
 def test_a_command_is_answered_for_one_person(entrance: Entrance) -> None:
@@ -118,9 +119,9 @@ def test_what_is_not_slacks_is_refused_and_counted(
 ) -> None:
     """Forged, truncated, old, oversized or of another kind: 401 and nothing more, both for presses and commands."""
     assert entrance.door.interaction(headers, body) == Answer(401)
-    assert entrance.door.refused == {reason: 1}
+    assert entrance.reception.refused == {reason: 1}
     entrance.door.command(headers, body)
-    assert sum(entrance.door.refused.values()) == 2
+    assert sum(entrance.reception.refused.values()) == 2
     assert entrance.reached == 0
 
 
@@ -143,7 +144,7 @@ def test_what_is_not_slacks_is_refused_and_counted(
 def test_what_slack_signed_and_nobody_understands_is_refused(entrance: Entrance, body: bytes) -> None:
     """A right signature does not make a press out of something malformed."""
     assert entrance.door.interaction(signed(body), body) == Answer(401)
-    assert entrance.door.refused == {"malformed": 1}
+    assert entrance.reception.refused == {"malformed": 1}
     assert entrance.reached == 0
 
 
@@ -151,7 +152,7 @@ def test_a_command_that_is_none_is_refused(entrance: Entrance) -> None:
     """A press at the commands' address is no command."""
     body = form(press())
     assert entrance.door.command(signed(body), body) == Answer(401)
-    assert entrance.door.refused == {"malformed": 1}
+    assert entrance.reception.refused == {"malformed": 1}
 
 
 def test_a_request_is_taken_once(entrance: Entrance) -> None:
@@ -159,7 +160,7 @@ def test_a_request_is_taken_once(entrance: Entrance) -> None:
     for wait, status in ((0, 200), (0, 401), (200, 401), (100, 401), (1, 401)):
         entrance.clock.advance(timedelta(seconds=wait))
         assert entrance.door.interaction(GOOD, BODY).status == status
-    assert entrance.door.refused == {"replayed": 3, "stale": 1}
+    assert entrance.reception.refused == {"replayed": 3, "stale": 1}
     again = form(press(action={"action_ts": "1795176001.000100"}))
     assert entrance.door.interaction(signed(again, at=entrance.clock.now()), again).status == 200
     assert entrance.reached == 2
@@ -171,7 +172,7 @@ def test_a_replay_from_slacks_future_is_refused_for_longer(entrance: Entrance) -
     assert entrance.door.interaction(ahead, BODY).status == 200
     entrance.clock.advance(timedelta(seconds=598))
     assert entrance.door.interaction(ahead, BODY).status == 401
-    assert entrance.door.refused == {"replayed": 1}
+    assert entrance.reception.refused == {"replayed": 1}
 
 
 def test_of_many_at_once_one_is_taken(entrance: Entrance) -> None:
@@ -184,7 +185,7 @@ def test_of_many_at_once_one_is_taken(entrance: Entrance) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(knock, range(8))) == [200] + [401] * 7
-    assert entrance.door.refused == {"replayed": 7}
+    assert entrance.reception.refused == {"replayed": 7}
 
 
 def test_the_names_of_headers_have_no_case(entrance: Entrance) -> None:
@@ -223,7 +224,7 @@ def test_nothing_unsigned_reaches_a_handler(headers: dict[str, str], body: bytes
     entrance = Entrance()
     assert entrance.door.interaction(headers, body) == Answer(401)
     assert entrance.door.command(headers, body) == Answer(401)
-    assert sum(entrance.door.refused.values()) == 2
+    assert sum(entrance.reception.refused.values()) == 2
     assert entrance.reached == 0
 
 

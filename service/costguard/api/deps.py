@@ -10,6 +10,7 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Request
 from sqlalchemy import Connection
 
+from costguard.engine.outbox import OutboxTrouble
 from costguard.engine.ports import Clock
 from costguard.model.budget import Budget
 from costguard.model.preset import Preset
@@ -31,13 +32,10 @@ class DaemonStatus:
 
 
 class SlackDoor(Protocol):
-    """Where signed requests of Slack's are verified and handled. What is refused is counted by reason."""
+    """Where signed requests of Slack's are verified and handled."""
 
     @property
     def body_limit(self) -> int: ...
-
-    @property
-    def refused(self) -> Mapping[str, int]: ...
 
     def interaction(self, headers: Mapping[str, str], body: bytes) -> Answer: ...
 
@@ -58,6 +56,9 @@ class Deps:
     stale_after: timedelta
     status: Callable[[], DaemonStatus]
     slack: SlackDoor | None = None  # None: Slack is not set up, or comes over a socket
+    slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, whichever way it came in
+    outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
+    socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
 
     @property
     def presets(self) -> Sequence[Preset]:

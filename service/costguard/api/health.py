@@ -12,6 +12,7 @@ from pydantic import Field
 from costguard.api import mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out
+from costguard.engine.slack_health import SlackHealth, slack_health
 from costguard.errors import StoreError
 from costguard.store import health as stored
 from costguard.store import projects
@@ -57,8 +58,10 @@ class Ready(Out):
     unread: list[schemas.Unread]
     prices_age_seconds: int | None
     slack_refused: dict[str, int] = Field(
-        description="How often something sent to /slack was refused since this process began, by reason."
+        description="How often something that came from Slack was refused since this process began, by reason."
     )
+    slack_waiting: int = Field(description="Messages that wait to be sent. None is lost.")
+    slack_waiting_since: Moment | None = Field(description="Since when the oldest of them waits.")
 
 
 @router.get("/healthz", summary="Whether the process lives")
@@ -71,7 +74,7 @@ def healthz(deps: Given) -> Alive:
 def readyz(deps: Given, response: Response) -> Ready:
     """503 when the database cannot be read, nobody acts, nothing was ever seen, or there are no prices.
 
-    One project that cannot be read leaves it ready, and degraded: the others still answer.
+    One project that cannot be read leaves it ready, and degraded: the others still answer. So does Slack's trouble.
     """
     ready = _state(deps)
     if ready.reasons:
@@ -84,12 +87,13 @@ def _state(deps: Given) -> Ready:
     holders: list[Holder] = []
     looks: list[ProjectLook] = []
     reasons: list[str] = []
-    prices_at = None
+    prices_at, slack = None, SlackHealth()
     try:
         with deps.database.read() as connection:
             holders = stored.holders(connection)
             looks = projects.read_all(connection)
             prices_at = stored.prices_recorded_at(connection)
+        slack = slack_health(deps.outbox_trouble(), deps.socket_trouble(), now, deps.stale_after)
     except StoreError as error:
         reasons.append(str(error))
     else:
@@ -108,6 +112,9 @@ def _state(deps: Given) -> Ready:
     warnings += [f"{look.project}, {part.scope}: {part.reason}" for look in looks for part in look.unread]
     if daemon.last_error:
         warnings.append(f"The last pass failed: {daemon.last_error}")
+    warnings += [f"Slack: {reason}" for reason in slack.reasons]
+    if slack.is_late:
+        warnings.append(f"{slack.waiting} messages wait for Slack, the oldest since {slack.waiting_since:%H:%M} UTC.")
     return Ready(
         status="not ready" if reasons else "degraded" if warnings else "ready",
         as_of=now,
@@ -128,7 +135,9 @@ def _state(deps: Given) -> Ready:
         projects=health,
         unread=mapping.unread(looks),
         prices_age_seconds=None if prices_at is None else max(0, (now - prices_at) // _SECOND),
-        slack_refused=dict(deps.slack.refused) if deps.slack is not None else {},
+        slack_refused=dict(deps.slack_refused()),
+        slack_waiting=slack.waiting,
+        slack_waiting_since=slack.waiting_since,
     )
 
 

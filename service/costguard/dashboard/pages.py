@@ -15,6 +15,7 @@ from costguard.dashboard import asked, budgets, now, spend, vm
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.render import Renderer
 from costguard.dashboard.source import Source
+from costguard.engine.slack_health import slack_health
 from costguard.errors import CostguardError, StoreError
 from costguard.model.instance import InstanceKey
 
@@ -60,8 +61,9 @@ def show_now(request: Request, board: Given) -> HTMLResponse:
     wanted = asked.fleet_asked(request.query_params)
     moment = board.source.clock.now()
     shown = now.now_page(board.source, wanted, moment)
-    daemon = board.source.status()
-    return board.renderer.page("now.html", moment, asked=wanted, now=shown, daemon=daemon)
+    source = board.source
+    slack = slack_health(source.outbox_trouble(), source.socket_trouble(), moment, source.stale_after)
+    return board.renderer.page("now.html", moment, asked=wanted, now=shown, daemon=source.status(), slack=slack)
 
 
 @router.get("/vm/{project}/{gce_id}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
+from costguard.engine.outbox import OutboxTrouble
 from costguard.engine.ports import Clock
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
@@ -35,3 +36,7 @@ class Source(Protocol):
     def stale_after(self) -> timedelta: ...
     @property
     def status(self) -> Callable[[], Status]: ...
+    @property
+    def outbox_trouble(self) -> Callable[[], OutboxTrouble | None]: ...
+    @property
+    def socket_trouble(self) -> Callable[[], str]: ...

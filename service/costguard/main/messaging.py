@@ -46,8 +46,14 @@ class Entrance:
     """What lets people's presses in. `door` is None without a signing secret, `socket` without Socket Mode."""
 
     desk: Desk
+    reception: Reception
     door: Door | None
     socket: Socket | None
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can come in by the socket; "" when it can, or should not."""
+        return self.socket.trouble if self.socket is not None else ""
 
     def open(self) -> None:
         if self.socket is not None:
@@ -114,7 +120,7 @@ def entrance(
     if slack.socket_mode and slack.app_token is not None:
         web = WebClient(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
         socket = Socket(slack.app_token.get_secret_value(), web, reception)
-    return Entrance(desk, door, socket)
+    return Entrance(desk, reception, door, socket)
 
 
 def _whisper(connection: Connection, message: Message, now: datetime) -> Composed:  # noqa: ARG001 one of several composers

@@ -91,6 +91,9 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> Deps:
         stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * guard.speed,
         status=status,
         slack=way_in.door if way_in is not None else None,
+        slack_refused=lambda: way_in.reception.refused if way_in is not None else {},
+        outbox_trouble=lambda: guard.messaging.outbox.trouble if guard.messaging is not None else None,
+        socket_trouble=lambda: way_in.trouble if way_in is not None else "",
     )
 
 

@@ -42,10 +42,6 @@ class Door:
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}  # signature -> when it is too old anyhow
 
-    @property
-    def refused(self) -> Mapping[str, int]:
-        return self._reception.refused
-
     def refuse(self, reason: str) -> Answer:
         self._reception.refuse(reason)
         return Answer(401)
