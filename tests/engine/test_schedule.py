@@ -14,7 +14,7 @@ from tests.fakes import FakeCloud, HandClock
 
 from costguard.engine.reconcile import Reconciler
 from costguard.engine.schedule import LEASE, Daemon
-from costguard.errors import PriceSourceError
+from costguard.errors import LeaseLost, PriceSourceError
 from costguard.model.observation import Observation
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
@@ -248,3 +248,83 @@ def test_budgets_are_looked_at_after_each_pass_and_cannot_spoil_it(sqlite_databa
     assert daemon.state.last_error == ""
     assert daemon.state.last_pass_at == NOW
     assert {fence.name for fence in fences} == {LEASE}
+
+
+def test_what_people_ask_for_wakes_a_pass_and_no_more(sqlite_database: Database) -> None:
+    """A press asks for a pass; prices are not read for it."""
+    fetched = threading.Semaphore(0)
+    cloud = _Cloud()
+
+    def fetch() -> Sequence[Price]:
+        fetched.release()
+        return ()
+
+    with _started(_daemon(sqlite_database, cloud, "one", fetch)) as daemon:
+        assert cloud.looked.acquire(timeout=PATIENCE)
+        assert fetched.acquire(timeout=PATIENCE)
+        with daemon._busy:  # the pass is over
+            pass
+        daemon.ask_for_pass()
+        assert cloud.looked.acquire(timeout=PATIENCE)
+    assert not fetched.acquire(blocking=False)
+
+
+def test_messages_are_sent_while_a_pass_is_held_up(sqlite_database: Database) -> None:
+    """A pass that waits for Google keeps no message waiting, nor a slow Slack a pass."""
+    cloud = _Cloud()
+    cloud.go_on.clear()
+    sent = threading.Semaphore(0)
+
+    def send(fence: Lease, stop: threading.Event) -> timedelta | None:
+        assert fence.name == LEASE
+        assert not stop.is_set()
+        sent.release()
+        return timedelta()
+
+    reconciler = Reconciler(sqlite_database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
+    hour = timedelta(hours=1)
+    daemon = Daemon(sqlite_database, reconciler, tuple, lambda _prices, _fence: None, "one", hour, None, send=send)
+    with _started(daemon):
+        assert cloud.looked.acquire(timeout=PATIENCE)
+        assert sent.acquire(timeout=PATIENCE)
+        cloud.go_on.set()
+
+
+def test_an_empty_outbox_is_left_alone_for_a_while_and_after_a_pass_looked_into_again(
+    sqlite_database: Database,
+) -> None:
+    """Nothing to send costs next to nothing, and what a pass intends does not wait for that while to end."""
+    looks: list[Lease] = []
+
+    def send(fence: Lease, stop: threading.Event) -> timedelta | None:
+        looks.append(fence)
+        return None
+
+    reconciler = Reconciler(
+        sqlite_database, _Cloud(), HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules())
+    )
+    hour = timedelta(hours=1)
+    daemon = Daemon(sqlite_database, reconciler, tuple, lambda _prices, _fence: None, "one", hour, None, send=send)
+    for _ in range(6):
+        daemon._send()
+    assert len(looks) == 1
+    daemon._pass()
+    daemon._send()
+    assert len(looks) == 2
+    daemon.stop()
+
+
+def test_a_daemon_that_lost_its_lease_stops_sending(sqlite_database: Database) -> None:
+    """Another one sends now; what this one had begun is settled there."""
+
+    def send(fence: Lease, stop: threading.Event) -> timedelta | None:
+        raise LeaseLost("taken over")
+
+    reconciler = Reconciler(
+        sqlite_database, _Cloud(), HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules())
+    )
+    hour = timedelta(hours=1)
+    daemon = Daemon(sqlite_database, reconciler, tuple, lambda _prices, _fence: None, "one", hour, None, send=send)
+    daemon._send()
+    assert not daemon.state.acting
+    daemon.stop()
