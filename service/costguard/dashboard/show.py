@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
+from costguard.engine.correspondence import Entry
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
@@ -85,6 +86,16 @@ def gpu(shape: Shape) -> str:
     return name if shape.gpu_count == 1 else f"{shape.gpu_count} × {name}"
 
 
+def clauses(reason: str) -> list[str]:
+    """A decision's reason in its parts: what is so, then what follows from it, one after the other."""
+    return reason.split("; ")
+
+
+def entry(of: Entry) -> str:
+    """Which kind of entry it is; its class in the style sheet, too."""
+    return type(of).__name__.lower()
+
+
 def how_known(source: str) -> str:
     return _HOW_KNOWN.get(source, source)
 
@@ -155,6 +166,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
         age,
         clock,
         gpu,
+        clauses,
+        entry,
         how_known,
         words,
         is_spot,

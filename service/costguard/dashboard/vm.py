@@ -10,8 +10,9 @@ from http import HTTPStatus
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.now import Row, rows_of
 from costguard.dashboard.source import Source
-from costguard.engine import fleet, history
+from costguard.engine import correspondence, fleet, history
 from costguard.engine.accrual import Accrual
+from costguard.engine.correspondence import Entry
 from costguard.engine.history import LifetimeView, StorageView
 from costguard.model.instance import InstanceKey
 from costguard.model.price import Price
@@ -21,6 +22,7 @@ from costguard.store import fleet as stored_fleet
 from costguard.store.facts import StoredFact
 
 _FACTS = 100
+_SAID = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,9 @@ class Vm:
     storage: Sequence[StorageView]
     prices: Mapping[int, Price]
     facts: Sequence[StoredFact]
+    said: Sequence[Entry]
     facts_shown: int = _FACTS
+    said_shown: int = _SAID
 
 
 def vm_page(source: Source, key: InstanceKey, now: datetime) -> Vm:
@@ -45,12 +49,14 @@ def vm_page(source: Source, key: InstanceKey, now: datetime) -> Vm:
         accrual = Accrual(PriceBook(known), now)
         views = fleet.views(connection, accrual, source.rules.limits, [found])
         (row,) = rows_of(connection, views, source.rules, now)
+        lifetimes = history.lifetimes_of(connection, accrual, found)
         return Vm(
             row=row,
-            lifetimes=history.lifetimes_of(connection, accrual, found),
+            lifetimes=lifetimes,
             storage=history.storage_of(connection, accrual, found),
             prices={price.id: price for price in known if price.id is not None},
             facts=facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS),
+            said=correspondence.of_vm(connection, found, [run.stored.id for run in lifetimes], _SAID),
         )
 
 

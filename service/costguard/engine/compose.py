@@ -147,6 +147,12 @@ class ReminderComposer:
         return _Scene(connection, accrual, self._rules, subject, None, None)
 
 
+def told(shown: str) -> str:
+    """What a message shows, for people, by the state that is stored of it; "" while it waits for an answer."""
+    kind, _, rest = shown.partition("|")
+    return rest.rsplit("|", 3)[0] if kind in _ASKING and rest.count("|") >= 3 else rest
+
+
 def _shown(scene: _Scene, state: State) -> str:
     """What the message shows that may change. A button carries its due moment: a moved one makes it stale."""
     shown = f"{state.kind.value}|{state.sentence}"

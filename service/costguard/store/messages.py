@@ -287,6 +287,15 @@ def read(
     return [_message(row) for row in connection.execute(query)]
 
 
+def reminders_of(connection: Connection, subjects: Collection[Subject], limit: int) -> list[Message]:
+    """Of these subjects, whatever became of them: those meant last, first."""
+    found: list[Message] = []
+    for chunk in chunks(sorted({str(subject) for subject in subjects})):
+        query = select(messages).where(messages.c.subject.in_(chunk), messages.c.kind == "reminder")
+        found += [_message(row) for row in connection.execute(query.order_by(messages.c.id.desc()).limit(limit))]
+    return sorted(found, key=lambda message: message.id, reverse=True)[:limit]
+
+
 def _waits(connection: Connection, message_id: int, values: Mapping[str, object]) -> None:
     """Changes only what was not accepted meanwhile."""
     connection.execute(update(messages).where(messages.c.id == message_id, text(WAITING)).values(values))

@@ -1,0 +1,56 @@
+"""What was said about one VM, and what came of it: reminders, keeps, claims and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.engine.compose import told
+from costguard.model.reminder import About, Claim, Keep, Subject
+from costguard.store import answers, messages, stops
+from costguard.store.messages import Message
+from costguard.store.stops import Stop
+
+_SUBJECTS = 40  # of so many lifetimes
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One reminder to one recipient; `shows` is the state that it shows in Slack now, "" while nobody answered."""
+
+    message: Message
+    shows: str
+
+    @property
+    def at(self) -> datetime:
+        return self.message.accepted_at or self.message.intended_at
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    stop: Stop
+
+    @property
+    def at(self) -> datetime:
+        return self.stop.intended_at
+
+
+Entry = Said | Ordered | Keep | Claim
+
+
+def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], limit: int) -> list[Entry]:
+    """The latest first. `lifetimes` are the rows of its runs, the latest first: of the latest ones it is told."""
+    latest = [*lifetimes[:_SUBJECTS], 0]  # 0: it may rest without ever having run
+    subjects = [Subject(about, instance_id, each) for each in latest for about in About]
+    found: list[Entry] = [
+        Said(message, told(message.shown)) for message in messages.reminders_of(connection, subjects, limit)
+    ]
+    for kept in answers.keeps_of(connection, subjects).values():
+        found += kept
+    found += answers.claims_of(connection, [instance_id]).get(instance_id, ())
+    for ordered in stops.of_subjects(connection, subjects).values():
+        found += map(Ordered, ordered)
+    return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]
