@@ -57,12 +57,3 @@ def test_a_try_that_failed_is_counted_until_it_is_settled(database: Database) ->
         stops.advance(connection, stop_id, StopOutcome.FAILED, error="refused", settled_at=later)
         assert stops.open_stops(connection) == []
         assert stops.of_subjects(connection, [wanted.subject])[wanted.subject][0].tries == 1
-
-
-def test_stops_are_read_by_when_they_were_meant(database: Database) -> None:
-    """From a moment on and before another."""
-    wanted = new(database)
-    with database.write() as connection:
-        stops.add(connection, wanted)
-        assert len(stops.between(connection, NOW, NOW + timedelta(seconds=1))) == 1
-        assert stops.between(connection, NOW - timedelta(days=1), NOW) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, insert, null, select, update
@@ -274,25 +273,3 @@ def _storage_row(span: StorageSpan) -> dict[str, Any]:
         "started_at": span.started_at,
         "ended_at": span.ended_at,
     }
-
-
-def running_since(connection: Connection) -> list[tuple[InstanceKey, str, str, Status, str, datetime | None]]:
-    """Every VM that is there: its key, name, zone, status, preset, and since when its open lifetime runs."""
-    query = (
-        select(
-            instances.c.project,
-            instances.c.gce_id,
-            instances.c.name,
-            instances.c.zone,
-            instances.c.status,
-            instances.c.preset,
-            lifetimes.c.started_at,
-        )
-        .outerjoin(lifetimes, (lifetimes.c.instance_id == instances.c.id) & lifetimes.c.ended_at.is_(None))
-        .where(instances.c.gone_at.is_(None))
-        .order_by(instances.c.project, instances.c.name)
-    )
-    return [
-        (InstanceKey(project, gce_id), name, zone, Status(status), preset, started_at)
-        for project, gce_id, name, zone, status, preset, started_at in connection.execute(query)
-    ]

@@ -127,13 +127,6 @@ def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[S
     return {subject: tuple(each) for subject, each in found.items()}
 
 
-def between(connection: Connection, since: datetime, until: datetime) -> list[Stop]:
-    """Intended from `since` on and before `until`, the oldest first."""
-    of = stops.c
-    query = select(stops).where(of.intended_at >= since, of.intended_at < until).order_by(of.intended_at, of.id)
-    return [_stop(row) for row in connection.execute(query)]
-
-
 def _stop(row: Row[Any]) -> Stop:
     return Stop(
         id=row.id,
