@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
@@ -23,6 +24,8 @@ from costguard.policy.surroundings import Surroundings
 from costguard.policy.watched import Decision, Watched, subject_of
 from costguard.store import people, requests, spans, stops
 from costguard.store.messages import Message
+from costguard.store.requests import StoredRequest
+from costguard.store.stops import Stop
 
 _BEING_STOPPED = frozenset({StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN})
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
@@ -35,9 +38,9 @@ _WISH = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Scene:
-    """The subject of a message and what is decided about it now; `vm` and `decision` are None when it is over."""
+    """The subject of messages and what is decided about it now; `vm` and `decision` are None when it is over."""
 
     connection: Connection
     accrual: Accrual
@@ -49,6 +52,14 @@ class _Scene:
     @property
     def now(self) -> datetime:
         return self.accrual.now
+
+    @cached_property
+    def stops(self) -> Sequence[Stop]:
+        return stops.of_subjects(self.connection, [self.subject]).get(self.subject, ())
+
+    @cached_property
+    def requests(self) -> Sequence[StoredRequest]:
+        return requests.of_subject(self.connection, self.subject)
 
     @property
     def is_due(self) -> bool:
@@ -113,6 +124,7 @@ class ReminderComposer:
         plan, fleet = reminding.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = cards.accrual_at(connection, now)
+        scenes: dict[Subject, _Scene] = {}
         found = []
         for message in live:
             if message.subject is None:
@@ -120,7 +132,9 @@ class ReminderComposer:
             vm, decision = decided.get(message.subject, (None, None))
             if decision is not None and not decision.is_known:
                 continue  # what it shows was true when its zone was last read
-            scene = _Scene(connection, accrual, self._rules, message.subject, vm, decision)
+            if message.subject not in scenes:
+                scenes[message.subject] = _Scene(connection, accrual, self._rules, message.subject, vm, decision)
+            scene = scenes[message.subject]
             if _shown(scene, _state(scene, message)) != message.shown:
                 found.append(message)
         return found
@@ -179,12 +193,12 @@ def _state(scene: _Scene, message: Message) -> State:
     asked = [each for each in scene.vm.requests if each.subject == scene.subject]
     if asked:
         return State(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].asked]}.", asked[-1].at)
-    ordered = stops.of_subjects(scene.connection, [scene.subject]).get(scene.subject, ())
+    ordered = scene.stops
     if ordered and scene.vm.stop in _BEING_STOPPED:
         return State(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
     if ordered and scene.vm.stop is StopOutcome.FAILED:
         return State(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)
-    refused = [each for each in requests.of_subject(scene.connection, scene.subject) if each.status == "refused"]
+    refused = [each for each in scene.requests if each.status == "refused"]
     if refused and refused[-1].settled_at is not None and refused[-1].settled_at >= message.intended_at:
         return State(StateKind.FAILED, refused[-1].outcome, refused[-1].settled_at)
     return State(StateKind.OPEN)
@@ -216,13 +230,9 @@ def _over(scene: _Scene) -> State:
 
 def _by(scene: _Scene, life: Lifetime) -> str:
     """Who ended it: for our own stops, whoever asked or the rule, not the account that the guard acts by."""
-    ours = [
-        each
-        for each in stops.of_subjects(scene.connection, [scene.subject]).get(scene.subject, ())
-        if each.outcome in {StopOutcome.ASKED, StopOutcome.DONE}
-    ]
+    ours = [each for each in scene.stops if each.outcome in {StopOutcome.ASKED, StopOutcome.DONE}]
     if ours and life.end_reason in {EndReason.STOPPED, EndReason.SUSPENDED}:
-        asked = {each.request.id: each.request.by for each in requests.of_subject(scene.connection, scene.subject)}
+        asked = {each.request.id: each.request.by for each in scene.requests}
         by = asked.get(ours[-1].request_id)
         return f", as {by} asked," if by else ", as nobody answered,"
     return f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
