@@ -1,0 +1,127 @@
+"""One process of the guard, built of the real parts, around a fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, FragileNotifier, Fuse
+
+from costguard.engine.compose import ReminderComposer
+from costguard.engine.execute import LiveExecutor
+from costguard.engine.idle import IdleWatch
+from costguard.engine.outbox import Compose, Composed, Outbox, Withdrawn
+from costguard.engine.ports import Clock
+from costguard.engine.reconcile import PassReport, Reconciler
+from costguard.engine.requests import Desk
+from costguard.engine.schedule import LEASE, LEASE_TTL
+from costguard.engine.still_due import ByTheRules
+from costguard.gce.client import ComputeCloud
+from costguard.model.message import WhisperContent
+from costguard.policy.ledger import Belonging
+from costguard.policy.owner import OwnerRules
+from costguard.policy.rules import Rules
+from costguard.slack.client import SlackNotifier
+from costguard.slack.door import Door
+from costguard.slack.messages import render
+from costguard.slack.reception import Reception
+from costguard.store import lease as leases
+from costguard.store.lease import Lease
+from costguard.store.messages import Message
+from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
+
+PROJECT = "acme-training"
+_PATIENCE = timedelta(minutes=1)  # a press is waited for, however slow the machine
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a guard is started: all that outlives it. `loses` says whether the answer to a stop is lost."""
+
+    database: FragileDatabase
+    endpoint: str
+    clock: Clock
+    rules: Rules
+    loses: Callable[[], bool]
+
+
+class Guard:
+    """Until `close` or the end of its fuse. `number` tells it from those before it."""
+
+    def __init__(self, place: Place, number: int, fuse: Fuse) -> None:
+        rules, clock = place.rules, place.clock
+        self._clock = clock
+        self._holder = f"guard-{number}"
+        self.lease: Lease | None = None
+        self.database = place.database
+        self._compute = ComputeCloud(place.endpoint, clock, wait=lambda _: False, monotonic=self._seconds)
+        self.cloud = FragileCloud(self._compute, fuse, place.loses)
+        self.notifier = FragileNotifier(SlackNotifier(BOT_TOKEN, f"{place.endpoint}/slack/api/"), fuse)
+        self._reminders = ReminderComposer(rules)
+        compose = _ByKind({"reminder": self._reminders, "whisper": _whisper})
+        self.outbox = Outbox(
+            self.database, self.notifier, compose, clock, rules.channel, self._reminders.changed, self._seconds
+        )
+        executor = LiveExecutor(self.database, self.cloud, clock, ByTheRules(rules))
+        belonging = Belonging(tuple(rules.presets.values()), OwnerRules(domain="example.com"))
+        self._reconciler = Reconciler(
+            self.database, self.cloud, clock, [PROJECT], rules, belonging, 1, self.notifier, executor
+        )
+        self._idle = IdleWatch(self.database, self.cloud, clock, [PROJECT], rules.presets, timedelta(hours=3))
+        self._rules = rules
+        self.door, self._desk = self._entrance()
+
+    def hold(self) -> bool:
+        """Whether it may act: the lease, got or renewed. Raises LeaseLost."""
+        now = self._clock.now()
+        if self.lease is None:
+            self.lease = leases.acquire(self.database, LEASE, self._holder, LEASE_TTL, now)
+        else:
+            self.lease = leases.renew(self.database, self.lease, LEASE_TTL, now)
+        return self.lease is not None
+
+    def measure(self) -> None:
+        self._idle.record(self._idle.read(), self.lease)
+
+    def run_pass(self) -> PassReport:
+        return self._reconciler.run(self.lease)
+
+    def deliver(self) -> timedelta | None:
+        return self.outbox.deliver(self.lease)
+
+    def press(self, headers: Mapping[str, str], body: bytes) -> int:
+        """What Slack is answered. What was handed on to another thread is over as well when this returns."""
+        try:
+            return self.door.interaction(headers, body).status
+        finally:
+            self._desk.close()
+            self.door, self._desk = self._entrance()
+
+    def close(self) -> None:
+        self._desk.close()
+        self._compute.close()
+        self.database.close()
+
+    def _entrance(self) -> tuple[Door, Desk]:
+        desk = Desk(
+            self.database, self._clock, self._rules, self.notifier, self._reminders.cards, lambda: None, _PATIENCE
+        )
+        reception = Reception(desk.press, desk.command, render)
+        return Door(SIGNING_SECRET, self._clock, reception), desk
+
+    def _seconds(self) -> float:
+        return self._clock.now().timestamp()
+
+
+class _ByKind:
+    def __init__(self, composers: Mapping[str, Compose]) -> None:
+        self._composers = composers
+
+    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+        return self._composers[message.kind](connection, message, now)
+
+
+def _whisper(connection: Connection, message: Message, now: datetime) -> Composed:  # noqa: ARG001 one of several
+    return Composed(WhisperContent(str(message.data["text"])), shown="", is_final=True)

@@ -1,0 +1,292 @@
+"""What must hold of every quarter, judged from what Slack and Google recorded, by nothing of the guard's own rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, select
+from tests.scenario.fleet import MINUTE
+from tests.scenario.quarter.fleet import CONTACT, DAY, PRESETS, RULES
+from tests.scenario.quarter.life import Quarter
+from tests.scenario.quarter.story import Post, Story, Topic, tell
+from tests.scenario.quarter.weather import ARCHIVED
+
+from costguard.model.preset import Preset
+from costguard.model.reminder import Enforcement
+from costguard.store.tables import claims, keeps, messages, requests, stops
+from costguard.store.transaction import Database
+from costguard_sandbox.slack.blocks import interactive
+from costguard_sandbox.vm import Load
+
+_BY_NAME = {preset.name: preset for preset in PRESETS}
+_GUARD = "costguard@acme-operations.iam.gserviceaccount.com"
+_CONTACT_AT, _DAILY_FROM, _CHANNEL_FROM = 3, 4, 2
+
+
+@dataclass
+class Verdict:
+    wrong: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def judge(quarter: Quarter, database: Database) -> Verdict:
+    with database.read() as connection:
+        story = tell(quarter, connection)
+        verdict = Verdict(list(story.strangers))
+        _nothing_lost_or_doubled(story, connection, verdict)
+        for topic in story.topics:
+            _ladder(story, topic, verdict)
+        for topic, post in story.posts:
+            _is_true_and_timely(story, topic, post, verdict)
+        _nothing_due_is_left_out(story, verdict)
+        _stops(story, verdict)
+        _what_is_over_says_so(story, verdict)
+        _requests(story, connection, verdict)
+    _count(story, verdict)
+    return verdict
+
+
+def _nothing_lost_or_doubled(story: Story, connection: Connection, verdict: Verdict) -> None:
+    """Every key once in Slack, and the ledger knows of exactly those."""
+    posted = Counter(post.key for _, post in story.posts)
+    doubled = [f"{key} was posted {count} times" for key, count in posted.items() if count > 1]
+    verdict.wrong += doubled
+    verdict.counts["messages posted twice"] = len(doubled)
+    rows = connection.execute(select(messages.c.key, messages.c.status).where(messages.c.kind == "reminder"))
+    status = {row.key: row.status for row in rows}
+    accepted = {key for key, value in status.items() if value == "accepted"}
+    verdict.wrong += [f"{key} is accepted, and not in Slack" for key in accepted - posted.keys()]
+    verdict.wrong += [f"{key} is in Slack, and {status.get(key)}" for key in posted.keys() - accepted]
+    waiting = [key for key, value in status.items() if value in ("intended", "sending")]
+    verdict.wrong += [f"{key} still waits at the end" for key in waiting]
+    verdict.counts["reminders withdrawn: no longer true"] = sum(each == "withdrawn" for each in status.values())
+
+
+def _ladder(story: Story, topic: Topic, verdict: Verdict) -> None:
+    """In each cycle the stages climb one by one, each at its interval after the one before; one thread a place."""
+    for cycle in sorted({post.cycle for post in topic.posts}):
+        mine = [post for post in topic.posts if post.cycle == cycle]
+        numbers = sorted({post.stage for post in mine})
+        if numbers != list(range(len(numbers))):
+            verdict.wrong.append(f"{topic.subject} cycle {cycle} has the stages {numbers}")
+        at = topic.stages(cycle)
+        every = _every(topic)
+        for stage in range(1, len(at)):
+            gap = max(every, DAY) if stage >= _DAILY_FROM else every
+            if at[stage] - at[stage - 1] < gap:
+                verdict.wrong.append(f"{topic.subject} stage {cycle}/{stage} came {at[stage] - at[stage - 1]} after")
+    roots: dict[str, str] = {}
+    for post in topic.posts:
+        root = roots.setdefault(post.message.channel, post.message.ts)
+        if post.message.ts != root and post.message.thread_ts != root:
+            verdict.wrong.append(f"{post.key} stands outside its thread")
+
+
+def _is_true_and_timely(story: Story, topic: Topic, post: Post, verdict: Verdict) -> None:
+    at, owner = post.at, topic.owner(post.at)
+    if topic.is_over(at):
+        verdict.counts["posted before the guard could know of the end"] += 1
+        if _could_know(story.quarter, topic, at):
+            verdict.counts["messages about VMs gone"] += 1
+            verdict.wrong.append(f"{post.key} was posted at {at}, over since {topic.over_at}")
+    if at < (due := _due_at_least(topic, at)):
+        verdict.wrong.append(f"{post.key} was posted at {at}, due at {due}")
+    if story.is_quiet(topic, at):
+        verdict.wrong.append(f"{post.key} was posted at {at}, in quiet hours of {owner or 'nobody'}")
+    cycles = {topic.cycle(at), topic.cycle(at - timedelta(microseconds=1))}
+    if post.cycle not in cycles:
+        verdict.wrong.append(f"{post.key} was posted at {at}, in cycle {cycles}")
+    if post.target not in _targets(story, topic, post.stage, owner):
+        verdict.wrong.append(f"{post.key} was posted at {at} to one who was not to get it: owner {owner}")
+    if topic.vm.name not in post.message.versions[0].text:
+        verdict.wrong.append(f"{post.key} names another VM: {post.message.versions[0].text}")
+
+
+def _could_know(quarter: Quarter, topic: Topic, at: datetime) -> bool:
+    """Whether a look that could read its zone was recorded since it was over; until then nobody can know."""
+    assert topic.over_at is not None
+    return any(
+        topic.over_at < look.at <= at and look.is_whole and topic.vm.zone not in look.unread_zones
+        for look in quarter.looks
+    )
+
+
+def _nothing_due_is_left_out(story: Story, verdict: Verdict) -> None:
+    """What was due in one step of good weather, and is in the next one, stands in Slack after that."""
+    steps = story.quarter.steps
+    good = [not step.bad - {ARCHIVED} for step in steps]
+    known_by = [step.ended for step, is_good in zip(steps, good, strict=True) if is_good]
+    for topic in story.topics:
+        for number in range(1, len(steps)):
+            before, step = steps[number - 1], steps[number]
+            if not (good[number - 1] and good[number]) or step.began - before.began > DAY:
+                continue
+            if step.began < topic.began or topic.is_over(before.began - 5 * MINUTE):
+                continue
+            if ARCHIVED in before.bad | step.bad and not story.is_known(topic.owner(step.began)):
+                continue
+            stage = _stage_due(story, topic, before.began, known_by)
+            if stage is None or _is_hindered(story, topic, before.began, step.began, step.ended):
+                continue
+            verdict.counts["due stages looked for"] += 1
+            cycle = topic.cycle(before.began)
+            if not any(post.cycle == cycle and post.stage >= stage and post.at <= step.ended for post in topic.posts):
+                verdict.wrong.append(f"{topic.subject} stage {cycle}/{stage} was due at {before.began}, and not sent")
+
+
+def _stage_due(story: Story, topic: Topic, at: datetime, known_by: list[datetime]) -> int | None:
+    """The stage that should be in Slack very soon, if any; counted from when the guard heard of the one before."""
+    begins = topic.began + (_limit(topic) if topic.is_run else RULES.rest.after or DAY) + 5 * MINUTE
+    begins = max(begins, topic.kept_until(at) or begins)
+    sent = [moment for moment in topic.stages(topic.cycle(at)) if moment <= at]
+    if not sent:
+        return 0 if begins <= at else None
+    heard = next((moment for moment in known_by if moment >= sent[-1]), None)
+    gap = max(_every(topic), DAY) if len(sent) >= _DAILY_FROM else _every(topic)
+    return len(sent) if heard is not None and max(begins, heard + gap) <= at else None
+
+
+def _is_hindered(story: Story, topic: Topic, began: datetime, again: datetime, ended: datetime) -> bool:
+    """By its end, quiet hours, an answer, or a stop."""
+    return (
+        topic.is_over(ended)
+        or any(story.is_quiet(topic, at) for at in (began, again, ended))
+        or any(began - MINUTE <= answer.at <= ended for answer in topic.answers)
+        or any(request.at <= ended and (request.settled_at or ended) >= began for request in topic.requests)
+        or any(stop.intended_at <= ended and (stop.settled_at or ended) >= began for stop in topic.stops)
+    )
+
+
+def _stops(story: Story, verdict: Verdict) -> None:
+    """Each operation by which the guard ended a run: once, and for good reason."""
+    world, seen = story.quarter.world, Counter[str]()
+    for operation in world.operations.of(world.projects[0]):
+        if operation.user != _GUARD:
+            continue
+        at = operation.insert_time
+        running = [one for one in story.topics if one.is_run and one.vm.id == operation.target_id and one.began <= at]
+        if not running:
+            verdict.wrong.append(f"{operation.kind} of {operation.target_id} at {at}, which never ran")
+            continue
+        topic = max(running, key=lambda one: one.began)
+        ordered = [stop for stop in topic.stops if stop.intended_at <= at]
+        if not ordered or operation.kind not in ("stop", "suspend"):
+            verdict.wrong.append(f"{operation.kind} of {topic.vm.name} at {at}, which nobody ordered")
+            continue
+        seen[ordered[-1].key] += 1
+        if ordered[-1].request_id is not None:
+            verdict.counts["VMs stopped for people"] += 1
+            continue
+        verdict.counts["VMs stopped by rule"] += 1
+        if reason := _why_too_early(topic, at):
+            verdict.wrong.append(f"{operation.kind} of {topic.vm.name} ({topic.subject}) at {at}: {reason}")
+    verdict.wrong += [f"{key} is {count} operations" for key, count in seen.items() if count > 1]
+
+
+def _why_too_early(topic: Topic, at: datetime) -> str:
+    rule = _preset(topic).reminders
+    if rule.enforcement is Enforcement.REMIND:
+        return "its preset only reminds"
+    if topic.made.is_protected:
+        return "it is protected"
+    if (until := topic.kept_until(at)) is not None and until > at:
+        return f"it is kept until {until}"
+    waiting = [one for one in topic.requests if one.asked != "stop" and one.status == "done"]
+    if any(one.at <= at < one.settled_at for one in waiting):
+        return "somebody had answered"
+    warned = [moment for moment in topic.stages(topic.cycle(at)) if moment <= at]
+    if len(warned) < rule.stop_after:
+        return f"{len(warned)} warnings"
+    if at - warned[rule.stop_after - 1] < rule.grace:
+        return f"only {at - warned[rule.stop_after - 1]} after the last warning"
+    return ""
+
+
+def _what_is_over_says_so(story: Story, verdict: Verdict) -> None:
+    """In the end no message about something past has a button, and each about something present says what is."""
+    end = story.quarter.world.now
+    for topic, post in story.posts:
+        buttons = list(interactive(post.message.blocks))
+        is_over = topic.is_over(end)
+        is_answered = topic.cycle(end) > post.cycle
+        if buttons and (is_over or is_answered):
+            verdict.wrong.append(f"{post.key} has buttons in the end: over {topic.over_at}")
+        if is_over and ":black_square_for_stop:" not in str(post.message.blocks):
+            verdict.wrong.append(f"{post.key} does not say that it is over since {topic.over_at}")
+        if not buttons and not is_over and not is_answered:
+            verdict.wrong.append(f"{post.key} has no buttons, and nobody answered it")
+
+
+def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
+    """Every press that was answered well is one request, settled once, or was refused in private."""
+    rows = {row.key: row for row in connection.execute(select(requests))}
+    told = set(connection.execute(select(messages.c.key).where(messages.c.kind == "whisper")).scalars())
+    effects: Counter[tuple[str, int]] = Counter()
+    for table in (keeps, claims, stops):
+        effects.update((table.name, row.request_id) for row in connection.execute(select(table.c.request_id)))
+    for pressed in story.quarter.people.pressed:
+        if (pressed.key in rows) == (f"whisper/{pressed.key}" in told):
+            verdict.wrong.append(f"press {pressed.key} is neither a request nor refused, or both")
+    for key, row in rows.items():
+        kind = {"keep": "keeps", "claim": "claims", "disown": "claims"}.get(row.asked, "stops")
+        done = effects[kind, row.id]
+        verdict.counts[f"asked to {row.asked}: {row.status}"] += 1
+        if row.status == "open" or row.settled_at is None:
+            verdict.wrong.append(f"request {key} is open in the end")
+        elif row.status == "done" and done != 1:
+            verdict.wrong.append(f"request {key} to {row.asked} was settled {done} times")
+        elif row.status == "refused" and ((done and kind != "stops") or f"whisper/{row.id}" not in told):
+            verdict.wrong.append(f"request {key} to {row.asked} was refused, with {done} effects")
+    verdict.counts["refused in private at once"] = sum(key.startswith("whisper/slack/") for key in told)
+
+
+def _count(story: Story, verdict: Verdict) -> None:
+    slack, counts = story.slack, verdict.counts
+    counts["VMs"] = len(story.quarter.fleet.made)
+    counts["lifetimes"] = sum(topic.is_run for topic in story.topics)
+    counts["rests"] = sum(not topic.is_run for topic in story.topics)
+    counts["subjects reminded of"] = len({topic.subject for topic, _ in story.posts})
+    counts["stages"] = len({post.key.rpartition("/")[0] for _, post in story.posts})
+    counts["messages posted"] = len(story.posts)
+    counts["messages edited"] = sum(len(post.message.versions) - 1 for _, post in story.posts)
+    counts["rate limited"] = slack.limits.refusals.total()
+
+
+def _preset(topic: Topic) -> Preset:
+    return _BY_NAME[topic.made.preset]
+
+
+def _limit(topic: Topic) -> timedelta:
+    limit = _preset(topic).limit
+    assert limit is not None
+    return limit
+
+
+def _every(topic: Topic) -> timedelta:
+    return _preset(topic).reminders.every if topic.is_run else RULES.rest.every
+
+
+def _due_at_least(topic: Topic, at: datetime) -> datetime:
+    """The earliest moment at which anybody may ask about it."""
+    if not topic.is_run:
+        assert RULES.rest.after is not None
+        due = topic.began + RULES.rest.after
+    else:
+        due = topic.began + _limit(topic)
+        idle = [since for since, load in topic.vm.loads if load is not Load.BUSY and since <= at]
+        rule = _preset(topic).idle
+        if rule is not None and idle:
+            # Figures are of whole minutes, and a minute that began busy counts as it began.
+            due = min(due, max(topic.began, idle[0]) + rule.window - MINUTE)
+    return max(due, topic.kept_until(at) or due)
+
+
+def _targets(story: Story, topic: Topic, stage: int, owner: str) -> set[str]:
+    targets = {"owner" if story.is_known(owner) else "channel"}
+    if stage >= _CHANNEL_FROM:
+        targets.add("channel")
+    if stage == _CONTACT_AT and owner != CONTACT:
+        targets.add("contact")
+    return targets

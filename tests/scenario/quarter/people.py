@@ -1,0 +1,131 @@
+"""People who read what they are sent, and press a button now and then, some of them wrongly."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+import orjson
+
+from costguard_sandbox.slack import payloads
+from costguard_sandbox.slack.blocks import interactive
+from costguard_sandbox.slack.errors import SlackError
+from costguard_sandbox.slack.messages import Message
+from costguard_sandbox.slack.scopes import SIGNING_SECRET
+from costguard_sandbox.slack.signing import signed_headers
+from costguard_sandbox.slack.workspace import Workspace
+
+_MINUTE = timedelta(minutes=1)
+# How often a message is answered with what; silence is the rest.
+_HABITS: Mapping[str, float] = {
+    "keep:4": 0.08,
+    "keep": 0.04,
+    "keep:168": 0.15,
+    "stop": 0.05,
+    "disown": 0.02,
+    "claim": 0.12,
+}
+
+Door = Callable[[Mapping[str, str], bytes], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What somebody means to press, and when."""
+
+    at: datetime
+    user: str
+    message: Message
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """A press that the guard answered well."""
+
+    at: datetime
+    key: str
+    action: str
+
+
+@dataclass
+class People:
+    workspace: Workspace
+    chance: random.Random
+    meant: list[Meant] = field(default_factory=list)
+    pressed: list[Pressed] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    _read: int = 0
+    _serial: int = 0
+
+    def read(self) -> None:
+        """What was written since they last looked."""
+        for message, version in self.workspace.record[self._read :]:
+            if version is message.versions[0] and version.metadata and not message.ephemeral_to:
+                self._consider(message)
+        self._read = len(self.workspace.record)
+
+    def due(self) -> list[Meant]:
+        now = self.workspace.now
+        found = [each for each in self.meant if each.at <= now]
+        self.meant = [each for each in self.meant if each.at > now]
+        return found
+
+    def press(self, meant: Meant, door: Door) -> None:
+        """Once, or twice in a row, or with what Slack delivers once more; the same press again after no answer."""
+        try:
+            headers, body, key = self._signed(meant)
+        except SlackError:
+            self.counts["too late: the button was gone"] += 1
+            return
+        times = 2 if self.chance.random() < 0.15 else 1
+        for _ in range(times):
+            status = door(headers, body)
+            if status == 200:
+                self.pressed.append(Pressed(self.workspace.now, key, meant.action))
+                self.counts[f"pressed {meant.action.partition(':')[0]}"] += 1
+            elif times == 1 or status != 401:  # its signature is good for once
+                self.counts["not answered"] += 1
+        if self.chance.random() < 0.1:
+            impatient = Meant(self.workspace.now + _MINUTE, meant.user, meant.message, meant.action)
+            self.meant.append(impatient)
+
+    def _consider(self, message: Message) -> None:
+        chance, workspace = self.chance, self.workspace
+        offered = [str(element["action_id"]) for _, element in interactive(message.blocks)]
+        if not offered:
+            return
+        channel = workspace.channels[message.channel]
+        readers = [workspace.users[one] for one in sorted(channel.members) if not workspace.users[one].is_bot]
+        user = chance.choice(readers).name
+        for action in offered:
+            if chance.random() < _HABITS.get(action, 0):
+                at = workspace.now + chance.uniform(1, 600) * _MINUTE
+                self.meant.append(Meant(at, user, message, action))
+                return
+
+    def _signed(self, meant: Meant) -> tuple[dict[str, str], bytes, str]:
+        """As Slack would send it: signed, about the message as it is now. Raises SlackError where there is none."""
+        workspace = self.workspace
+        person = workspace.user(meant.user)
+        channel, message = workspace.seen_by(person, meant.message.channel, meant.message.ts)
+        found = [each for each in interactive(message.blocks) if each[1]["action_id"] == meant.action]
+        if not found:
+            raise SlackError("action_not_found")
+        block, element = found[0]
+        self._serial += 1
+        now = workspace.now
+        pressed_at = f"{int(now.timestamp())}.{self._serial:06d}"
+        payload = payloads.block_actions(
+            person, channel, message, block, element,
+            value=None, trigger_id=f"1.{self._serial}", response_url="", action_ts=pressed_at,
+        )  # fmt: skip
+        body = urlencode({"payload": orjson.dumps(payload).decode()}).encode()
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        headers |= signed_headers(SIGNING_SECRET, body, int(now.timestamp()))
+        team = payload["team"]["id"]
+        return headers, body, f"slack/{team}/{channel.id}/{message.ts}/{pressed_at}/{person.id}"
