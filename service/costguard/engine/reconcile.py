@@ -78,6 +78,7 @@ class Reconciler:
         self._parallel = max(1, min(parallel, len(self._watched) or 1))
         self._notifier = notifier
         self._executor = executor
+        self.people_trouble = ""  # why Slack does not say who people are
 
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> PassReport:
         """One pass. A project that fails is reported, and the others go on.
@@ -122,7 +123,7 @@ class Reconciler:
             return self.decide()
         self._executor.settle(fence)
         if self._notifier is not None:
-            reminding.introduce(self._database, self._notifier, self._rules, self._clock, fence)
+            self.people_trouble = reminding.introduce(self._database, self._notifier, self._rules, self._clock, fence)
         now = self._clock.now()
         with self._database.read() as connection:
             plan, fleet = reminding.look_at(connection, self._rules, now)

@@ -14,7 +14,8 @@ from sqlalchemy import Connection
 from costguard.engine.accrual import Accrual
 from costguard.engine.addressing import is_stale
 from costguard.engine.ports import Clock, Notifier
-from costguard.errors import SlackError
+from costguard.engine.sending_facts import people_unknown
+from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
 from costguard.model.action import SendReminder, StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
@@ -26,7 +27,19 @@ from costguard.policy.plan import addresses_needed, decide
 from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan, Watched
-from costguard.store import answers, fleet, messages, people, prices, projects, requests, stops, utilisation, watched
+from costguard.store import (
+    answers,
+    facts,
+    fleet,
+    messages,
+    people,
+    prices,
+    projects,
+    requests,
+    stops,
+    utilisation,
+    watched,
+)
 from costguard.store.lease import Lease
 from costguard.store.messages import NewMessage
 from costguard.store.projects import ProjectLook
@@ -137,30 +150,36 @@ def unread(looks: Sequence[ProjectLook]) -> dict[str, frozenset[str]]:
     }
 
 
-def introduce(
-    database: Database, notifier: Notifier, rules: Rules, clock: Clock, fence: Lease | None = None
-) -> list[Acquaintance]:
-    """Look up those who may have to be told something soon. Slack being away only delays that."""
+def introduce(database: Database, notifier: Notifier, rules: Rules, clock: Clock, fence: Lease | None = None) -> str:
+    """Look up those who may have to be told something soon. What keeps Slack from saying who they are; "": nothing.
+
+    Slack being away only delays that, but nobody who is unknown can be reminded meanwhile.
+    """
     now = clock.now()
     with database.read() as connection:
         needed = addresses_needed(gather(connection, rules, now), rules, now)
         known = people.of_addresses(connection, needed)
     missing = sorted(address for address in needed if is_stale(known.get(address), now))
-    found = []
+    found, trouble = [], None
     for address in missing[:_LOOK_UPS]:
         try:
             person = notifier.person_of(address)
-        except SlackError as error:
+        except (SlackLimited, SlackRefused, SlackUnavailable) as error:
             log.warning("person_not_looked_up", address=address, error=str(error))
+            trouble = None if isinstance(error, SlackLimited) else error
             break
+        except SlackError as error:  # what Slack minds about one address must not hide the others
+            log.warning("address_refused", address=address, error=str(error))
+            person = None
         before = known.get(address)
         channel = before.direct_channel if before and before.person and before.person == person else ""
         found.append(Acquaintance(address, person, now, channel))
-    if found:
+    if found or trouble is not None:
         with database.write(fence) as connection:
             for each in found:
                 people.save(connection, each)
-    return found
+            facts.append(connection, [people_unknown(trouble, now)] if trouble is not None else [], now)
+    return str(trouble or "")
 
 
 def intend(

@@ -46,6 +46,17 @@ def troubled(scope: str, error: SlackError, now: datetime) -> Fact:
     )
 
 
+def people_unknown(error: SlackError, now: datetime) -> Fact:
+    """Once a day and reason, like the others."""
+    return Fact(
+        key=f"SlackTrouble:people:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
+        kind="SlackTrouble",
+        occurred_at=now,
+        text=f"Slack does not say who people are, so whoever is new cannot be reminded: {error}",
+        data={"scope": "people", "code": error.code},
+    )
+
+
 def resumed(scope: str, now: datetime) -> Fact:
     where = "to Slack" if scope == "workspace" else f"to {scope}"
     return Fact(

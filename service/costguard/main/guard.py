@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
@@ -18,6 +18,7 @@ from costguard.engine import price_refresh
 from costguard.engine.budgets import BudgetWatch
 from costguard.engine.execute import LiveExecutor, ShadowExecutor
 from costguard.engine.idle import IdleWatch
+from costguard.engine.outbox import OutboxTrouble
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL
@@ -71,6 +72,14 @@ class Guard:
         """Read the catalogue, where the settings allow it. Raises PriceSourceError."""
         if self.settings.prices.enabled:
             self.store_prices(self.fetch_prices(), fence)
+
+    @property
+    def slack_trouble(self) -> OutboxTrouble | None:
+        """What keeps people from being told; None where nobody is told anything."""
+        if self.messaging is None:
+            return None
+        trouble = self.messaging.outbox.trouble
+        return replace(trouble, workspace=trouble.workspace or self.reconciler.people_trouble)
 
     @property
     def after_pass(self) -> dict[str, Callable[[Lease], object]]:

@@ -92,7 +92,7 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> Deps:
         status=status,
         slack=way_in.door if way_in is not None else None,
         slack_refused=lambda: way_in.reception.refused if way_in is not None else {},
-        outbox_trouble=lambda: guard.messaging.outbox.trouble if guard.messaging is not None else None,
+        outbox_trouble=lambda: guard.slack_trouble,
         socket_trouble=lambda: way_in.trouble if way_in is not None else "",
     )
 
