@@ -53,7 +53,8 @@ def card(
     zone = zone_of(owner, rules)
     monday_at = next_monday(accrual.now, zone)
     cost = _cost(connection, accrual, view, subject, since)
-    ahead = Priced(view.rate.amount.over(monday_at - accrual.now), view.rate.whole)
+    rate = _rate(accrual, view, subject)
+    ahead = Priced(rate.amount.over(monday_at - accrual.now), rate.whole)
     return VmCard(
         subject=subject,
         key=vm.key,
@@ -66,7 +67,7 @@ def card(
         owner_how=_how(view, zone, accrual.now),
         since=since,
         cost=cost,
-        rate=view.rate,
+        rate=rate,
         by_monday=cost + ahead,
         monday_at=monday_at,
         limit=limits.get(vm.preset),
@@ -133,6 +134,14 @@ def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject:
         bill = accrual.of_storage(each.stored.span, since)
         total += Priced(bill.amount, not bill.unpriced)
     return total
+
+
+def _rate(accrual: Accrual, view: InstanceView, subject: Subject) -> Priced:
+    """Of what `_cost` counts. Disks bill whether a VM runs or not: they are no part of what keeping it costs."""
+    if subject.about is About.REST or view.started_at is None:
+        return view.rate
+    rate = accrual.rate(view.instance.shape, view.instance.zone, view.instance.provisioning_model)
+    return Priced(whole=False) if rate is None else Priced(rate)
 
 
 def _of_lifetime(found: Sequence[history.LifetimeView], lifetime_id: int) -> Priced:

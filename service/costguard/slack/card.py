@@ -52,9 +52,7 @@ def name(card: VmCard) -> str:
 
 def owner(card: VmCard) -> str:
     """Whose it is, and how that is known. Who has an account is mentioned, so that they see it."""
-    if not card.owner:
-        return "nobody known"
-    who = mention(card.owner_id) or line(card.owner, 150)
+    who = (mention(card.owner_id) or line(card.owner, 150)) if card.owner else "nobody known"
     how = line(card.owner_how, 150)
     return f"{who}\n{how}" if how else who
 

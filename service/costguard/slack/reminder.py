@@ -32,7 +32,8 @@ def reminder_text(content: ReminderContent) -> str:
     """What a notification shows, and what is read aloud."""
     card, sentence = content.card, line(content.state.sentence, 400)
     if content.state.kind is StateKind.OPEN:
-        return f"{cards.name(card)} {_is_what(content)}: {cards.in_short(card)}. {line(content.reason, 400)}".strip()
+        why = f"; {line(content.reason, 400)}" if content.reason else ""
+        return f"{cards.name(card)} {_is_what(content)}: {cards.in_short(card)}{why}"
     return f"{cards.name(card)}: {sentence or _SENTENCES[content.state.kind]}"
 
 
