@@ -1,0 +1,229 @@
+"""One team's guard as its people see it: the whole product against a simulated cloud and Slack, time moved by hand."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+from tests.scenario.fleet import body
+
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.engine.preview import Preview, preview
+from costguard.main import Guard, opened
+from costguard.main.messaging import Entrance, entrance
+from costguard.settings import validate
+from costguard.store import facts
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.server import running
+from costguard_sandbox.slack.callbacks import Delivery
+from costguard_sandbox.slack.messages import Message
+from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.world import World
+
+MONDAY = datetime(2026, 11, 2, 8, tzinfo=UTC)  # 09:00 in Madrid, where Ana is
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+PROJECT, ZONE = "acme-training", "us-central1-a"
+_SECRETS = {
+    "COSTGUARD_SLACK_TOKEN": BOT_TOKEN,
+    "COSTGUARD_SLACK_SIGNING_SECRET": SIGNING_SECRET,
+    "COSTGUARD_SLACK_APP_TOKEN": APP_TOKEN,
+}
+_SETTINGS: Mapping[str, Any] = {
+    "idle": {"enabled": False},
+    "owners": {"domain": "example.com"},
+    "reminders": {
+        "quiet_hours": "never",
+        "quiet_days": [],
+        "daily_digest": "never",
+        "weekly_digest": "never",
+    },
+    "enforcement": {"shadow": False},
+    "presets": {"t4": {"limit": "8h", "remind_every": "4h"}},
+}
+
+
+@dataclass
+class Story:
+    """`guard` does one pass whenever `later` has moved the time; what people press is carried out by the next."""
+
+    world: World
+    guard: Guard
+    way_in: Entrance
+    url: str
+
+    # What happens in the cloud.
+
+    def vm(self, name: str = "trainer", machine: str = "n1-standard-4", owner: str = "ana", **given: Any) -> VM:
+        """Runs since about now; one T4 unless told otherwise."""
+        labels = {**({"owner": owner} if owner else {}), **given.pop("labels", {})}
+        user = given.pop("user", "ana@example.com")
+        gpu = given.pop("gpu", ("nvidia-tesla-t4", 1) if machine.startswith("n1") else None)
+        self.world.insert(PROJECT, ZONE, body(name, ZONE, machine, gpu, labels=labels, **given), user)
+        self.later(MINUTE)
+        return self.world.instance(PROJECT, name)
+
+    def status(self, name: str = "trainer") -> Status:
+        return self.world.instance(PROJECT, name).status
+
+    # Time.
+
+    @property
+    def now(self) -> datetime:
+        return self.world.now
+
+    def later(self, span: timedelta, every: timedelta | None = None) -> None:
+        """Time passes, with one pass at its end; with `every`, a pass each time that so much of it has passed."""
+        ends = self.now + span
+        while every is not None and self.now + every < ends:
+            self.world.advance(every)
+            self.look()
+        if self.now < ends:
+            self.world.advance_to(ends)
+        self.look()
+
+    def look(self) -> None:
+        """One pass, all that follows it, and everything that Slack takes at once."""
+        self.guard.reconciler.run()
+        self.guard.budgets.look()
+        assert self.guard.messaging is not None
+        self.guard.messaging.notices.intend()
+        self.guard.messaging.digests.intend()
+        if self.guard.idle_watch is not None:
+            self.guard.idle_watch.record(self.guard.idle_watch.read())
+        for _ in range(30):
+            wait = self.guard.messaging.outbox.deliver()
+            if wait is None or wait > timedelta(seconds=2):
+                return
+            self.world.advance(max(wait, timedelta(milliseconds=10)))
+
+    # What people see and do.
+
+    def sent(self, where: str = "ana") -> list[Message]:
+        """Everything that stands in a channel or in the app's direct messages with somebody; whispers are left out."""
+        return self.world.slack.messages(self.place(where))
+
+    def only(self, where: str = "ana") -> Message:
+        (message,) = self.sent(where)
+        return message
+
+    def last(self, where: str = "ana") -> Message:
+        return self.sent(where)[-1]
+
+    def place(self, where: str) -> str:
+        return where if where.startswith("#") else self.world.slack.direct(where).id
+
+    def press(self, message: Message, action: str, by: str = "ana") -> Delivery:
+        """A press, and a pass right after it."""
+        delivery = self.world.slack.press(by, message.channel, message.ts, action)
+        self.later(timedelta(seconds=15))
+        return delivery
+
+    def told(self, who: str) -> list[str]:
+        """What only this person was shown."""
+        user = self.world.slack.user(who).id
+        return [
+            message.text
+            for channel in list(self.world.slack.channels)
+            for message in self.world.slack.messages(channel, ephemeral=True)
+            if message.ephemeral_to == user
+        ]
+
+    def facts(self, kind: str) -> list[str]:
+        """The oldest first."""
+        with self.guard.database.read() as connection:
+            return [stored.fact.text for stored in facts.read(connection, kind=kind)][::-1]
+
+    def preview(self) -> Preview:
+        with self.guard.database.read() as connection:
+            return preview(connection, self.guard.rules, self.now)
+
+    def get(self, path: str) -> Any:
+        return httpx2.get(f"{self.url}{path}").json()
+
+
+def shown(message: Message) -> str:
+    """All that a person reads in it, buttons apart."""
+    return "\n".join(_texts([block for block in message.blocks if block["type"] != "actions"]))
+
+
+def buttons(message: Message) -> dict[str, str]:
+    """What stands on each button, by its action."""
+    return {
+        element["action_id"]: element["text"]["text"]
+        for block in message.blocks
+        if block["type"] == "actions"
+        for element in block["elements"]
+    }
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, Mapping):
+        if isinstance(value.get("text"), str):
+            yield value["text"]
+        for one in value.values():
+            yield from _texts(one)
+
+
+@contextmanager
+def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, Any]) -> Iterator[Story]:
+    """`settings` are sections over those of a team that never sleeps and whose T4s may run for 8 h."""
+    world = World(ManualClock(start), projects=[PROJECT])
+    with running(world) as cloud:
+        wanted: dict[str, Any] = {
+            "watch": {"projects": [PROJECT]},
+            "database": {"url": database_url},
+            "compute": {"endpoint": cloud},
+            "prices": {"enabled": False},  # the shipped ones: far fewer to read
+            "slack": {"channel": "#gpu-costs", "endpoint": f"{cloud}/slack/api/"},
+            **{name: dict(section) for name, section in _SETTINGS.items()},
+        }
+        for name, section in settings.items():
+            wanted[name] = {**wanted.get(name, {}), **section}
+        checked = validate(wanted, _SECRETS, Path("story"))
+        with opened(checked, world.clock) as guard:
+            assert guard.messaging is not None
+            way_in = entrance(checked, guard.rules, guard.database, guard.clock, guard.messaging, lambda: None)
+            try:
+                with _served(guard, way_in) as url:
+                    world.slack.request_url = f"{url}/slack/interactions"
+                    yield Story(world, guard, way_in, url)
+            finally:
+                way_in.close()
+
+
+@contextmanager
+def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
+    deps = Deps(
+        database=guard.database,
+        clock=guard.clock,
+        rules=guard.rules,
+        token=None,
+        version="story",
+        stale_after=timedelta(days=2),
+        status=lambda: DaemonStatus(is_acting=True),
+        slack=way_in.door,
+        slack_refused=lambda: way_in.reception.refused,
+        outbox_trouble=lambda: guard.slack_trouble,
+    )
+    server = uvicorn.Server(uvicorn.Config(create_app(deps), log_config=None, lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()

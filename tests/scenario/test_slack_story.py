@@ -1,0 +1,187 @@
+"""From a forgotten VM to an answer in Slack: what people press, and what comes of it in the simulated cloud."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.scenario.slack_story import DAY, HOUR, MINUTE, PROJECT, Story, buttons, shown, story
+
+from costguard_sandbox.slack.messages import Message
+from costguard_sandbox.vm import Status
+
+ACCESS = {"operators": ["ben@example.com", "dana@example.com"], "admins": ["chiara@example.com"]}
+TEAMS = {"vision": {"members": ["ana@example.com", "ben@example.com"]}}
+QUICK = {"t4": {"limit": "8h", "remind_every": "1h", "keeps": 1}}
+
+
+def in_channel(told: Story) -> Message:
+    """The third reminder about Ana's VM, which everybody sees."""
+    told.vm()
+    told.later(8 * HOUR)
+    told.later(2 * HOUR, every=HOUR)
+    return told.only("#gpu-costs")
+
+
+def test_the_owner_is_asked_once_and_keeps_it(sqlite_url: str) -> None:
+    """The message is edited in place; nothing is sent within the keep, and after it the asking begins anew."""
+    with story(sqlite_url) as told:
+        told.vm()
+        told.later(7 * HOUR)
+        assert told.sent() == []
+        told.later(HOUR)
+        asked = told.only()
+        assert "n1-standard-4, 1 x T4" in shown(asked)
+        assert buttons(asked) == {
+            "keep:4": "Keep 4 h (+$2.16)",
+            "keep": "Until tomorrow (+$8.63)",
+            "stop": "Stop now",
+            "disown": "Not mine",
+        }
+        assert told.press(asked, "keep:4").ok
+        assert "Kept by ana@example.com until Mon 21:01 CET." in shown(asked)
+        assert (told.only(), buttons(asked)) == (asked, {})
+        told.later(4 * HOUR - MINUTE, every=HOUR)
+        assert told.only() == asked
+        told.later(MINUTE)
+        assert (told.last().thread_ts, len(told.sent())) == (asked.ts, 2)
+        assert "reminder 1" in shown(told.last())
+        assert told.sent("#gpu-costs") == []
+
+
+def test_tomorrow_is_the_pressers(sqlite_url: str) -> None:
+    """Tomorrow at nine where the person is who pressed: in Los Angeles, for a VM of somebody in Madrid."""
+    with story(sqlite_url, access=ACCESS, presets=QUICK) as told:
+        told.press(in_channel(told), "keep", by="dana")
+        (fact,) = told.facts("LifetimeKept")
+        assert fact == "dana@example.com keeps trainer until 17:00 UTC on 3 Nov."
+
+
+def test_a_button_that_is_late(sqlite_url: str) -> None:
+    """Pressed after somebody else's keep and before the message shows it, a stop is refused in private."""
+    with story(sqlite_url, access=ACCESS, presets=QUICK) as told:
+        asked = in_channel(told)
+        told.world.slack.press("dana", asked.channel, asked.ts, "keep:4")
+        told.press(asked, "stop", by="chiara")
+        told.look()
+        assert told.status() is Status.RUNNING
+        (why,) = told.told("chiara")
+        assert why.startswith("dana@example.com kept trainer until Mon 23:01 CET after this was asked.")
+        assert "/gpu has buttons to stop it" in why
+
+
+def test_the_owner_stops_it(sqlite_url: str) -> None:
+    """It is stopped in the cloud; the message says that it was asked for, then how it ended and what it cost."""
+    with story(sqlite_url) as told:
+        told.vm()
+        told.later(8 * HOUR)
+        asked = told.only()
+        told.press(asked, "stop")
+        assert "ana@example.com asked to stop it." in shown(asked)
+        told.later(5 * MINUTE)
+        told.later(MINUTE)
+        assert told.status() is Status.TERMINATED
+        assert "It was stopped, as ana@example.com asked, after 8 h" in shown(asked)
+        assert "that run cost $4.3" in shown(asked)
+        assert (buttons(asked), told.only()) == ({}, asked)
+        assert len([one for one in told.world.operations.of(PROJECT) if one.kind == "stop"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("who", "may"), [("emi", False), ("dana", False), ("ben", True), ("chiara", True), ("ana", True)]
+)
+def test_who_may_stop_it(sqlite_url: str, who: str, may: bool) -> None:
+    """Its owner, an operator of its team, an admin; a stranger and another team's operator are refused in private."""
+    with story(sqlite_url, access=ACCESS, teams=TEAMS, presets=QUICK) as told:
+        asked = in_channel(told)
+        assert told.press(asked, "stop", by=who).ok
+        told.later(5 * MINUTE)
+        assert (told.status() is Status.TERMINATED) is may
+        refused = ["Only ana@example.com, an operator of team vision or an admin can stop trainer."]
+        assert told.told(who) == ([] if may else refused)
+        assert bool(buttons(asked)) is not may
+
+
+def test_one_keep_more_than_the_preset_allows(sqlite_url: str) -> None:
+    """It needs an admin; the owner is told whom to ask, and the message goes on asking."""
+    with story(sqlite_url, access=ACCESS, presets=QUICK) as told:
+        told.vm()
+        told.later(8 * HOUR)
+        told.press(told.only(), "keep:4")
+        told.later(4 * HOUR)
+        again = told.last()
+        told.press(again, "keep:4")
+        assert told.told("ana") == ["It was kept once already; ask an admin: chiara@example.com."]
+        assert "keep:4" in buttons(again)
+        told.later(2 * HOUR, every=HOUR)
+        told.press(told.only("#gpu-costs"), "keep:4", by="chiara")
+        assert len(told.facts("LifetimeKept")) == 2
+        assert "Kept by chiara@example.com" in shown(told.only("#gpu-costs"))
+
+
+def test_not_mine_and_mine(sqlite_url: str) -> None:
+    """A disowned VM is asked about in the channel until somebody claims it, who then has its cost and its reminders."""
+    with story(sqlite_url) as told:
+        vm = told.vm()
+        told.later(8 * HOUR)
+        asked = told.only()
+        told.press(asked, "disown")
+        assert "It is nobody's until somebody claims it" in shown(asked)
+        told.later(MINUTE)
+        unclaimed = told.only("#gpu-costs")
+        assert buttons(unclaimed)["claim"] == "Mine"
+        assert "disown" not in buttons(unclaimed)
+        told.press(unclaimed, "claim", by="ben")
+        assert "It is ben@example.com's now" in shown(unclaimed)
+        told.later(4 * HOUR)
+        assert "counted as yours" in shown(told.only("ben"))
+        assert (told.only("ana"), told.only("#gpu-costs")) == (asked, unclaimed)
+        of = told.get(f"/api/v1/instances/{PROJECT}/{vm.id}")
+        assert of["instance"]["owner"] == "ben@example.com"
+
+
+@pytest.mark.parametrize("owner", ["nobody-here", "left"])
+def test_an_owner_whom_slack_does_not_know(sqlite_url: str, owner: str) -> None:
+    """The channel is asked instead of somebody who never was there, or who left; the owner's name stands there."""
+    with story(sqlite_url) as told:
+        told.world.slack.add_user("left", deleted=True)
+        told.vm(owner=owner)
+        told.later(8 * HOUR)
+        asked = told.only("#gpu-costs")
+        assert f"{owner}@example.com owns it, and has no account in Slack." in shown(asked)
+
+
+def test_a_vm_that_a_program_made(sqlite_url: str) -> None:
+    """A service account owns nothing: unclaimed, with "Mine"."""
+    with story(sqlite_url) as told:
+        told.vm(owner="", user="ci@acme-training.iam.gserviceaccount.com")
+        told.later(8 * HOUR)
+        asked = told.only("#gpu-costs")
+        assert "ci@acme-training.iam.gserviceaccount.com" in shown(asked)
+        assert buttons(asked)["claim"] == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("preempt", "It was preempted by Google after 8 h"),
+        ("stop", "It was stopped by ben@example.com after 8 h"),
+        ("delete", "It was deleted by ben@example.com after 8 h"),
+    ],
+)
+def test_it_ends_while_a_message_stands(sqlite_url: str, end: str, words: str) -> None:
+    """Every message about it says how it ended and what it cost, and has no button any more."""
+    with story(sqlite_url, presets=QUICK) as told:
+        told.vm(spot=True)
+        told.later(8 * HOUR)
+        if end == "preempt":
+            told.world.preempt(PROJECT, "trainer")
+        else:
+            told.world.ask(end, PROJECT, "us-central1-a", "trainer", "ben@example.com")
+        told.later(5 * MINUTE)
+        told.later(2 * MINUTE)
+        assert words in shown(told.only())
+        assert "that run cost $" in shown(told.only())
+        assert buttons(told.only()) == {}
+        told.later(DAY, every=timedelta(hours=6))
+        assert len(told.sent()) == 1
