@@ -130,15 +130,18 @@ def test_in_shadow_rules_only_report(sqlite_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "status"), [("n2-standard-4", Status.SUSPENDED), ("n1-standard-4", Status.TERMINATED)]
+    ("machine", "warned", "status"),
+    [("n2-standard-4", "will be suspended", Status.SUSPENDED), ("n1-standard-4", "will be stopped", Status.TERMINATED)],
 )
-def test_suspended_where_google_does(sqlite_url: str, machine: str, status: Status) -> None:
-    """A VM without GPUs is suspended; one with a GPU cannot be, and is stopped instead."""
+def test_suspended_where_google_does(sqlite_url: str, machine: str, warned: str, status: Status) -> None:
+    """A VM without GPUs is suspended; one with a GPU cannot be, is stopped instead, and its owner is warned of that."""
     rule = {**STOPPING, "when_unanswered": "suspend"}
     with story(sqlite_url, presets={"t4": rule, "other": rule}) as told:
         told.vm(machine=machine)
         told.later(8 * HOUR)
-        told.later(2 * HOUR, every=HOUR)
+        told.later(HOUR)
+        assert warned in shown(told.last())
+        told.later(HOUR)
         told.later(10 * MINUTE)
         assert told.status() is status
 

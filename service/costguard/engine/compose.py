@@ -13,16 +13,18 @@ from sqlalchemy import Connection
 from costguard.engine import cards, history, reminding
 from costguard.engine.accrual import Accrual
 from costguard.engine.outbox import Composed, Withdrawn
+from costguard.engine.stop_words import no_suspend
 from costguard.model.action import StopOutcome
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard
-from costguard.model.reminder import About, Asked, Claim, Keep, Subject
+from costguard.model.preset import Preset
+from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Subject
 from costguard.policy.moments import moment_text
 from costguard.policy.narrate import ended_text, span_text
 from costguard.policy.rules import Rules
 from costguard.policy.surroundings import Surroundings
 from costguard.policy.watched import Decision, Watched, subject_of
-from costguard.store import people, requests, spans, stops
+from costguard.store import ledger, people, requests, spans, stops
 from costguard.store.messages import Message
 from costguard.store.requests import StoredRequest
 from costguard.store.stops import Stop
@@ -114,7 +116,7 @@ class ReminderComposer:
             buttons=cards.buttons(card, now, scene.owners_zone(card.owner)) if asks else (),
             due_at=decision.due_at if decision is not None else None,
             stop_at=decision.stop_at if decision is not None and asks and not self._rules.is_shadow else None,
-            stop_verb="stop" if preset is None else preset.reminders.enforcement.value,
+            stop_verb=_verb(connection, message.subject, preset),
         )
         return Composed(content, _shown(scene, state), is_final=state.kind is StateKind.ENDED)
 
@@ -165,6 +167,14 @@ def told(shown: str) -> str:
     """What a message shows, for people, by the state that is stored of it; "" while it waits for an answer."""
     kind, _, rest = shown.partition("|")
     return rest.rsplit("|", 3)[0] if kind in _ASKING and rest.count("|") >= 3 else rest
+
+
+def _verb(connection: Connection, subject: Subject, preset: Preset | None) -> str:
+    """What would be done by rule: a VM that Google does not suspend is stopped."""
+    if preset is None or preset.reminders.enforcement is not Enforcement.SUSPEND:
+        return Enforcement.STOP.value
+    vm = ledger.known(connection, subject.instance_id)
+    return Enforcement.STOP.value if vm is None or no_suspend(vm) else Enforcement.SUSPEND.value
 
 
 def _shown(scene: _Scene, state: State) -> str:
