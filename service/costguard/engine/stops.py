@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.engine import stop_case, stop_outcomes, stop_words
+from costguard.engine.answering import moment
 from costguard.engine.ports import Actuator, Clock
 from costguard.engine.still_due import StillDue
 from costguard.engine.stop_case import Case
@@ -156,7 +157,7 @@ class Stopping:
         since = case.request.at if case.request is not None else None
         later = [keep for keep in kept if keep.until > now and (since is None or keep.at > since)]
         if later:
-            return _Hold(f"{later[-1].by} keeps it until {later[-1].until.isoformat(timespec='minutes')}")
+            return _Hold(f"{later[-1].by} keeps it until {moment(later[-1].until)}")
         if case.request is not None:
             return None
         asked = [each for _, each in requests.open_requests(connection) if each.subject == subject]
