@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from costguard.engine.reconcile import PassReport
 from costguard.engine.record import Recorded
+from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest, SendReminder, StopInstance
+from costguard.model.reminder import Subject
 
 _SHOWN_FACTS = 20
-_NOTHING_DONE = "nothing: this version records and shows; it sends no reminders and stops no VM"
+_DONE = {
+    SendReminder: ("reminder", "to be sent as fast as Slack takes them"),
+    StopInstance: ("stop", "ordered (in shadow mode, what a rule orders is only written down)"),
+    KeepLifetime: ("keep", "granted"),
+    AssignOwner: ("owner", "changed"),
+    RefuseRequest: ("request", "refused"),
+}
 
 
 def lines(report: PassReport) -> Iterator[str]:
@@ -50,11 +58,12 @@ def lines(report: PassReport) -> Iterator[str]:
         blind = any(_is_blind(one) for one in report.recorded)
         yield "  nothing: no VM is known, and not everything could be read" if blind else "  nothing: there are no VMs"
     yield "Did"
-    yield f"  {_NOTHING_DONE}"
+    yield from _did(report.plan.actions)
 
 
 def as_json(report: PassReport) -> dict[str, Any]:
     """The same as one object."""
+    decided = {_subject(action): type(action).__name__ for action in report.plan.actions}
     return {
         "started_at": report.started_at.isoformat(),
         "finished_at": report.finished_at.isoformat(),
@@ -83,14 +92,29 @@ def as_json(report: PassReport) -> dict[str, Any]:
                 "project": decision.key.project,
                 "gce_id": decision.key.gce_id,
                 "name": decision.name,
-                "action": None,
+                "action": decided.get(decision.subject) if decision.subject is not None else None,
                 "reason": decision.reason,
                 "overdue": decision.overdue,
             }
             for decision in report.plan.decisions
         ],
-        "actions": [],
+        "actions": [
+            {"kind": type(action).__name__, "subject": str(_subject(action)), "reason": action.reason}
+            for action in report.plan.actions
+        ],
     }
+
+
+def _did(actions: Sequence[Action]) -> Iterator[str]:
+    for kind, (word, what) in _DONE.items():
+        if count := sum(isinstance(action, kind) for action in actions):
+            yield f"  {_count(count, word)} {what}"
+    if not actions:
+        yield "  nothing: nobody is to be asked, and nobody asked for anything"
+
+
+def _subject(action: Action) -> Subject:
+    return action.subject if isinstance(action, SendReminder | StopInstance) else action.request.subject
 
 
 def _is_blind(one: Recorded) -> bool:
