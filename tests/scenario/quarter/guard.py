@@ -123,5 +123,5 @@ class _ByKind:
         return self._composers[message.kind](connection, message, now)
 
 
-def _whisper(connection: Connection, message: Message, now: datetime) -> Composed:  # noqa: ARG001 one of several
+def _whisper(connection: Connection, message: Message, now: datetime) -> Composed:
     return Composed(WhisperContent(str(message.data["text"])), shown="", is_final=True)

@@ -1,0 +1,160 @@
+"""Hundreds of reminders due at once: at Slack's pace, none lost, and no pass waits for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection
+from tests.scenario.fleet import HOUR, MINUTE, body
+
+from costguard.engine.execute import LiveExecutor
+from costguard.engine.outbox import Composed, Outbox
+from costguard.engine.ports import Notifier
+from costguard.engine.reconcile import Reconciler
+from costguard.engine.still_due import ByTheRules
+from costguard.gce.client import ComputeCloud
+from costguard.model.message import Content, Posted, WhisperContent
+from costguard.model.preset import OTHER, Match, Preset
+from costguard.model.reminder import QuietRule
+from costguard.policy.ledger import Belonging
+from costguard.policy.owner import OwnerRules
+from costguard.policy.rules import Rules
+from costguard.slack.client import SlackNotifier
+from costguard.store import messages
+from costguard.store.messages import Message
+from costguard.store.transaction import Database
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.server import running
+from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.world import World
+
+PROJECT, ZONE, CHANNEL = "acme-training", "us-central1-a", "gpu-costs"
+START = datetime(2026, 11, 3, 9, tzinfo=UTC)
+UNCLAIMED, PEOPLE, EACH = 500, 50, 2
+RULES = Rules(
+    {OTHER: Preset(OTHER, Match(), 4 * HOUR)},
+    quiet=QuietRule(days=frozenset(), starts=QuietRule().ends),
+    channel=f"#{CHANNEL}",
+)
+_PROGRAM = "ci@acme-training.iam.gserviceaccount.com"
+
+
+def _compose(connection: Connection, message: Message, now: datetime) -> Composed:
+    return Composed(WhisperContent(message.key), shown="", is_final=True)
+
+
+@dataclass
+class Place:
+    world: World
+    database: Database
+    reconciler: Reconciler
+    notifier: SlackNotifier
+
+    def outbox(self, notifier: Notifier | None = None) -> Outbox:
+        clock = self.world.clock
+        return Outbox(self.database, notifier or self.notifier, _compose, clock, CHANNEL, monotonic=self.seconds)
+
+    def seconds(self) -> float:
+        return self.world.now.timestamp()
+
+    def run_pass(self) -> int:
+        """How many calls to Slack it made."""
+        before = self.world.slack.calls.total()
+        self.reconciler.run()
+        return self.world.slack.calls.total() - before
+
+    def waiting(self) -> int:
+        with self.database.read() as connection:
+            return messages.backlog(connection).count
+
+
+@pytest.fixture
+def place(sqlite_url: str) -> Iterator[Place]:
+    """600 VMs that come to be due at once: 500 of nobody, and two of each of 50 people who are known already."""
+    world = World(ManualClock(START), projects=[PROJECT])
+    for number in range(UNCLAIMED):
+        world.insert(PROJECT, ZONE, body(f"sweep-{number}", ZONE, "e2-medium"), _PROGRAM)
+    for number in range(PEOPLE):
+        world.slack.add_user(f"person-{number}")
+        for one in range(EACH):
+            name = f"train-{number}-{one}"
+            world.insert(PROJECT, ZONE, body(name, ZONE, "e2-medium"), f"person-{number}@example.com")
+    with running(world) as url, closing(Database.open(sqlite_url)) as database:
+        cloud = ComputeCloud(url, world.clock, wait=lambda _: False)
+        notifier = SlackNotifier(BOT_TOKEN, f"{url}/slack/api/")
+        executor = LiveExecutor(database, cloud, world.clock, ByTheRules(RULES))
+        belonging = Belonging((), OwnerRules(domain="example.com"))
+        reconciler = Reconciler(
+            database, cloud, world.clock, [PROJECT], RULES, belonging, 1, notifier=notifier, executor=executor
+        )
+        yield Place(world, database, reconciler, notifier)
+        cloud.close()
+
+
+def test_a_burst_is_sent_at_slacks_pace_and_passes_go_on(place: Place) -> None:
+    """One a second in the channel, people beside it, no 429, nothing lost; passes go on, and none calls Slack."""
+    world, total = place.world, UNCLAIMED + PEOPLE * EACH
+    world.advance(3 * HOUR + 30 * MINUTE)  # within the hour before they are due, people are looked up
+    for _ in range(3):
+        world.advance(MINUTE)
+        place.run_pass()
+    world.advance(HOUR)
+    assert place.run_pass() == 0
+    assert place.waiting() == total
+    outbox, began, passed_at, passes = place.outbox(), world.now, world.now, 0
+    while (wait := outbox.deliver()) is not None:
+        world.advance(max(wait, timedelta(milliseconds=50)))
+        if world.now - passed_at >= MINUTE:
+            passed_at, passes = world.now, passes + 1
+            assert place.run_pass() == 0
+    took = world.now - began
+    told_by = max(version.at for message, version in world.slack.record if message.channel.startswith("D")) - began
+    posted = [version.metadata["event_payload"]["key"] for _, version in world.slack.record]
+    assert len(posted) == len(set(posted)) == total
+    assert world.slack.limits.refusals.total() == 0
+    assert timedelta(seconds=UNCLAIMED - 1) <= took < timedelta(seconds=UNCLAIMED * 1.2)
+    assert told_by < MINUTE  # nobody waits for the channel
+    assert passes >= took // MINUTE - 1
+    print(f"\n{total} reminders due at once, {UNCLAIMED} of them to one channel, were sent in {took}")
+    print(f"meanwhile {passes} passes, each without a call to Slack; people had theirs within {told_by}")
+
+
+class Stuck:
+    """Slack, which takes the first message only when it is let go."""
+
+    def __init__(self, slack: SlackNotifier) -> None:
+        self._slack = slack
+        self.asked, self.let_go = threading.Event(), threading.Event()
+
+    def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
+        self.asked.set()
+        assert self.let_go.wait(60)
+        return self._slack.post(channel, content, key, thread_ts)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._slack, name)
+
+
+def test_a_pass_does_not_wait_for_a_slow_slack(place: Place) -> None:
+    """While one call to Slack does not come back, whole passes run; what they intend is sent after it."""
+    world = place.world
+    world.advance(5 * HOUR)
+    place.reconciler.run()
+    stuck = Stuck(place.notifier)
+    sending = threading.Thread(target=place.outbox(stuck).deliver)  # type: ignore[arg-type]
+    sending.start()
+    assert stuck.asked.wait(60)
+    before = place.waiting()
+    for _ in range(2):
+        world.advance(MINUTE)
+        assert not place.reconciler.run().interrupted
+    assert place.waiting() > before  # of people who were looked up by then
+    assert len(world.slack.record) == 0
+    stuck.let_go.set()
+    sending.join()
+    assert len(world.slack.record) > 0
