@@ -31,6 +31,7 @@ from costguard.store.stops import Stop
 
 _BEING_STOPPED = frozenset({StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN})
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
+_NOT_NOW = "It is not due any more. Somebody is asked again once it is idle or past its limit."
 _WISH = {
     Asked.STOP: "asked to stop it",
     Asked.SUSPEND: "asked to suspend it",
@@ -211,7 +212,8 @@ def _state(scene: _Scene, message: Message) -> State:
     refused = [each for each in scene.requests if each.status == "refused"]
     if refused and refused[-1].settled_at is not None and refused[-1].settled_at >= message.intended_at:
         return State(StateKind.FAILED, refused[-1].outcome, refused[-1].settled_at)
-    return State(StateKind.OPEN)
+    is_known = scene.decision is not None and scene.decision.is_known
+    return State(StateKind.OPEN, _NOT_NOW if is_known and not scene.is_due else "")
 
 
 def _answered(answer: Keep | Claim, zone: ZoneInfo) -> State:

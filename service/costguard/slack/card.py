@@ -62,7 +62,7 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
     is_run = card.subject.about is About.RUN
     return [
         ("Cost so far" if is_run else "Storage so far", f"*{amount(card.cost)}*"),
-        ("Per hour", rate(card.rate)),
+        ("Per hour", f"{rate(card.rate)}\nplus its disks" if is_run else rate(card.rate)),
         ("By Monday", f"{amount(card.by_monday)} if nobody acts\nuntil {moment(card.monday_at)}"),
         ("Running since" if is_run else "At rest since", f"{moment(card.since)}\n{ago(card.since)}"),
         ("Owner", owner(card)),

@@ -97,6 +97,8 @@ def _lead(content: ReminderContent) -> str:
 
 
 def _next(content: ReminderContent) -> str:
+    if content.state.kind is StateKind.OPEN and content.state.sentence:
+        return f":bell: *What happens next:* {_sentence(content)}"
     if content.stop_at is None and content.card.subject.about is About.REST:
         return ":bell: *What happens next:* Its storage bills until somebody deletes it. You are reminded again."
     if content.stop_at is None:
