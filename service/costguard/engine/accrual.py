@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeAlias
 
 from costguard.model.instance import ProvisioningModel, Shape
@@ -72,5 +73,6 @@ class Accrual:
         return self._storage_rates[key]
 
 
+@lru_cache(maxsize=1024)  # few zones, many VMs
 def region_of(zone: str) -> str:
     return zone.rsplit("-", 1)[0]

@@ -122,11 +122,13 @@ class Reconciler:
         if self._executor is None:
             return self.decide()
         self._executor.settle(fence)
-        if self._notifier is not None:
-            self.people_trouble = reminding.introduce(self._database, self._notifier, self._rules, self._clock, fence)
         now = self._clock.now()
         with self._database.read() as connection:
-            plan, fleet = reminding.look_at(connection, self._rules, now)
+            fleet = reminding.gather(connection, self._rules, now)
+        if self._notifier is not None:
+            self.people_trouble = reminding.introduce(self._database, self._notifier, self._rules, fleet, now, fence)
+        with self._database.read() as connection:
+            plan = reminding.decide_about(connection, fleet, self._rules, now)
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]
         if sends:
             vms = {vm.key: vm for vm in fleet}

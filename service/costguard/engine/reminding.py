@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
 from costguard.engine.addressing import is_stale
-from costguard.engine.ports import Clock, Notifier
+from costguard.engine.ports import Notifier
 from costguard.engine.sending_facts import people_unknown
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
 from costguard.model.action import SendReminder, StopOutcome
@@ -89,8 +89,12 @@ def look_at(
 ) -> tuple[Plan, list[Watched]]:
     """What would be done now about the fleet as the ledger knows it, or about these VMs of it, in one order."""
     found = gather(connection, rules, now, ids)
-    looks = unread(projects.read_all(connection))
-    return decide(found, rules, looks, people.of_addresses(connection, None), now), found
+    return decide_about(connection, found, rules, now), found
+
+
+def decide_about(connection: Connection, fleet: Sequence[Watched], rules: Rules, now: datetime) -> Plan:
+    """What would be done about these VMs, with what is known of projects and people by now."""
+    return decide(fleet, rules, unread(projects.read_all(connection)), people.of_addresses(connection, None), now)
 
 
 def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None) -> list[Watched]:
@@ -98,7 +102,7 @@ def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[
     rows = watched.read(connection, ids)
     accrual = Accrual(PriceBook(prices.load(connection)), now)
     storage = _storage_rates(connection, accrual, ids)
-    idle = utilisation.of_open_runs(connection, now)
+    idle = utilisation.of_open_runs(connection, now, ids)
     asked: dict[int, list[Request]] = defaultdict(list)
     for instance_id, request in requests.open_requests(connection):
         asked[instance_id].append(request)
@@ -150,14 +154,20 @@ def unread(looks: Sequence[ProjectLook]) -> dict[str, frozenset[str]]:
     }
 
 
-def introduce(database: Database, notifier: Notifier, rules: Rules, clock: Clock, fence: Lease | None = None) -> str:
+def introduce(
+    database: Database,
+    notifier: Notifier,
+    rules: Rules,
+    fleet: Sequence[Watched],
+    now: datetime,
+    fence: Lease | None = None,
+) -> str:
     """Look up those who may have to be told something soon. What keeps Slack from saying who they are; "": nothing.
 
     Slack being away only delays that, but nobody who is unknown can be reminded meanwhile.
     """
-    now = clock.now()
+    needed = addresses_needed(fleet, rules, now)
     with database.read() as connection:
-        needed = addresses_needed(gather(connection, rules, now), rules, now)
         known = people.of_addresses(connection, needed)
     missing = sorted(address for address in needed if is_stale(known.get(address), now))
     found, trouble = [], None

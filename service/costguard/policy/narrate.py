@@ -138,15 +138,15 @@ def describe(shape: Shape, model: ProvisioningModel) -> str:
 
 def span_text(span: timedelta) -> str:
     """`2 d 5 h`, `3 h 12 min`, `40 s`: the two largest units."""
-    seconds = max(0, int(span.total_seconds()))  # a VM may have started a moment ahead of our clock
-    units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)]
-    parts: list[tuple[int, str]] = []
-    for word, size in units:
-        count, seconds = divmod(seconds, size)
-        if count or parts:
-            parts.append((count, word))
-    shown = [f"{count} {word}" for count, word in parts[:2] if count]
-    return " ".join(shown) or "0 s"
+    seconds = max(0, span.days * 86_400 + span.seconds)  # a VM may have started a moment ahead of our clock
+    for word, size, smaller_word, smaller in _UNITS:
+        if seconds >= size:
+            count, rest = seconds // size, seconds % size // smaller
+            return f"{count} {word} {rest} {smaller_word}" if rest else f"{count} {word}"
+    return f"{seconds} s"
+
+
+_UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 
 def _is_new(known: KnownInstance | None, life: Lifetime) -> bool:

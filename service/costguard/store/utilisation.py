@@ -19,6 +19,8 @@ from costguard.store.upsert import upsert
 
 _SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
 
+_MOST_NAMED = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -74,8 +76,10 @@ def of_instances(connection: Connection, ids: Collection[int], now: datetime) ->
     }
 
 
-def of_open_runs(connection: Connection, now: datetime) -> dict[InstanceKey, Evidence]:
-    """What is still good at `now` of every run that is open."""
+def of_open_runs(
+    connection: Connection, now: datetime, ids: Collection[int] | None = None
+) -> dict[InstanceKey, Evidence]:
+    """What is still good at `now` of every run that is open, or of those of these instances where they are few."""
     query = (
         _query()
         .add_columns(instances.c.project, instances.c.gce_id)
@@ -89,7 +93,9 @@ def of_open_runs(connection: Connection, now: datetime) -> dict[InstanceKey, Evi
         )
         .where(utilisation.c.good_until >= now)
     )
-    return {InstanceKey(row.project, row.gce_id): _measured(row).evidence for row in connection.execute(query)}
+    if ids is not None and len(ids) <= _MOST_NAMED:
+        query = query.where(utilisation.c.instance_id.in_(list(ids)))
+    return {InstanceKey(row.project, row.gce_id): _evidence(row) for row in connection.execute(query).all()}
 
 
 def record(connection: Connection, rows: Sequence[Measured]) -> int:
@@ -123,7 +129,12 @@ def _row(of: Measured) -> dict[str, Any]:
 
 
 def _measured(row: Row[Any]) -> Measured:
-    evidence = Evidence(
+    told = IdleState(row.told) if row.told else None
+    return Measured(row.instance_id, row.run_started_at, row.measured_at, row.good_until, _evidence(row), told)
+
+
+def _evidence(row: Row[Any]) -> Evidence:
+    return Evidence(
         state=IdleState(row.state),
         since=row.since,
         sentence=row.sentence,
@@ -132,5 +143,3 @@ def _measured(row: Row[Any]) -> Measured:
         gpu_max=row.gpu_max_bp,
         cpu_max=row.cpu_max_bp,
     )
-    told = IdleState(row.told) if row.told else None
-    return Measured(row.instance_id, row.run_started_at, row.measured_at, row.good_until, evidence, told)

@@ -62,7 +62,7 @@ def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[Wa
         .join_from(instances, lifetimes, and_(of.instance_id == instances.c.id, of.ended_at.is_(None)))
         .where(instances.c.gone_at.is_(None), *_named(instances.c.id, ids))
     )
-    for row in connection.execute(query):
+    for row in connection.execute(query).all():
         yield _row(row, row.lifetime_id, started_at=row.started_at)
 
 
