@@ -147,8 +147,7 @@ class ReminderComposer:
     ) -> list[tuple[VmCard, tuple[Button, ...], str]]:
         """Each subject's card, buttons, and what happens next; those that are over are left out."""
         found = []
-        for subject in subjects:
-            scene = self._scene(connection, subject, now)
+        for scene in self._scenes(connection, subjects, now):
             card = scene.card(self._url)
             if card is not None and scene.decision is not None:
                 offered = cards.buttons(card, now, scene.owners_zone(card.owner))
@@ -156,12 +155,17 @@ class ReminderComposer:
         return found
 
     def _scene(self, connection: Connection, subject: Subject, now: datetime) -> _Scene:
-        plan, fleet = reminding.look_at(connection, self._rules, now, [subject.instance_id])
+        return self._scenes(connection, [subject], now)[0]
+
+    def _scenes(self, connection: Connection, subjects: Sequence[Subject], now: datetime) -> list[_Scene]:
+        """The fleet is looked at once for all of them."""
+        ids = {subject.instance_id for subject in subjects}
+        plan, fleet = reminding.look_at(connection, self._rules, now, ids)
+        decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = cards.accrual_at(connection, now)
-        for vm, decision in zip(fleet, plan.decisions, strict=True):
-            if subject_of(vm) == subject:
-                return _Scene(connection, accrual, self._rules, subject, vm, decision)
-        return _Scene(connection, accrual, self._rules, subject, None, None)
+        return [
+            _Scene(connection, accrual, self._rules, each, *decided.get(each, (None, None))) for each in subjects
+        ]
 
 
 def told(shown: str) -> str:
