@@ -267,7 +267,10 @@ class Outbox:
 
     def _edit(self, message: Message, fence: Lease | None) -> bool:
         now = self._clock.now()
-        if self._pacing.wait(message.channel, now) > timedelta():
+        wait = self._pacing.wait(message.channel, now)
+        if wait > _LOOK_EVERY:
+            return False  # the channel refuses all for now, and the next look finds it again
+        if wait > timedelta():
             self._looked_at, self._has_edits = None, True  # it is found again
             return False
         with self._database.read() as connection:
