@@ -64,7 +64,7 @@ def card(
         what=what(vm.shape, vm.provisioning_model),
         owner=vm.owner,
         owner_id=owner.person.user_id if owner and owner.person else "",
-        owner_how=_how(view, zone, accrual.now),
+        owner_how=_how(view, zone, rules.owner_label, accrual.now),
         since=since,
         cost=cost,
         rate=rate,
@@ -148,7 +148,7 @@ def _of_lifetime(found: Sequence[history.LifetimeView], lifetime_id: int) -> Pri
     return next((each.cost for each in found if each.stored.id == lifetime_id), Priced(whole=False))
 
 
-def _how(view: InstanceView, zone: ZoneInfo, now: datetime) -> str:
+def _how(view: InstanceView, zone: ZoneInfo, label: str, now: datetime) -> str:
     vm = view.instance
     match vm.owner_source:
         case OwnerSource.JOB:
@@ -156,7 +156,7 @@ def _how(view: InstanceView, zone: ZoneInfo, now: datetime) -> str:
         case OwnerSource.CLAIM:
             return "claimed it"
         case OwnerSource.LABEL:
-            return "label owner"
+            return f"label {label}"
         case OwnerSource.CREATOR:
             return f"created it at {moments.moment_text(vm.created_at, zone, now)}"
         case _:

@@ -163,9 +163,7 @@ class ReminderComposer:
         plan, fleet = reminding.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = cards.accrual_at(connection, now)
-        return [
-            _Scene(connection, accrual, self._rules, each, *decided.get(each, (None, None))) for each in subjects
-        ]
+        return [_Scene(connection, accrual, self._rules, each, *decided.get(each, (None, None))) for each in subjects]
 
 
 def told(shown: str) -> str:

@@ -190,7 +190,7 @@ class Outbox:
         try:
             if self._monotonic() - claimed_s > _FROZEN_S:
                 return False  # settled like any other doubt
-            if message.kind == "whisper":
+            if _is_whisper(message):
                 user_id = message.address
                 self._notifier.whisper(channel, user_id, composed.content, thread_ts)
                 posted = Posted(channel, "")
@@ -219,7 +219,7 @@ class Outbox:
             facts.append(connection, [*sent(connection, message, now), *over], now)
 
     def _doubt(self, message: Message, channel: str, error: SlackUncertain, fence: Lease | None) -> bool:
-        if message.kind == "whisper":  # nobody can find out, and nobody needs it twice
+        if _is_whisper(message):  # nobody can find out, and nobody needs it twice
             self._accept(message, Posted(channel, ""), "", is_live=False, fence=fence)
             return True
         now = self._clock.now()
@@ -233,7 +233,7 @@ class Outbox:
         now = self._clock.now()
         if self._pacing.wait(message.channel, now) > timedelta():
             return False
-        if message.kind == "whisper":
+        if _is_whisper(message):
             self._accept(message, Posted(message.channel, ""), "", is_live=False, fence=fence)
             return False
         self._pacing.sent(message.channel, now)
@@ -337,3 +337,8 @@ class Outbox:
 def _address(message: Message) -> str:
     """A whisper is heard where its person pressed, else among their direct messages."""
     return str(message.data.get("channel") or "") or message.address
+
+
+def _is_whisper(message: Message) -> bool:
+    """For one person's eyes in a channel. Among their direct messages it is a message like others, and stays."""
+    return message.kind == "whisper" and bool(message.data.get("channel"))

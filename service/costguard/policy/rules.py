@@ -41,6 +41,7 @@ class Rules:
     rest: RestRule = field(default_factory=RestRule)
     time_zone: str = "UTC"  # of channels, and of people of whom Slack tells none
     channel: str = ""
+    owner_label: str = "owner"  # which names the owner
     contact: str = ""  # who is asked last where no budget names anybody
     teams: tuple[Team, ...] = ()
     budgets: tuple[Budget, ...] = ()

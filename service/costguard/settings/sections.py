@@ -231,6 +231,7 @@ class Settings(Section):
             time_zone=self.reminders.time_zone,
             channel=self.slack.channel if self.slack is not None else "",
             contact=self.reminders.contact or "",
+            owner_label=self.owners.label,
             teams=self.team_list(),
             budgets=self.budget_list(),
             access=self.access.access,

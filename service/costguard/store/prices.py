@@ -4,19 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Row, exists, insert, select, update
+from sqlalchemy import BigInteger, Connection, Engine, Row, exists, func, insert, select, type_coerce, update
 
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.store.tables import price_refusals, prices
 from costguard.store.upsert import upsert
 
+# Every page, message and pass needs all prices, and making thousands of values takes longer than the rest of a
+# message. They are kept with a mark of the rows that they were made from: whatever is added or replaced changes it.
+_Mark: TypeAlias = tuple[Any, ...]
+_loaded: WeakKeyDictionary[Engine, tuple[_Mark, tuple[Price, ...]]] = WeakKeyDictionary()
+_MARK = select(
+    func.count(),
+    func.max(prices.c.id),
+    func.max(prices.c.recorded_at),
+    func.sum(prices.c.rate_nanos),
+    func.sum(type_coerce(prices.c.in_force_from, BigInteger) % 1_000_000_007),
+)
+
 
 def load(connection: Connection) -> tuple[Price, ...]:
     """Every price that ever was in force, with its id."""
-    return tuple(_price(row) for row in connection.execute(select(prices)))
+    mark = tuple(connection.execute(_MARK).one())
+    kept = _loaded.get(connection.engine)
+    if kept is not None and kept[0] == mark:
+        return kept[1]
+    found = tuple(_price(row) for row in connection.execute(select(prices)))
+    _loaded[connection.engine] = mark, found
+    return found
 
 
 def any_stored(connection: Connection) -> bool:
