@@ -12,7 +12,7 @@ from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
 
 from costguard.api.deps import DaemonStatus
-from costguard.engine.outbox import OutboxTrouble
+from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.store import lease
 from costguard.store.transaction import Database
 

@@ -13,7 +13,7 @@ from tests.dashboard import story
 from tests.dashboard.html import Page, tidy
 
 from costguard.api.deps import DaemonStatus
-from costguard.engine.outbox import OutboxTrouble
+from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)

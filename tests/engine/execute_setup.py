@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from tests.builders import PROJECT, at, observation, operation, seen
 from tests.fakes import FakeActuator, FakeCloud, FakeVm, HandClock
 
-from costguard.engine.execute import LiveExecutor
+from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.record import record
 from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey, Status

@@ -13,7 +13,7 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 from tests.slack.samples import CARD
 
-from costguard.engine.requests import Desk
+from costguard.engine.telling.requests import Desk
 from costguard.model.message import Button, Content, Posted, VmCard
 from costguard.model.person import Acquaintance, Person
 from costguard.model.press import Command, Press

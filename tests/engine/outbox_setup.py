@@ -11,7 +11,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.fakes import FakeNotifier, HandClock
 
-from costguard.engine.outbox import Composed, Outbox, Withdrawn
+from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.person import Person
 from costguard.model.reminder import About, Subject, Target

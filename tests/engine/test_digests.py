@@ -12,8 +12,8 @@ from tests.api.rows import NOW
 from tests.engine import reminder_rows
 from tests.fakes import HandClock
 
-from costguard.engine.digests import DigestComposer, DigestWatch
-from costguard.engine.outbox import Composed, Withdrawn
+from costguard.engine.telling.digests import DigestComposer, DigestWatch
+from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.message import DigestContent, Line
 from costguard.model.money import Money

@@ -11,8 +11,8 @@ from tests.builders import PROJECT, at
 from tests.engine.execute_setup import ANA, MINUTE, ZONE, Scene
 from tests.fakes import FakeVm
 
-from costguard.engine.execute import ShadowExecutor
-from costguard.engine.stop_words import uuid_of
+from costguard.engine.acting.execute import ShadowExecutor
+from costguard.engine.acting.stop_words import uuid_of
 from costguard.errors import LeaseLost, NotFound
 from costguard.model.action import StopOutcome
 from costguard.model.instance import Shape, Status

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 from tests.engine.execute_setup import BELONGING, due
 
-from costguard.engine.execute import LiveExecutor
+from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.record import record
 from costguard.gce.client import ComputeCloud
 from costguard.model.action import StopInstance, StopOutcome

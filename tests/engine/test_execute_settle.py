@@ -9,7 +9,7 @@ from tests.builders import PROJECT, at, event, operation, seen
 from tests.engine.execute_setup import MINUTE, ZONE, Scene
 from tests.fakes import FakeActuator
 
-from costguard.engine.execute import LiveExecutor
+from costguard.engine.acting.execute import LiveExecutor
 from costguard.errors import BadAnswer, CloudUnavailable, CredentialsRefused, PermissionDenied, RateLimited
 from costguard.model.action import StopOutcome
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status

@@ -10,8 +10,8 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 
 from costguard.engine.budgets import BudgetWatch
-from costguard.engine.notices import NoticeComposer, NoticeWatch
-from costguard.engine.outbox import Composed, Withdrawn
+from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
+from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.message import NoticeContent
 from costguard.model.money import Money

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tests.engine.outbox_setup import ADA, Place
 
-from costguard.engine.outbox import Composed, Withdrawn
+from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.person import Acquaintance, Person
 from costguard.model.reminder import Target
 from costguard.store import people

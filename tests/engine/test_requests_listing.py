@@ -10,7 +10,7 @@ import pytest
 from tests.api.rows import NOW
 from tests.engine.office import Office, command
 
-from costguard.engine.listing import HELP
+from costguard.engine.telling.listing import HELP
 from costguard.errors import SlackUnavailable
 from costguard.model.message import ListContent, WhisperContent
 from costguard.store.transaction import Database

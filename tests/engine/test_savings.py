@@ -8,7 +8,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.engine import reminder_rows
 
-from costguard.engine.savings import Enforcements, enforcements
+from costguard.engine.acting.savings import Enforcements, enforcements
 from costguard.model.money import Money, Priced
 from costguard.policy.price_book import PriceBook
 from costguard.policy.savings import Bound

@@ -11,7 +11,7 @@ from tests.builders import at
 from tests.engine.execute_setup import ANA, Scene
 from tests.engine.reminder_rows import message
 
-from costguard.engine.still_due import ByTheRules
+from costguard.engine.acting.still_due import ByTheRules
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Asked, Enforcement, Keep, ReminderRule, Subject
 from costguard.policy.rules import Protection, Rules

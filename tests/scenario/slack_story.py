@@ -17,7 +17,7 @@ from tests.scenario.fleet import body
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
-from costguard.engine.preview import Preview, preview
+from costguard.engine.telling.preview import Preview, preview
 from costguard.main import Guard, opened
 from costguard.main.messaging import Entrance, entrance
 from costguard.settings import validate

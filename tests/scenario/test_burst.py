@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import Connection
 from tests.scenario.fleet import HOUR, MINUTE, body
 
-from costguard.engine.execute import LiveExecutor
-from costguard.engine.outbox import Composed, Outbox
+from costguard.engine.acting.execute import LiveExecutor
+from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.ports import Notifier
 from costguard.engine.reconcile import Reconciler
-from costguard.engine.still_due import ByTheRules
+from costguard.engine.telling.outbox import Composed, Outbox
 from costguard.gce.client import ComputeCloud
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.preset import OTHER, Match, Preset

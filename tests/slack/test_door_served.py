@@ -21,7 +21,7 @@ from tests.slack.samples import CARD
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
-from costguard.engine.requests import Desk
+from costguard.engine.telling.requests import Desk
 from costguard.model.message import Button, VmCard
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.policy.rules import Rules

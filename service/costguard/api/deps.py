@@ -10,8 +10,8 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Request
 from sqlalchemy import Connection
 
-from costguard.engine.outbox import OutboxTrouble
 from costguard.engine.ports import Clock
+from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.preset import Preset
 from costguard.model.press import Answer

@@ -13,7 +13,7 @@ from pydantic import Field
 from costguard.api.deps import Given, load_prices
 from costguard.api.fields import CURRENCY, Amount, Day, Moment, Out, Query
 from costguard.api.problems import RESPONSES, FieldError, ProblemError
-from costguard.engine import savings
+from costguard.engine.acting import savings
 from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Saving
 from costguard.store.enforced import StopRow
 from costguard.store.spend import day_start

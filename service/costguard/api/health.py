@@ -12,7 +12,7 @@ from pydantic import Field
 from costguard.api import mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out
-from costguard.engine.slack_health import SlackHealth, slack_health
+from costguard.engine.telling.slack_health import SlackHealth, slack_health
 from costguard.errors import StoreError
 from costguard.store import health as stored
 from costguard.store import projects

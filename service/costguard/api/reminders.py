@@ -12,7 +12,7 @@ from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text
 from costguard.api.problems import RESPONSES
-from costguard.engine.preview import Other, PreviewedSend, preview
+from costguard.engine.telling.preview import Other, PreviewedSend, preview
 from costguard.model.action import AssignOwner, KeepLifetime, StopInstance
 from costguard.policy.watched import Decision
 from costguard.store import digest

@@ -15,7 +15,7 @@ from costguard.dashboard import asked, budgets, now, spend, vm
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.render import Renderer
 from costguard.dashboard.source import Source
-from costguard.engine.slack_health import slack_health
+from costguard.engine.telling.slack_health import slack_health
 from costguard.errors import CostguardError, StoreError
 from costguard.model.instance import InstanceKey
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from costguard.engine.correspondence import Entry
+from costguard.engine.telling.correspondence import Entry
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced

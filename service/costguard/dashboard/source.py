@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
-from costguard.engine.outbox import OutboxTrouble
 from costguard.engine.ports import Clock
+from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 

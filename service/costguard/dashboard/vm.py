@@ -10,10 +10,11 @@ from http import HTTPStatus
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.now import Row, rows_of
 from costguard.dashboard.source import Source
-from costguard.engine import correspondence, fleet, history
+from costguard.engine import fleet, history
 from costguard.engine.accrual import Accrual
-from costguard.engine.correspondence import Entry
 from costguard.engine.history import LifetimeView, StorageView
+from costguard.engine.telling import correspondence
+from costguard.engine.telling.correspondence import Entry
 from costguard.model.instance import InstanceKey
 from costguard.model.price import Price
 from costguard.policy.price_book import PriceBook

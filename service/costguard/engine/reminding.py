@@ -12,9 +12,9 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
-from costguard.engine.addressing import is_stale
 from costguard.engine.ports import Notifier
-from costguard.engine.sending_facts import people_unknown
+from costguard.engine.telling.addressing import is_stale
+from costguard.engine.telling.sending_facts import people_unknown
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
 from costguard.model.action import SendReminder, StopOutcome
 from costguard.model.instance import InstanceKey

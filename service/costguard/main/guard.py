@@ -15,14 +15,14 @@ import structlog
 
 from costguard.clock import SystemClock
 from costguard.engine import price_refresh
+from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
+from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.budgets import BudgetWatch
-from costguard.engine.execute import LiveExecutor, ShadowExecutor
 from costguard.engine.idle import IdleWatch
-from costguard.engine.outbox import OutboxTrouble
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL
-from costguard.engine.still_due import ByTheRules
+from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices

@@ -10,12 +10,12 @@ from slack_sdk import WebClient
 from sqlalchemy import Connection
 
 from costguard.clock import SystemClock
-from costguard.engine.compose import ReminderComposer
-from costguard.engine.digests import DigestComposer, DigestWatch
-from costguard.engine.notices import NoticeComposer, NoticeWatch
-from costguard.engine.outbox import Compose, Composed, Outbox, Withdrawn
 from costguard.engine.ports import Clock
-from costguard.engine.requests import Desk
+from costguard.engine.telling.compose import ReminderComposer
+from costguard.engine.telling.digests import DigestComposer, DigestWatch
+from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
+from costguard.engine.telling.outbox import Compose, Composed, Outbox, Withdrawn
+from costguard.engine.telling.requests import Desk
 from costguard.model.message import WhisperContent
 from costguard.policy.digest import DigestRule
 from costguard.policy.rules import Rules

@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, FragileNotifier, Fuse
 
-from costguard.engine.compose import ReminderComposer
-from costguard.engine.execute import LiveExecutor
+from costguard.engine.acting.execute import LiveExecutor
+from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.idle import IdleWatch
-from costguard.engine.outbox import Compose, Composed, Outbox, Withdrawn
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.engine.requests import Desk
 from costguard.engine.schedule import LEASE, LEASE_TTL
-from costguard.engine.still_due import ByTheRules
+from costguard.engine.telling.compose import ReminderComposer
+from costguard.engine.telling.outbox import Compose, Composed, Outbox, Withdrawn
+from costguard.engine.telling.requests import Desk
 from costguard.gce.client import ComputeCloud
 from costguard.model.message import WhisperContent
 from costguard.policy.ledger import Belonging

@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine import stop_case, stop_outcomes, stop_words
-from costguard.engine.answering import moment
+from costguard.engine.acting import stop_case, stop_outcomes, stop_words
+from costguard.engine.acting.answering import moment
+from costguard.engine.acting.still_due import StillDue
+from costguard.engine.acting.stop_case import Case
 from costguard.engine.ports import Actuator, Clock
-from costguard.engine.still_due import StillDue
-from costguard.engine.stop_case import Case
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied, StoreError
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.observation import Sighting

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta, tzinfo
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine import listing
-from costguard.engine.cards import when, zone_of
-from costguard.engine.introductions import Introductions
-from costguard.engine.listing import Cards
 from costguard.engine.ports import Clock, Notifier
+from costguard.engine.telling import listing
+from costguard.engine.telling.cards import when, zone_of
+from costguard.engine.telling.introductions import Introductions
+from costguard.engine.telling.listing import Cards
 from costguard.errors import CostguardError, SlackError
 from costguard.model.fact import Fact
 from costguard.model.message import ListContent, WhisperContent

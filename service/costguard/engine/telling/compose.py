@@ -10,10 +10,11 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
-from costguard.engine import cards, history, reminding
+from costguard.engine import history, reminding
 from costguard.engine.accrual import Accrual
-from costguard.engine.outbox import Composed, Withdrawn
-from costguard.engine.stop_words import no_suspend
+from costguard.engine.acting.stop_words import no_suspend
+from costguard.engine.telling import cards
+from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.action import StopOutcome
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard

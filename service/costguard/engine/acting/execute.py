@@ -9,10 +9,10 @@ from typing import Protocol
 
 import structlog
 
-from costguard.engine import answering, stop_words
+from costguard.engine.acting import answering, stop_words
+from costguard.engine.acting.still_due import StillDue
+from costguard.engine.acting.stops import Stopping, new_stop
 from costguard.engine.ports import Actuator, Clock
-from costguard.engine.still_due import StillDue
-from costguard.engine.stops import Stopping, new_stop
 from costguard.errors import StoreError
 from costguard.model.action import (
     Action,

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine import stop_words
-from costguard.engine.answering import is_open, refuse
-from costguard.engine.stop_case import Case, cost_of, failed_operation, is_on_its_way, is_our_end
+from costguard.engine.acting import stop_words
+from costguard.engine.acting.answering import is_open, refuse
+from costguard.engine.acting.stop_case import Case, cost_of, failed_operation, is_on_its_way, is_our_end
 from costguard.model.action import StopOutcome
 from costguard.model.reminder import Enforcement
 from costguard.store import facts, requests, stops

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.engine.compose import told
+from costguard.engine.telling.compose import told
 from costguard.model.reminder import About, Claim, Keep, Subject
 from costguard.store import answers, messages, stops
 from costguard.store.messages import Message

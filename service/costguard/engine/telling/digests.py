@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from sqlalchemy import Connection
 
-from costguard.engine import digest_sections as sections
 from costguard.engine.accrual import Accrual
-from costguard.engine.outbox import Composed, Withdrawn
 from costguard.engine.ports import Clock
 from costguard.engine.spend import Spend, spend
+from costguard.engine.telling import digest_sections as sections
+from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.message import DigestContent
 from costguard.policy.digest import DigestRule, DueDigest, Every, due
 from costguard.policy.price_book import PriceBook

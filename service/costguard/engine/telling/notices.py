@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine import notice_content
 from costguard.engine.accrual import Accrual
-from costguard.engine.outbox import Composed, Withdrawn
 from costguard.engine.ports import Clock
+from costguard.engine.telling import notice_content
+from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.reminder import Team

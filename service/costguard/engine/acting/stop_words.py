@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID, uuid5
 
-from costguard.engine.answering import moment
+from costguard.engine.acting.answering import moment
 from costguard.model.action import StopInstance
 from costguard.model.fact import Fact
 from costguard.model.lifetime import EndReason, Lifetime

@@ -12,10 +12,10 @@ from typing import Protocol
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine.addressing import Addressing
-from costguard.engine.pacing import Pacing
 from costguard.engine.ports import Clock, Notifier
-from costguard.engine.sending_facts import resumed, sent, troubled
+from costguard.engine.telling.addressing import Addressing
+from costguard.engine.telling.pacing import Pacing
+from costguard.engine.telling.sending_facts import resumed, sent, troubled
 from costguard.errors import (
     ChannelRefused,
     SlackError,

@@ -10,9 +10,11 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
-from costguard.engine import budgets, cards, savings
+from costguard.engine import budgets
 from costguard.engine.accrual import Accrual
+from costguard.engine.acting import savings
 from costguard.engine.spend import Spend
+from costguard.engine.telling import cards
 from costguard.model.action import StopOutcome
 from costguard.model.lifetime import Lifetime
 from costguard.model.message import Line
