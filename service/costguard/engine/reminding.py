@@ -21,7 +21,7 @@ from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
 from costguard.model.person import Acquaintance
 from costguard.model.reminder import About, Claim, Keep, Request, Sent, Subject, Target
-from costguard.model.utilisation import Evidence, IdleState
+from costguard.model.utilisation import Evidence
 from costguard.policy import teams
 from costguard.policy.plan import addresses_needed, decide
 from costguard.policy.price_book import PriceBook
@@ -59,6 +59,9 @@ class _SubjectPast(TypedDict):
     stop: StopOutcome | None
 
 
+_NOTHING_YET: _SubjectPast = {"sent": (), "keeps": (), "claims": (), "stop": None}
+
+
 @dataclass(frozen=True, slots=True)
 class _Past:
     """What was sent, answered and begun about subjects that may be due."""
@@ -71,7 +74,7 @@ class _Past:
     def of(self, subject: Subject | None, began: datetime | None) -> _SubjectPast:
         """Claims before the subject began answered another one; stops before the last answer, another cycle."""
         if subject is None:
-            return {"sent": (), "keeps": (), "claims": (), "stop": None}
+            return _NOTHING_YET
         keeps = self.keeps.get(subject, ())
         claims = tuple(each for each in self.claims.get(subject.instance_id, ()) if began is None or each.at >= began)
         answered = [each.at for each in keeps] + [each.at for each in claims]
@@ -100,25 +103,30 @@ def decide_about(connection: Connection, fleet: Sequence[Watched], rules: Rules,
 def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None) -> list[Watched]:
     """All that decisions rest on: of every VM that is there, or of these."""
     rows = watched.read(connection, ids)
-    accrual = Accrual(PriceBook(prices.load(connection)), now)
-    storage = _storage_rates(connection, accrual, ids)
-    idle = utilisation.of_open_runs(connection, now, ids)
+    idle = utilisation.idle_runs(connection, now, ids)
     asked: dict[int, list[Request]] = defaultdict(list)
     for instance_id, request in requests.open_requests(connection):
         asked[instance_id].append(request)
-    subjects = {row.instance_id: _subject(row, row.instance_id in storage) for row in rows}
-    # What was sent and answered is asked for where it can matter; a fleet within its limits costs nothing more.
-    alive = [
-        row
+    # What was sent and answered, and what it costs, is asked for where it can matter: a fleet within its limits
+    # costs nothing more.
+    alive = {
+        row.instance_id: row
         for row in rows
-        if subjects[row.instance_id] is not None
-        and (ids is not None or row.instance_id in asked or _may_be_due(row, rules, idle, now))
-    ]
-    named = [subject for row in alive if (subject := subjects[row.instance_id]) is not None]
+        if ids is not None or row.instance_id in asked or _may_be_due(row, rules, idle, now)
+    }
+    accrual = Accrual(PriceBook(prices.load(connection)), now)
+    resting = [row.instance_id for row in rows if row.started_at is None]
+    storage = _storage_rates(connection, accrual, {*alive, *resting})
+    subjects = {
+        instance_id: subject
+        for instance_id, row in alive.items()
+        if (subject := _subject(row, instance_id in storage)) is not None
+    }
+    named = list(subjects.values())
     past = _Past(
         messages.sent_of(connection, named),
         answers.keeps_of(connection, named),
-        answers.claims_of(connection, [row.instance_id for row in alive]),
+        answers.claims_of(connection, list(subjects)),
         stops.of_subjects(connection, named),
     )
     found = [
@@ -135,9 +143,9 @@ def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[
             rest_since=row.rests_since if row.instance_id in storage else None,
             labels=row.labels,
             owner=row.owner,
-            rate=_rate(row, accrual, storage),
-            requests=tuple(asked.get(row.instance_id, ())),
-            **past.of(subjects[row.instance_id], row.started_at or row.rests_since),
+            rate=_rate(row, accrual, storage) if row.instance_id in alive else None,
+            requests=tuple(asked[row.instance_id]) if row.instance_id in asked else (),
+            **past.of(subjects.get(row.instance_id), row.started_at or row.rests_since),
         )
         for row in rows
     ]
@@ -258,11 +266,10 @@ def _may_be_due(row: WatchedRow, rules: Rules, idle: Mapping[InstanceKey, Eviden
         return after is not None and row.rests_since is not None and now - row.rests_since >= after
     preset = rules.presets.get(row.preset)
     late = preset is not None and preset.limit is not None and now - row.started_at >= preset.limit
-    evidence = idle.get(row.key)
-    return late or (evidence is not None and evidence.state is IdleState.IDLE)
+    return late or row.key in idle
 
 
-def _storage_rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> dict[int, Money | None]:
+def _storage_rates(connection: Connection, accrual: Accrual, ids: Collection[int]) -> dict[int, Money | None]:
     rates: dict[int, Money | None] = {}
     for row in watched.open_storage(connection, ids):
         rate = accrual.storage_rate(row.resource, row.size_mib, row.zone)

@@ -76,10 +76,8 @@ def of_instances(connection: Connection, ids: Collection[int], now: datetime) ->
     }
 
 
-def of_open_runs(
-    connection: Connection, now: datetime, ids: Collection[int] | None = None
-) -> dict[InstanceKey, Evidence]:
-    """What is still good at `now` of every run that is open, or of those of these instances where they are few."""
+def idle_runs(connection: Connection, now: datetime, ids: Collection[int] | None = None) -> dict[InstanceKey, Evidence]:
+    """Those of all open runs that are idle by what is still good at `now`, or of these instances where they are few."""
     query = (
         _query()
         .add_columns(instances.c.project, instances.c.gce_id)
@@ -91,7 +89,7 @@ def of_open_runs(
                 lifetimes.c.started_at == utilisation.c.run_started_at,
             ),
         )
-        .where(utilisation.c.good_until >= now)
+        .where(utilisation.c.good_until >= now, utilisation.c.state == IdleState.IDLE.value)
     )
     if ids is not None and len(ids) <= _MOST_NAMED:
         query = query.where(utilisation.c.instance_id.in_(list(ids)))

@@ -55,7 +55,7 @@ class Quarter:
     span: timedelta
     size: int
     pace: float = 1  # how long the gaps between passes are
-    mean_steps: float = 350  # between two crashes
+    mean_steps: float = 220  # between two crashes
     looks: list[Look] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)

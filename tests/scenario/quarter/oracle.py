@@ -51,7 +51,8 @@ def judge(quarter: Quarter, database: Database) -> Verdict:
 def _nothing_lost_or_doubled(story: Story, connection: Connection, verdict: Verdict) -> None:
     """Every key once in Slack, and the ledger knows of exactly those."""
     posted = Counter(post.key for _, post in story.posts)
-    doubled = [f"{key} was posted {count} times" for key, count in posted.items() if count > 1]
+    said = posted + Counter(story.whispers)
+    doubled = [f"{key} was posted {count} times" for key, count in said.items() if count > 1]
     verdict.wrong += doubled
     verdict.counts["messages posted twice"] = len(doubled)
     rows = connection.execute(select(messages.c.key, messages.c.status).where(messages.c.kind == "reminder"))

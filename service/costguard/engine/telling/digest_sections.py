@@ -57,7 +57,7 @@ class Fleet:
 
     @classmethod
     def read(cls, connection: Connection, accrual: Accrual, rules: Rules) -> Fleet:
-        idle = utilisation.of_open_runs(connection, accrual.now)
+        idle = utilisation.idle_runs(connection, accrual.now)
         found = [
             _Running(row, row.started_at, accrual.rate(row.shape, row.zone, row.provisioning_model), idle.get(row.key))
             for row in watched.read(connection)

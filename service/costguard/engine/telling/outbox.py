@@ -273,12 +273,15 @@ class Outbox:
         if wait > timedelta():
             self._looked_at, self._has_edits = None, True  # it is found again
             return False
+        composed_s = self._monotonic()
         with self._database.read() as connection:
             composed = self._compose(connection, message, now)
         if isinstance(composed, Withdrawn):
             with self._database.write(fence) as connection:
                 messages.show(connection, message.id, message.shown, is_live=False)
             return False
+        if self._monotonic() - composed_s > _FROZEN_S:
+            return False  # somebody else may show something newer by now; the next look tells
         self._pacing.sent(message.channel, now)
         try:
             self._notifier.update(message.place, composed.content, message.key)
