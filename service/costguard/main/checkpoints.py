@@ -1,0 +1,40 @@
+"""Checkpoints as the settings and the environment reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from costguard.checkpoints.client import StoredCheckpoints
+from costguard.checkpoints.stores import Access
+from costguard.model.checkpoint import CheckpointLook, LookFor
+from costguard.settings import Settings, load
+from costguard.settings.environment import CONFIG
+from costguard.settings.load import DEFAULT_FILE
+
+
+def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> StoredCheckpoints:
+    told = settings.checkpoints if settings is not None else None
+    return StoredCheckpoints(
+        Access(
+            s3_endpoint=(told and told.s3_endpoint) or "",
+            s3_region=(told and told.s3_region) or "",
+            gcs_endpoint=(told and told.gcs_endpoint) or "",
+            environ=environ,
+        )
+    )
+
+
+def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings | None:
+    """A location can be looked at on a machine without settings; a file that was named must be right."""
+    is_named = path is not None or bool(environ.get(CONFIG))
+    return load(path, environ) if is_named or Path(DEFAULT_FILE).exists() else None
+
+
+def look_twice(
+    reach: StoredCheckpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
+) -> CheckpointLook:
+    """What is still being written differs between two listings. Raises CheckpointError."""
+    first = reach.look(location, look_for, examine=0)
+    pause()
+    return reach.look(location, look_for, first.listing, examine)
