@@ -21,17 +21,19 @@ class Bucket:
 
     url: str
     objects: dict[str, bytes] = field(default_factory=dict)
-    modified: dict[str, str] = field(default_factory=dict)
     page: int = 1000
     refuse: Callable[[str, str], tuple[int, str] | None] = lambda method, key: None
     asked: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
 
     def listed(self, query: dict[str, list[str]]) -> str:
         prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
         after = query.get("continuation-token", query.get("start-after", [""]))[0]
         names = sorted(self.objects)
         at = max(bisect_left(names, prefix), bisect_right(names, after)) if after else bisect_left(names, prefix)
-        rows, folders, last = [], [], ""
+        rows: list[str] = []
+        folders: list[str] = []
+        last = ""
         while at < len(names) and names[at].startswith(prefix) and len(rows) + len(folders) < self.page:
             name = last = names[at]
             cut = name.find(delimiter, len(prefix)) if delimiter else -1
@@ -42,16 +44,15 @@ class Bucket:
                 last = names[at - 1]
                 continue
             size, tag = len(self.objects[name]), etag(self.objects[name])
-            when = self.modified.get(name, MODIFIED)
             rows.append(
-                f"<Contents><Key>{escape(name)}</Key><LastModified>{when}</LastModified>"
+                f"<Contents><Key>{escape(name)}</Key><LastModified>{MODIFIED}</LastModified>"
                 f"<ETag>{escape(tag)}</ETag><Size>{size}</Size></Contents>"
             )
             at += 1
         more = at < len(names) and names[at].startswith(prefix)
         token = f"<NextContinuationToken>{escape(last)}</NextContinuationToken>" if more else ""
         inner = "".join(rows + folders) + f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}"
-        return f'<?xml version="1.0"?><ListBucketResult><Name>b</Name>{inner}</ListBucketResult>'
+        return f'<?xml version="1.0"?><ListBucketResult>{inner}</ListBucketResult>'
 
 
 def etag(body: bytes) -> str:
@@ -67,7 +68,7 @@ def _span(asked: str, size: int) -> tuple[int, int]:
 
 
 @contextmanager
-def store(name: str = "b") -> Iterator[Bucket]:
+def store(name: str = "bkt") -> Iterator[Bucket]:
     """Serve one bucket of this name on a free port until the block ends; any other is NoSuchBucket."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -89,6 +90,7 @@ def store(name: str = "b") -> Iterator[Bucket]:
             where, _, key = unquote(parts.path).lstrip("/").partition("/")
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             bucket.asked.append(f"{self.command} {self.path}")
+            bucket.headers.append({name.lower(): value for name, value in self.headers.items()})
             refused = bucket.refuse(self.command, key)
             if refused is not None:
                 self.answer(refused[0], refused[1].encode())

@@ -21,23 +21,32 @@ def find(tree: Tree) -> Iterable[Candidate]:
     if not folders:
         return
     told = text_of(tree.files.get(TRACKER), tree.reader)
-    reached = int(told) if re.fullmatch(r"[0-9]{1,18}", told) else None
+    by_step = {int(name.removeprefix("iter_")): files for name, files in folders.items()}
+    reached = int(told) if re.fullmatch(r"[0-9]{1,18}", told) and int(told) in by_step else None
     for name, files in folders.items():
         step = int(name.removeprefix("iter_"))
         lacking = _missing(files)
-        if reached is None or reached < step:
-            says = f"still says {reached}" if reached is not None else "is missing or says no number"
-            lacking.append(f"{TRACKER} {says}: saving was not finished.")
-        lacking += _fewer(files, next((held for tag, held in folders.items() if int(tag[5:]) == reached), {}))
+        if reached is not None and reached < step:
+            lacking.append(f"{TRACKER} still says {reached}: saving was not finished.")
+        elif reached is not None:
+            lacking += _fewer(files, [by_step[reached]])
+        elif TRACKER in tree.files and len(folders) > 1:
+            # Not written in one piece either: cut off, it names nothing that is here.
+            lacking += _fewer(files, [held for other, held in folders.items() if other != name])
+        else:
+            lacking.append(f"{TRACKER} is missing or names nothing here: saving was not finished.")
         yield Candidate(Framework.MEGATRON, name, name, step, files, lacking, partial(_inside, files))
 
 
-def _fewer(files: Files, reached: Files) -> Problems:
-    """Ranks that the one which the tracker names has: what was begun and never finished stays where it is."""
-    ranks, held = (
-        {found[0] for name in each if (found := re.match(r"mp_rank_[0-9_]+", name))} for each in (reached, files)
-    )
-    return [f"{listed(sorted(ranks - held))}: missing, which later ones have."] if ranks - held else []
+def _fewer(files: Files, others: Iterable[Files]) -> Problems:
+    """Ranks that others have: what was begun and never finished stays where it is."""
+    held = _ranks(files)
+    absent = sorted(set().union(*(_ranks(other) for other in others)) - held)
+    return [f"{listed(absent)}: missing, which others have."] if absent else []
+
+
+def _ranks(files: Files) -> set[str]:
+    return {found[0] for name in files if (found := re.match(r"mp_rank_[0-9_]+", name))}
 
 
 def _missing(files: Files) -> Problems:

@@ -1,0 +1,93 @@
+"""What single files tell of their own size."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+from tests.checkpoints.places import Memory
+from tests.checkpoints.writers import hdf5, safetensors, torch_zip
+
+from costguard.checkpoints.layouts.formats import problem_of
+from costguard.checkpoints.layouts.pickles import step_inside
+
+
+def problem(name: str, body: bytes) -> str:
+    place = Memory([(name, body)])
+    return problem_of(place.listing.files[name], place)
+
+
+def header(told: object) -> bytes:
+    text = json.dumps(told).encode()
+    return struct.pack("<Q", len(text)) + text
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("a.pt", torch_zip()),
+        ("a.safetensors", safetensors()),
+        ("a.safetensors", header({})),
+        ("a.h5", hdf5(version=0)),
+        ("a.h5", hdf5(version=1)),
+        ("a.h5", hdf5(version=3)),
+        ("a.h5", hdf5(version=9)),
+        ("legacy.pt", b"\x80\x02 what torch.save wrote before 1.6"),
+        ("anything.npy", b"numpy"),
+    ],
+)
+def test_whole_files_have_no_problem(name: str, body: bytes) -> None:
+    """Nor has what a format does not tell."""
+    assert problem(name, body) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "why"),
+    [
+        ("a.pt", b"", "is empty"),
+        ("a.pt", b"PK\x03\x04", "ends before its end record"),
+        ("a.pt", torch_zip()[:-5], "has no end record"),
+        ("a.pt", torch_zip()[9:], "does not begin as torch.save writes it"),
+        ("a.pt", torch_zip() + torch_zip(), "bytes away from the size"),
+        ("a.pt", bytes(500), "does not begin as torch.save writes it"),
+        ("a.safetensors", b"1234", "ends within its header"),
+        ("a.safetensors", safetensors()[:40], "ends within its header"),
+        ("a.safetensors", safetensors() + b"more", "bytes long, and its header tells"),
+        ("a.safetensors", b"\xff" * 40, "does not begin with a safetensors header"),
+        ("a.safetensors", struct.pack("<Q", 3) + b"{]}", "cannot be read"),
+        ("a.safetensors", header([1]), "cannot be read"),
+        ("a.safetensors", header({"w": {"data_offsets": ["a", "b"]}}), "cannot be read"),
+        ("a.h5", hdf5()[:30], "ends within its superblock"),
+        ("a.h5", hdf5()[:-1], "is 199 bytes long, and should be 200"),
+        ("a.h5", hdf5(version=0)[:60], "should be 200"),
+        ("a.h5", hdf5(version=1)[:60], "should be 200"),
+    ],
+)
+def test_what_is_wrong_is_named(name: str, body: bytes, why: str) -> None:
+    """With the file's name, and the figures where there are any."""
+    told = problem(name, body)
+    assert why in told
+    assert told.startswith(name)
+
+
+def test_hdf5_that_was_never_closed() -> None:
+    """An end that was never written is told as such."""
+    body = bytearray(hdf5())
+    body[28:36] = b"\xff" * 8
+    assert problem("a.h5", bytes(body)) == "a.h5 was never closed."
+
+
+def test_little_is_read() -> None:
+    """A gigabyte of weights costs two small ranges."""
+    place = Memory([("a.pt", torch_zip()), ("b.safetensors", safetensors(10**6))])
+    for file in place.listing.files.values():
+        assert problem_of(file, place) == ""
+    assert sum(length for _, _, length in place.asked) < 400
+
+
+@pytest.mark.parametrize("body", [b"", b"PK\x05\x06", torch_zip()[:-1], bytes(1000), torch_zip({"epoch": 1})])
+def test_a_step_that_cannot_be_read_is_none(body: bytes) -> None:
+    """Broken, cut off, or without one."""
+    place = Memory([("last.ckpt", body)])
+    assert step_inside(place.listing.files["last.ckpt"], place) is None
