@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import pickle
 import struct
+from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.checkpoints.places import Memory
 from tests.checkpoints.writers import hdf5, safetensors, torch_zip
 
 from costguard.checkpoints.layouts.formats import problem_of
-from costguard.checkpoints.layouts.pickles import step_inside
+from costguard.checkpoints.layouts.pickles import step_inside, values
 
 
 def problem(name: str, body: bytes) -> str:
@@ -91,3 +95,18 @@ def test_a_step_that_cannot_be_read_is_none(body: bytes) -> None:
     """Broken, cut off, or without one."""
     place = Memory([("last.ckpt", body)])
     assert step_inside(place.listing.files["last.ckpt"], place) is None
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_values_of_a_pickle_in_their_order(protocol: int) -> None:
+    """Texts, numbers of every width, repeats, and whatever class stands between them; nothing is loaded."""
+    content = [Fraction(1, 3), {"global_step": 7, "a": -5}, "a", 300, 70_000, 1 << 40, "é" * 300, b"bytes", ("a", 1.5)]
+    noise = ("fractions", "Fraction", "bytes", "latin1")  # what stands there for the classes, by protocol
+    told = [each for each in values(pickle.dumps(content, protocol)) if each not in noise]
+    assert told == [1, 3, "global_step", 7, "a", -5, "a", 300, 70_000, 1 << 40, "é" * 300, "a"]
+
+
+@given(st.binary(max_size=200))
+def test_no_pickle_breaks_the_reading(body: bytes) -> None:
+    """Whatever bytes there are, it ends."""
+    assert len(list(values(body))) <= len(body)

@@ -72,11 +72,11 @@ def test_the_newest_complete_one_in_a_bucket(bucket: Bucket, scheme: str) -> Non
 def test_two_listings_of_a_bucket(bucket: Bucket, scheme: str) -> None:
     """An object that is overwritten between them has another tag, and what it belongs to does not count."""
     bucket.objects = dict(writers.lightning(7))
-    first = reach(bucket).look(f"{scheme}://bkt", LookFor(), examine=0)
-    same = reach(bucket).look(f"{scheme}://bkt", LookFor(), first.listing)
+    first = reach(bucket).listing(f"{scheme}://bkt")
+    same = reach(bucket).look(f"{scheme}://bkt", LookFor(), first)
     assert same.resume is not None
     bucket.objects |= {path: body[:-1] + b"\1" for path, body in writers.lightning(7)}
-    again = reach(bucket).look(f"{scheme}://bkt", LookFor(), first.listing)
+    again = reach(bucket).look(f"{scheme}://bkt", LookFor(), first)
     assert again.checkpoints[0].state is CheckpointState.CHANGING
 
 

@@ -18,14 +18,21 @@ class StoredCheckpoints:
     def __init__(self, access: Access) -> None:
         self._access = access
 
+    def listing(self, location: str) -> Listing:
+        """Raises CheckpointError."""
+        return self._place(parse(location)).listing()
+
     def look(
         self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
     ) -> CheckpointLook:
         """Raises CheckpointError. Looks inside `examine` checkpoints at least, and on until one is complete."""
         where = parse(location)
         check(look_for)
-        place = LocalFolder(where) if where.scheme == "file" else self._bucket(where)
+        place = self._place(where)
         return judge(place.listing(), look_for, place, earlier, examine)
+
+    def _place(self, where: Location) -> LocalFolder | Bucket:
+        return LocalFolder(where) if where.scheme == "file" else self._bucket(where)
 
     def _bucket(self, where: Location) -> Bucket:
         from google.auth.exceptions import GoogleAuthError

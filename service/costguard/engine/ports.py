@@ -100,6 +100,10 @@ class UsageSource(Protocol):
 
 
 class Checkpoints(Protocol):
+    def listing(self, location: str) -> Listing:
+        """Everything that lies there now, for a later look. Raises CheckpointError."""
+        ...
+
     def look(
         self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
     ) -> CheckpointLook:

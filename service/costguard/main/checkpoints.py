@@ -35,6 +35,6 @@ def look_twice(
     reach: StoredCheckpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
 ) -> CheckpointLook:
     """What is still being written differs between two listings. Raises CheckpointError."""
-    first = reach.look(location, look_for, examine=0)
+    earlier = reach.listing(location)
     pause()
-    return reach.look(location, look_for, first.listing, examine)
+    return reach.look(location, look_for, earlier, examine)

@@ -65,6 +65,9 @@ def missing_ranks(files: Files) -> Problems:
     for (kind, rank, what), ranks in sorted(data.items()):
         absent = [each for each in range(min(most[what], MOST_RANKS) + 1) if each not in ranks]
         lacking += [f"{kind}zero_pp_rank_{each}_mp_rank_{rank}_{what}_states.pt is missing." for each in absent[:3]]
+    last = max((max(held) for held in model.values()), default=0)
     for (kind, what), held in sorted(model.items()):
-        lacking += [f"{kind}mp_rank_{each:02d}_{what}_states.pt is missing." for each in gaps(held)[:3]]
+        lacking += [f"{kind}mp_rank_{each:02d}_{what}_states.pt is missing." for each in gaps([*held, last])[:3]]
+        if last not in held:
+            lacking.append(f"{kind}mp_rank_{last:02d}_{what}_states.pt is missing.")
     return [*lacking, *missing(files, *(name for name in files if _FILE.fullmatch(name)))][:5]

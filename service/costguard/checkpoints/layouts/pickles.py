@@ -12,31 +12,64 @@ from costguard.model.checkpoint import StoredFile
 
 _MOST_BYTES = 64 << 20
 _WORTH_KEEPING = 4096  # a longer text is no name
+_CODES = {each.name: ord(each.code) for each in pickletools.opcodes}
+# How wide each argument is; negative: as wide as that many bytes before it tell. Lines are not among them.
+_LENGTHS = {pickletools.TAKEN_FROM_ARGUMENT1: -1, pickletools.TAKEN_FROM_ARGUMENT4: -4}
+_LENGTHS |= {pickletools.TAKEN_FROM_ARGUMENT4U: -4, pickletools.TAKEN_FROM_ARGUMENT8U: -8}
+_WIDTHS = {
+    ord(each.code): 0 if each.arg is None else _LENGTHS.get(each.arg.n, each.arg.n)
+    for each in pickletools.opcodes
+    if each.arg is None or each.arg.n != pickletools.UP_TO_NEWLINE
+}
+_MEMOIZE = _CODES["MEMOIZE"]
+_GLOBAL = _CODES["GLOBAL"]
+_TEXTS = {_CODES[name] for name in ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")}
+_SIGNED = {_CODES[name] for name in ("BININT", "LONG1", "LONG4")}
+_NUMBERS = _SIGNED | {_CODES[name] for name in ("BININT1", "BININT2")}
+_PUTS = {_CODES[name] for name in ("BINPUT", "LONG_BINPUT")}
+_GETS = {_CODES[name] for name in ("BINGET", "LONG_BINGET")}
 
 
 def values(pickled: bytes) -> Iterator[str | int]:
     """Every text and whole number in the order in which they are put together. Ends early where it is broken."""
     memo: dict[int, str | int | None] = {}
     last: str | int | None = None
-    try:
-        for opcode, argument, _ in pickletools.genops(io.BytesIO(pickled)):
-            name = opcode.name
-            if name == "MEMOIZE":
+    at = 0
+    while at < len(pickled):
+        code = pickled[at]
+        at += 1
+        width = _WIDTHS.get(code)
+        if width == 0:
+            if code == _MEMOIZE:
                 memo[len(memo)] = last
-            elif name in ("BINPUT", "LONG_BINPUT", "PUT"):
-                memo[int(str(argument))] = last
-            elif name in ("BINGET", "LONG_BINGET", "GET"):
-                last = memo.get(int(str(argument)))
-                if last is not None:
-                    yield last
-            elif isinstance(argument, (str, int)) and name not in ("PROTO", "FRAME", "GLOBAL", "INST"):
-                last = argument[:_WORTH_KEEPING] if isinstance(argument, str) else argument
-                yield last
             else:
                 last = None
-    except Exception:
-        # genops raises whatever a broken stream makes it stumble over; what was read before is still true.
-        return
+            continue
+        if width is None:
+            if code != _GLOBAL:
+                return
+            at = pickled.find(b"\n", pickled.find(b"\n", at) + 1) + 1 or len(pickled)  # module and name, a line each
+            last = None
+            continue
+        if width < 0:  # the length stands before the argument
+            begin = at - width
+            at = begin + int.from_bytes(pickled[at:begin], "little")
+        else:
+            begin = at
+            at += width
+        if code in _TEXTS:
+            last = pickled[begin : min(at, begin + _WORTH_KEEPING)].decode("utf-8", "replace")
+        elif code in _NUMBERS:
+            last = int.from_bytes(pickled[begin:at], "little", signed=code in _SIGNED)
+        elif code in _PUTS:
+            memo[int.from_bytes(pickled[begin:at], "little")] = last
+            continue
+        elif code in _GETS:
+            last = memo.get(int.from_bytes(pickled[begin:at], "little"))
+        else:
+            continue
+        if last is not None:
+            yield last
 
 
 def shards_of(file: StoredFile, reader: Reader) -> dict[str, int] | None:
