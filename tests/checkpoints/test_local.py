@@ -21,6 +21,7 @@ from costguard.errors import (
     CheckpointLocationRefused,
     CheckpointLocationUnavailable,
 )
+from costguard.main.checkpoints import look_twice
 from costguard.model.checkpoint import CheckpointState, LookFor
 
 HERE = StoredCheckpoints(Access())
@@ -46,6 +47,16 @@ def test_the_newest_complete_one_in_a_folder(tmp_path: Path, as_url: bool) -> No
     assert again.checkpoints[0].state is CheckpointState.CHANGING
     assert again.resume is not None
     assert again.resume.step == 10
+
+
+def test_what_is_written_while_we_pause(tmp_path: Path) -> None:
+    """The command lists twice: what appears between does not count yet, and is seen with the next look."""
+    write(tmp_path, writers.hugging_face(10))
+    look = look_twice(HERE, str(tmp_path), LookFor(), 5, lambda: write(tmp_path, writers.hugging_face(20)))
+    assert [one.state.value for one in look.checkpoints] == ["changing", "complete"]
+    assert (
+        look_twice(HERE, str(tmp_path), LookFor(), 5, lambda: None).resume == HERE.look(str(tmp_path), LookFor()).resume
+    )
 
 
 def test_links(tmp_path: Path) -> None:

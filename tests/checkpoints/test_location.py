@@ -65,6 +65,9 @@ def test_what_is_no_location(text: str, why: str | None) -> None:
     [
         (LookFor(pattern="ckpt.pt"), "does not say where the step stands"),
         (LookFor(pattern="*a*a*a*a*a{step}"), "is too long"),
+        (LookFor(pattern="step_{step}/"), "nothing tells when one is whole"),
+        (LookFor(pattern="/mnt/ckpt_{step}"), "is a whole path"),
+        (LookFor(marker="gs://b/DONE"), "is a whole path"),
         (LookFor(Framework.FILES), "needs a pattern"),
         (LookFor(Framework.MARKER, pattern="{step}"), "needs a marker"),
         (LookFor(Framework.ORBAX, pattern="{step}"), "has its own layout"),

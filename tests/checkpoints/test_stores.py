@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import obstore
 import pytest
+from google.auth.exceptions import RefreshError, TransportError
+from obstore.store import GCSStore
 from tests.checkpoints import writers
 from tests.checkpoints.store_stub import Bucket, etag, store
 
@@ -201,25 +202,49 @@ def test_the_environments_endpoint_does_for_s3(bucket: Bucket) -> None:
     assert "key/" in bucket.headers[-1]["authorization"]
 
 
+class Credentials:
+    """As google-auth has them: the expiry is naive."""
+
+    token, expiry = "t0ken", datetime(2126, 11, 20, 12)  # noqa: DTZ001
+
+    def __init__(self, wrong: Exception | None = None) -> None:
+        self.wrong = wrong
+
+    def refresh(self, request: object) -> None:
+        if self.wrong is not None:
+            raise self.wrong
+
+
+def listed_with(bucket: Bucket, credentials: Credentials) -> list[str]:
+    key = {
+        "gcs_base_url": bucket.url,
+        "disable_oauth": True,
+        "client_email": "",
+        "private_key": "",
+        "private_key_id": "",
+    }
+    made = GCSStore(
+        "bkt",
+        config={"service_account_key": json.dumps(key)},
+        client_options={"allow_http": True},
+        credential_provider=google_credentials(credentials),
+    )
+    return list(StoredBucket(parse("gs://bkt"), made).listing().files)
+
+
 def test_googles_credentials_are_sent(bucket: Bucket) -> None:
     """The token of google-auth's credentials, with its end, so that it is fetched again in time."""
-
-    class Credentials:
-        token, expiry = "t0ken", datetime(2126, 11, 20, 12)  # noqa: DTZ001 -- google-auth's expiry is naive
-
-        def refresh(self, request: object) -> None:
-            """Nothing to fetch."""
-
-    key: dict[str, Any] = {"gcs_base_url": bucket.url, "disable_oauth": False, "client_email": "", "private_key": ""}
-    made = obstore.store.GCSStore(
-        "bkt",
-        config={"service_account_key": json.dumps(key | {"disable_oauth": True, "private_key_id": ""})},
-        client_options={"allow_http": True},
-        credential_provider=google_credentials(Credentials()),
-    )
     bucket.objects = dict(writers.lightning(7))
-    assert len(StoredBucket(parse("gs://bkt"), made).listing().files) == 1
+    assert len(listed_with(bucket, Credentials())) == 1
     assert bucket.headers[-1]["authorization"] == "Bearer t0ken"
+
+
+def test_google_gives_no_token(bucket: Bucket) -> None:
+    """Revoked credentials are told apart from a network that does not reach Google."""
+    with pytest.raises(CheckpointLocationRefused, match=r"accepts \(RefreshError: invalid_grant: revoked\)\."):
+        listed_with(bucket, Credentials(RefreshError("invalid_grant: revoked")))  # type: ignore[no-untyped-call]
+    with pytest.raises(CheckpointLocationUnavailable, match="tokens cannot be fetched"):
+        listed_with(bucket, Credentials(TransportError("no route to host")))  # type: ignore[no-untyped-call]
 
 
 def test_the_stub_stores(bucket: Bucket, scheme: str) -> None:

@@ -42,7 +42,7 @@ class StoredCheckpoints:
             return Bucket(where, open_store(where, self._access))
         except GoogleAuthError as wrong:
             raise CheckpointLocationRefused(
-                f"{where}: there are no Google credentials ({wrong}).",
+                f"{where}: there are no Google credentials ({str(wrong).rstrip('.')}).",
                 "Run `gcloud auth application-default login`, or run where a service account gives them.",
             ) from wrong
         except (BaseError, ValueError) as wrong:

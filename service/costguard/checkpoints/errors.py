@@ -14,6 +14,7 @@ from costguard.errors import (
 )
 
 _AGAIN = "It is tried again at the next look."
+_NETWORK = f"Check the network, proxy and endpoint. {_AGAIN}"
 _KEYS = {
     "s3": "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (a profile is not read: "
     '`eval "$(aws configure export-credentials --format env)"` sets them), or run where a role gives them.',
@@ -27,6 +28,7 @@ _CREDENTIAL_SIGNS = (
     "169.254.169.254",
     "/latest/api/token",
     "token request",
+    "valid authentication credentials",  # obstore, when google-auth gave none
     "InvalidAccessKeyId",
     "ExpiredToken",
     "InvalidToken",
@@ -40,6 +42,8 @@ def of_store(wrong: Exception, where: Location) -> CheckpointError:
     status = re.search(r"status code: ([0-9]{3})", text)
     code = status[1] if status else ""
     shown = _short(text)
+    if "TransportError" in text:  # google-auth did not reach who gives out tokens
+        return CheckpointLocationUnavailable(f"{where}: Google's tokens cannot be fetched ({shown}).", _NETWORK)
     if any(sign in text for sign in _CREDENTIAL_SIGNS) or code == "401":
         return CheckpointLocationRefused(
             f"{where}: there are no credentials that it accepts ({shown}).", _KEYS[where.scheme]
@@ -59,9 +63,7 @@ def of_store(wrong: Exception, where: Location) -> CheckpointError:
         return CheckpointLocationUnavailable(f"{where}: it is asked too often for now ({shown}).", _AGAIN)
     if code:
         return CheckpointLocationUnavailable(f"{where}: the store answers with {code} ({shown}).", _AGAIN)
-    return CheckpointLocationUnavailable(
-        f"{where}: the store does not answer ({shown}).", f"Check the network, proxy and endpoint. {_AGAIN}"
-    )
+    return CheckpointLocationUnavailable(f"{where}: the store does not answer ({shown}).", _NETWORK)
 
 
 def of_system(wrong: OSError, where: Location) -> CheckpointError:
@@ -82,5 +84,6 @@ def _short(text: str) -> str:
     code, words = re.search(r"<Code>([^<]{1,80})", text), re.search(r"<Message>([^<]{1,200})", text)
     if code:
         return f"{code[1]}: {words[1]}" if words else code[1]
+    text = text.rpartition("credential provider: ")[2]
     told = re.split(r" in [0-9.]+[mµn]?s(?:, after [^-]*)? +- ", text)[-1]
-    return " ".join(told.split())[:200].rstrip(": ")
+    return " ".join(told.split())[:200].rstrip(": .")

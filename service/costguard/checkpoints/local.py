@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from costguard.checkpoints.errors import of_system
@@ -79,5 +79,6 @@ def _file(entry: os.DirEntry[str], path: str) -> StoredFile | None:
         return None
     # A name that is not UTF-8 is shown with its bytes written out; nothing of ours is called so.
     shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    modified_at = datetime.fromtimestamp(told.st_mtime_ns // 10**9, UTC)
+    seconds, nanos = divmod(told.st_mtime_ns, 10**9)
+    modified_at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=nanos // 1000)
     return StoredFile(shown, told.st_size, f"{told.st_ino}-{told.st_mtime_ns}", modified_at)

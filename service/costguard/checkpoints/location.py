@@ -11,7 +11,7 @@ from costguard.checkpoints.layouts.pattern import STEP
 from costguard.errors import CheckpointLocationWrong
 from costguard.model.checkpoint import Framework, LookFor
 
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9._\-]{1,221}")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{1,221}")
 _FORMS = "Write gs://bucket/path, s3://bucket/path, or a folder's path."
 _MOST_STARS = 4  # more make a pattern slow on names that nearly fit
 
@@ -57,6 +57,14 @@ def check(look_for: LookFor) -> None:
         raise CheckpointLocationWrong(
             f"The pattern {look_for.pattern!r} does not say where the step stands.",
             "Write ckpt_{step}.pt, for example.",
+        )
+    for given in (look_for.pattern, look_for.marker):
+        if given.startswith(("/", "./")) or "://" in given:
+            raise CheckpointLocationWrong(f"{given!r} is a whole path.", "Write it as it is below the location.")
+    if look_for.pattern.endswith("/") and not look_for.marker:
+        raise CheckpointLocationWrong(
+            f"The pattern {look_for.pattern!r} names folders, and nothing tells when one is whole.",
+            "Give the file that is written last in it: --marker DONE.",
         )
     needs = {Framework.FILES: ("pattern", look_for.pattern), Framework.MARKER: ("marker", look_for.marker)}
     if look_for.framework in needs and not needs[look_for.framework][1]:

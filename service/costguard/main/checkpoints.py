@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from costguard.checkpoints.client import StoredCheckpoints
+from costguard.checkpoints.location import check
 from costguard.checkpoints.stores import Access
 from costguard.model.checkpoint import CheckpointLook, LookFor
-from costguard.settings import Settings, load
-from costguard.settings.environment import CONFIG
-from costguard.settings.load import DEFAULT_FILE
+
+if TYPE_CHECKING:
+    from costguard.settings import Settings
 
 
 def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> StoredCheckpoints:
@@ -27,14 +29,18 @@ def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> Stored
 
 def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings | None:
     """A location can be looked at on a machine without settings; a file that was named must be right."""
-    is_named = path is not None or bool(environ.get(CONFIG))
-    return load(path, environ) if is_named or Path(DEFAULT_FILE).exists() else None
+    if path is None and not environ.get("COSTGUARD_CONFIG") and not Path("costguard.toml").exists():
+        return None
+    from costguard.settings import load  # only here: without a file nothing is loaded, which takes a while
+
+    return load(path, environ)
 
 
 def look_twice(
     reach: StoredCheckpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
 ) -> CheckpointLook:
     """What is still being written differs between two listings. Raises CheckpointError."""
+    check(look_for)
     earlier = reach.listing(location)
     pause()
     return reach.look(location, look_for, earlier, examine)

@@ -60,7 +60,7 @@ class Tree:
 
     @cached_property
     def is_gcs(self) -> bool:
-        return self.listing.location.startswith("gs://")
+        return self.listing.location.startswith("gs:")
 
 
 Layout = Callable[[Tree], Iterable[Candidate]]
