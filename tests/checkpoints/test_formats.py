@@ -10,11 +10,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.checkpoints.places import Memory
+from tests.checkpoints.places import START, Memory
 from tests.checkpoints.writers import hdf5, safetensors, torch_zip
 
 from costguard.checkpoints.layouts.formats import problem_of
 from costguard.checkpoints.layouts.pickles import step_inside, values
+from costguard.model.checkpoint import StoredFile
 
 
 def problem(name: str, body: bytes) -> str:
@@ -80,6 +81,35 @@ def test_hdf5_that_was_never_closed() -> None:
     body = bytearray(hdf5())
     body[28:36] = b"\xff" * 8
     assert problem("a.h5", bytes(body)) == "a.h5 was never closed."
+
+
+def zip64_end(size: int, extra: int = 0) -> bytes:
+    """The records that torch.save ends a file of this size with."""
+    directory = 1000
+    begin = size - 98 - directory + extra
+    end64 = struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, 30, 45, 0, 0, 4, 4, directory, begin)
+    locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, size - 98, 1)
+    return end64 + locator + struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 4, 4, directory, min(begin, 0xFFFFFFFF), 0)
+
+
+class Large(Memory):
+    """One file that holds nothing but its beginning and its end."""
+
+    def __init__(self, size: int, end: bytes) -> None:
+        super().__init__([])
+        self.file, self.end = StoredFile("a.pt", size, "", START), end
+
+    def read(self, file: StoredFile, start: int, length: int) -> bytes:
+        whole = b"PK\x03\x04" + bytes(60) if not start else self.end[start - file.size :]
+        return whole[:length]
+
+
+@pytest.mark.parametrize("size", [5000, 13 << 30])
+def test_large_files_of_torch(size: int) -> None:
+    """torch.save always writes the records of large files; past 4 GB only those have the true figures."""
+    whole, short = Large(size, zip64_end(size)), Large(size, zip64_end(size, 7))
+    assert problem_of(whole.file, whole) == ""
+    assert "7 bytes away from the size that its directory tells" in problem_of(short.file, short)
 
 
 def test_little_is_read() -> None:

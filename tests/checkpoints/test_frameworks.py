@@ -186,6 +186,8 @@ def test_kerass_metadata_belongs_to_its_weights() -> None:
     assert resumed([about, weights]) is None
     assert resumed([weights, (about[0], about[1][:5])]) is None
     assert resumed([(weights[0], hdf5(300)[:250]), about]) is None
+    assert Memory([about]).look().checkpoints == ()  # others write such a file too
+    assert len(Memory([about]).look(LookFor(Framework.KERAS)).checkpoints) == 1
 
 
 def test_tensorflows_parts_that_were_not_merged() -> None:

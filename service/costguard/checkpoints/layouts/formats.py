@@ -11,6 +11,7 @@ from costguard.model.checkpoint import StoredFile
 
 _ZIP_END = b"PK\x05\x06"
 _ZIP_END_SIZE = 22
+_ZIP64_END = b"PK\x06\x06"
 _ZIP64_SIZE = 76  # the two records that may stand before the end where a file is large
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _MOST_HEADER = 100_000_000  # what the safetensors library accepts
@@ -45,14 +46,17 @@ def _zip(file: StoredFile, name: str, reader: Reader) -> str:
     """torch.save writes a ZIP without a comment, so its end record is the last thing in it."""
     if file.size < _ZIP_END_SIZE:
         return f"{name} ends before its end record: it is {file.size} bytes long."
-    end = reader.read(file, file.size - _ZIP_END_SIZE, _ZIP_END_SIZE)
-    if not end.startswith(_ZIP_END):
+    tail = min(file.size, _ZIP_END_SIZE + _ZIP64_SIZE)
+    end = reader.read(file, file.size - tail, tail)
+    if not end.startswith(_ZIP_END, tail - _ZIP_END_SIZE):
         return f"{name} has no end record: it was cut off, or is still written."
-    size, begin = struct.unpack("<II", end[12:20])
-    if 0xFFFFFFFF in (size, begin):
-        return ""  # the true figures stand in the ZIP64 record; an end record is there
-    at = file.size - _ZIP_END_SIZE - begin - size
-    return "" if at in (0, _ZIP64_SIZE) else f"{name} is {abs(at)} bytes away from the size that its directory tells."
+    size, begin = struct.unpack("<II", end[-10:-2])
+    ends_at = file.size - _ZIP_END_SIZE
+    if end.startswith(_ZIP64_END) and tail > _ZIP64_SIZE:  # the true figures of a file of 4 GB and more stand there
+        size, begin = struct.unpack("<QQ", end[40:56])
+        ends_at -= _ZIP64_SIZE
+    off = abs(ends_at - begin - size)
+    return f"{name} is {off} bytes away from the size that its directory tells." if off else ""
 
 
 def _safetensors(file: StoredFile, name: str, reader: Reader) -> str:

@@ -17,7 +17,7 @@ def find(tree: Tree) -> Iterable[Candidate]:
     for suffix in ("", ".bkp"):
         names = (_WEIGHTS + suffix, _ABOUT + suffix)
         files = {name: tree.files[name] for name in names if name in tree.files}
-        if files:
+        if names[0] in files or (files and tree.look_for.framework):  # many write a training_metadata.json
             lacking = [*missing(files, *names), *_order(files, *names)]
             step = _epoch(files.get(names[1]), tree.reader)
             # Keras finds the backup in the same folder by itself.
