@@ -20,6 +20,7 @@ from costguard.errors import (
     CheckpointLocationMissing,
     CheckpointLocationRefused,
     CheckpointLocationUnavailable,
+    CheckpointLocationWrong,
 )
 from costguard.main.checkpoints import look_twice
 from costguard.model.checkpoint import CheckpointState, LookFor
@@ -89,6 +90,13 @@ def test_a_file_that_is_gone_when_it_is_read(tmp_path: Path) -> None:
     listing = place.listing()
     (tmp_path / "epoch=1-step=7.ckpt").unlink()
     assert judge(listing, LookFor(), place).checkpoints[0].state is CheckpointState.CHANGING
+
+
+def test_more_than_a_run_can_have(tmp_path: Path) -> None:
+    """As in a bucket."""
+    write(tmp_path, writers.hugging_face(10))
+    with pytest.raises(CheckpointLocationWrong, match="holds more than 5 files"):
+        LocalFolder(parse(str(tmp_path)), most=5).listing()
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from costguard.errors import (
     CheckpointLocationMissing,
     CheckpointLocationRefused,
     CheckpointLocationUnavailable,
+    CheckpointLocationWrong,
 )
 from costguard.model.checkpoint import CheckpointState, LookFor
 
@@ -107,6 +108,26 @@ def test_names_that_obstore_refuses_cost_their_folder_alone(bucket: Bucket, sche
     assert look.resume is not None
     assert look.resume.step == 100
     assert look.notes == ("checkpoint-9 could not be listed, so what lies in it is not known.",)
+
+
+@pytest.mark.parametrize("odd", ["run//x", "run/../x", "run/a\nb"])
+def test_a_location_that_cannot_be_listed_is_not_empty(bucket: Bucket, scheme: str, odd: str) -> None:
+    """Where the odd name lies directly in it, nothing is known, and that is an error with what to do."""
+    bucket.objects = {f"run/{path}": body for path, body in writers.hugging_face(100)} | {odd: b"x"}
+    with pytest.raises(CheckpointLocationWrong, match="a name that lies directly in it cannot be read") as refused:
+        reach(bucket).look(f"{scheme}://bkt/run", LookFor())
+    assert "Debug source" not in refused.value.message
+    assert refused.value.what_next
+
+
+@pytest.mark.parametrize("odd", [{}, {"run/odd//x": b"x"}])
+def test_more_than_a_run_can_have(bucket: Bucket, scheme: str, odd: dict[str, bytes]) -> None:
+    """A location above all data is refused before everything is listed, also when folders are listed alone."""
+    bucket.objects = {f"run/a/{number}": b"x" for number in range(2500)} | odd
+    where = parse(f"{scheme}://bkt/run")
+    with pytest.raises(CheckpointLocationWrong, match="holds more than 500 files"):
+        StoredBucket(where, open_store(where, access(bucket)), most=500).listing()
+    assert len(bucket.asked) <= 6
 
 
 def test_what_vanished_after_the_listing(bucket: Bucket, scheme: str) -> None:

@@ -20,16 +20,17 @@ R = TypeVar("R")
 class LocalFolder:
     """Links to files count as what they lead to; links to folders are not followed, since they may lead in circles."""
 
-    def __init__(self, where: Location) -> None:
+    def __init__(self, where: Location, most: int = MOST_FILES) -> None:
         self._where = where
+        self._most = most
 
     def listing(self) -> Listing:
         files: dict[str, StoredFile] = {}
         unread: list[str] = []
         for file in self._walk("", unread):
             files[file.path] = file
-            if len(files) > MOST_FILES:
-                raise too_many(self._where)
+            if len(files) > self._most:
+                raise too_many(self._where, self._most)
         return Listing(str(self._where), dict(sorted(files.items())), tuple(sorted(unread)))
 
     def read(self, file: StoredFile, start: int, length: int) -> bytes:

@@ -19,17 +19,18 @@ _PAGE = 1000
 _AT_ONCE = 16
 
 
-def too_many(where: Location) -> CheckpointLocationWrong:
+def too_many(where: Location, most: int) -> CheckpointLocationWrong:
     return CheckpointLocationWrong(
-        f"{where} holds more than {MOST_FILES:,} files.", "Name the folder of one run, and keep data elsewhere."
+        f"{where} holds more than {most:,} files.", "Name the folder of one run, and keep data elsewhere."
     )
 
 
 class Bucket:
     """`store` is one of obstore's stores."""
 
-    def __init__(self, where: Location, store: Any) -> None:
+    def __init__(self, where: Location, store: Any, most: int = MOST_FILES) -> None:
         self._where = where
+        self._most = most
         self._store = store
         self._head = f"{where.path}/" if where.path else ""
 
@@ -85,8 +86,14 @@ class Bucket:
             folder = waiting.pop()
             try:
                 found = obstore.list_with_delimiter(self._store, folder or None)
-            except InvalidPathError:
-                unread.append(folder.removeprefix(self._head) if folder != self._where.path else ".")
+            except InvalidPathError as wrong:
+                if folder == self._where.path:
+                    told = " ".join(str(wrong).partition("\n\nDebug source")[0].split())[:200]
+                    raise CheckpointLocationWrong(
+                        f"{self._where}: a name that lies directly in it cannot be read ({told}).",
+                        "Rename or remove that object, or give the checkpoints a folder of their own.",
+                    ) from wrong
+                unread.append(folder.removeprefix(self._head))
                 continue
             rows.extend(found["objects"])
             waiting.extend(found["common_prefixes"])
@@ -94,8 +101,8 @@ class Bucket:
         return sorted(unread)
 
     def _check(self, rows: Sequence[object]) -> None:
-        if len(rows) > MOST_FILES:
-            raise too_many(self._where)
+        if len(rows) > self._most:
+            raise too_many(self._where, self._most)
 
     def _listing(self, rows: Iterable[Mapping[str, Any]], unread: Iterable[str]) -> Listing:
         files = {}
