@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.checkpoints import writers
 from tests.checkpoints.places import Memory, Written, reasons
 
@@ -27,6 +30,17 @@ def test_torn_ones_alone_start_from_the_beginning() -> None:
     look = Memory(steps(5)[:-1]).look()
     assert look.resume is None
     assert look.notes == ("No checkpoint is complete: work would start from the beginning.",)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.integers(0, 10**6), st.booleans(), max_size=8), st.randoms(use_true_random=False))
+def test_the_newest_complete_one_of_many(whole: dict[int, bool], random: Random) -> None:
+    """Whatever lies between them, and in whatever order they came."""
+    order = list(whole)
+    random.shuffle(order)
+    look = Memory([each for step in order for each in steps(step)[: None if whole[step] else -1]]).look(examine=9)
+    assert (look.resume.step if look.resume else None) == max((step for step in whole if whole[step]), default=None)
+    assert {one.step: one.is_complete for one in look.checkpoints} == whole
 
 
 def test_what_changed_between_two_listings_does_not_count() -> None:

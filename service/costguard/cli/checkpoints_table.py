@@ -22,7 +22,9 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 def show(out: Console, found: CheckpointLook) -> None:
     if found.checkpoints:
         rows = [_row(one) for one in found.checkpoints]
-        show_table(out, _COLUMNS, rows, right=("Step", "Size", "Files"), prose=("Why",), spare=("Files", "Framework"))
+        show_table(
+            out, _COLUMNS, rows, right=("Step", "Size", "Files"), prose=("Why",), spare=("Files", "Framework", "Size")
+        )
         out.print()
         unread = sum(one.state is CheckpointState.UNREAD for one in found.checkpoints)
         if unread:

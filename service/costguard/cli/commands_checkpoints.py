@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """Examples:
 
-  costguard checkpoints gs://runs/llama-7        what lies there, and which one would be resumed from
+  costguard checkpoints gs://runs/llama-7            told by the names
 
-  costguard checkpoints s3://runs/bert --pattern 'ckpt_{step}.pt'        plain files
+  costguard checkpoints s3://runs/bert --pattern 'ckpt_{step}.pt'
 
-  costguard checkpoints ./out --marker DONE --json        folders that hold a file DONE when they are whole
+  costguard checkpoints ./out --marker DONE          folders with a file DONE
 """
 _ALL = 1_000_000
 
@@ -37,7 +37,10 @@ def register(app: typer.Typer) -> None:
 def checkpoints(
     location: Annotated[str, typer.Argument(metavar="URI", help="gs://bucket/path, s3://bucket/path, or a folder.")],
     framework: Annotated[
-        Framework | None, typer.Option("--framework", "-f", help="Whose layout; told by the names when left out.")
+        Framework | None,
+        typer.Option(
+            "--framework", "-f", metavar="NAME", help=f"{', '.join(Framework)}; told by the names if left out."
+        ),
     ] = None,
     pattern: Annotated[
         str,
@@ -47,7 +50,7 @@ def checkpoints(
         str, typer.Option("--marker", metavar="NAME", help="File that is written last, in a checkpoint's folder.")
     ] = "",
     examine: Annotated[
-        int, typer.Option("--examine", min=1, help="Look inside so many, and on until one is complete.")
+        int, typer.Option("--examine", min=1, metavar="N", help="Look inside so many, and on until one is complete.")
     ] = 10,
     everything: Annotated[bool, typer.Option("--all", help="Look inside every one.")] = False,
     wait: Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.location import check
 from costguard.checkpoints.stores import Access
+from costguard.engine.ports import Checkpoints
 from costguard.model.checkpoint import CheckpointLook, LookFor
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings |
 
 
 def look_twice(
-    reach: StoredCheckpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
+    reach: Checkpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
 ) -> CheckpointLook:
     """What is still being written differs between two listings. Raises CheckpointError."""
     check(look_for)
