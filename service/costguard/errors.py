@@ -22,6 +22,11 @@ CostguardError
 │   ├── SlackLimited         too fast; wait `retry_after`
 │   ├── SlackUnavailable     no connection; nothing was done
 │   └── SlackUncertain       the answer was lost; it may have been done
+├── CheckpointError
+│   ├── CheckpointLocationWrong        no such kind of location, or a pattern that cannot be
+│   ├── CheckpointLocationMissing      no such bucket or folder
+│   ├── CheckpointLocationRefused      no credentials, no permission, or another region
+│   └── CheckpointLocationUnavailable  throttled, a 5xx, or no answer
 ├── PriceSourceError         the price catalogue could not be read
 └── ServerUnreachable        the CLI found no Costguard server
 """
@@ -133,6 +138,26 @@ class SlackUnavailable(SlackError):
 
 class SlackUncertain(SlackError):
     """The answer was lost or says that something broke half-way: it may have been done."""
+
+
+class CheckpointError(CostguardError):
+    """Checkpoints could not be looked at; what lies there is not known."""
+
+
+class CheckpointLocationWrong(CheckpointError):
+    """What was given is no location that checkpoints can be read from, or cannot be looked for there."""
+
+
+class CheckpointLocationMissing(CheckpointError):
+    """There is no such bucket or folder."""
+
+
+class CheckpointLocationRefused(CheckpointError):
+    """There are no credentials for it, or they do not allow to list and read it."""
+
+
+class CheckpointLocationUnavailable(CheckpointError):
+    """It was asked too often, it answered with a 5xx, or it did not answer."""
 
 
 class PriceSourceError(CostguardError):

@@ -1,4 +1,4 @@
-"""Measures what the README promises: `python -m tests.benchmarks [observing recording spending starting]`."""
+"""Measures what the README promises: `python -m tests.benchmarks`, or the names of some: `spending checkpoints`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.benchmarks.checkpoints import checkpoints
 from tests.benchmarks.measure import Measured, show, write
 from tests.benchmarks.observing import observing
 from tests.benchmarks.recording import recording
@@ -27,8 +28,12 @@ def _with_fleet(folder: Path, wanted: set[str]) -> Iterator[Measured]:
 
 
 def _main(arguments: list[str]) -> None:
-    wanted = set(arguments) or {"observing", "recording", "spending", "starting"}
-    others: dict[str, Callable[[Path], Iterator[Measured]]] = {"spending": spending, "starting": starting}
+    others: dict[str, Callable[[Path], Iterator[Measured]]] = {
+        "spending": spending,
+        "starting": starting,
+        "checkpoints": checkpoints,
+    }
+    wanted = set(arguments) or {"observing", "recording", *others}
     with tempfile.TemporaryDirectory(prefix="costguard-bench-") as made:
         folder = Path(made)
         rows = list(_with_fleet(folder, wanted)) if wanted & {"observing", "recording"} else []

@@ -64,7 +64,10 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         (GOOD + "parallel = 65\n", "costguard.toml:3: watch.parallel: given 65, expected at most 64"),
         (GOOD + "every = 07:32:00\n", "costguard.toml:3: watch.every: given 07:32:00, expected a time with its unit"),
         (GOOD + "[watches]\n", "costguard.toml:3: watches: no such key (did you mean watch?); expected one of access"),
-        (GOOD + "[jobs]\n", "costguard.toml:3: jobs: no such key; expected one of access, budgets, compute, database"),
+        (
+            GOOD + "[jobs]\n",
+            "costguard.toml:3: jobs: no such key; expected one of access, budgets, checkpoints, compute",
+        ),
         (GOOD + "[presets.cpu]\n", "costguard.toml:3: presets.cpu.limit: missing; expected how long a VM may run"),
         (GOOD + "[presets.t4]\nzones = []\n", "costguard.toml:4: presets.t4.zones: no such key; expected one of desc"),
         (GOOD + "[presets.T4]\nlimit = '8h'\n", 'costguard.toml:3: presets.T4: given "T4", expected a name of small'),

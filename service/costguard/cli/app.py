@@ -10,6 +10,7 @@ import typer
 from costguard import __version__
 from costguard.cli import (
     commands_budgets,
+    commands_checkpoints,
     commands_config,
     commands_demo,
     commands_fleet,
@@ -58,6 +59,7 @@ for _module in (
     commands_budgets,
     commands_reminders,
     commands_history,
+    commands_checkpoints,
     commands_slack,
     commands_config,
 ):

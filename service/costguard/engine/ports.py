@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from costguard.model.checkpoint import CheckpointLook, Listing, LookFor
 from costguard.model.instance import InstanceKey
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
@@ -13,7 +14,17 @@ from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
 
-__all__ = ["Actuator", "Clock", "Cloud", "Notifier", "Presence", "PriceSource", "Sighting", "UsageSource"]
+__all__ = [
+    "Actuator",
+    "Checkpoints",
+    "Clock",
+    "Cloud",
+    "Notifier",
+    "Presence",
+    "PriceSource",
+    "Sighting",
+    "UsageSource",
+]
 
 
 class Cloud(Protocol):
@@ -85,6 +96,22 @@ class Notifier(Protocol):
 class UsageSource(Protocol):
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """What was measured of a project's VMs. Never raises a CloudError: what could not be read is in `unread`."""
+        ...
+
+
+class Checkpoints(Protocol):
+    def listing(self, location: str) -> Listing:
+        """Everything that lies there now, for a later look. Raises CheckpointError."""
+        ...
+
+    def look(
+        self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
+    ) -> CheckpointLook:
+        """What lies at this location, and which of it can be resumed from. Raises CheckpointError.
+
+        A checkpoint counts when nothing of it changed since the `earlier` listing. The newest `examine` are looked
+        inside at least, and as many more as it takes to find a complete one.
+        """
         ...
 
 

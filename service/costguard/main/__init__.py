@@ -1,6 +1,20 @@
-"""The composition root: builds everything from settings, and passes it in."""
+"""The composition root: builds everything from settings, and passes it in.
 
-from costguard.main.guard import Guard, opened
-from costguard.main.serve import daemon_of, serve
+What stands here is loaded when it is first used: a command that needs one part alone starts without the weight of all.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from costguard.main.guard import Guard, opened
+    from costguard.main.serve import daemon_of, serve
 
 __all__ = ["Guard", "daemon_of", "opened", "serve"]
+_HOMES = {"Guard": "guard", "daemon_of": "serve", "opened": "guard", "serve": "serve"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

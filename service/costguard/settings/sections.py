@@ -33,6 +33,7 @@ from costguard.settings.fields import (
     Section,
     between,
 )
+from costguard.settings.sections_checkpoints import Checkpoints
 from costguard.settings.sections_reminders import (
     AccessSection,
     Digests,
@@ -208,6 +209,7 @@ class Settings(Section):
     reminders: Reminders = Reminders()
     enforcement: EnforcementSection = EnforcementSection()
     access: AccessSection = AccessSection()
+    checkpoints: Checkpoints = Checkpoints()
     teams: Mapping[Name, TeamSection] = Field(default_factory=dict)
     presets: Mapping[Name, PresetSection]
     budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)

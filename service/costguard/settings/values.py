@@ -172,6 +172,12 @@ def endpoint(value: str) -> str:
     return shown
 
 
+def region(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]{2,40}", value):
+        raise ValueError('a region\'s name, such as "eu-west-1"')
+    return value
+
+
 def listen(value: str) -> str:
     host, _, port = value.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host

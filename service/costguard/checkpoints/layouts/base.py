@@ -1,0 +1,112 @@
+"""What a layout is given, and what it answers. Layouts are pure: they see a listing, and read ranges of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile
+
+T = TypeVar("T")
+R = TypeVar("R")
+Files = Mapping[str, StoredFile]
+Problems = list[str]
+MOST_RANKS = 1_000_000  # a number beyond is no rank
+
+
+class FileChanged(Exception):
+    """A file is not any more what the listing said: gone, or shorter."""
+
+
+class Reader(Protocol):
+    def read(self, file: StoredFile, start: int, length: int) -> bytes:
+        """Exactly these bytes. Raises FileChanged when they are not there any more, else CheckpointError."""
+        ...
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:
+        """Like map, perhaps several at the same time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that may be a checkpoint. `missing` is what its names alone show; `check` looks inside."""
+
+    framework: Framework
+    name: str
+    resume_path: str  # below the location; empty for the location itself
+    step: int | None
+    files: Files
+    missing: Sequence[str]
+    check: Callable[[Reader], Problems]
+
+
+class Tree:
+    """A listing by its first level: the files that lie there, and each folder's files by their names within it."""
+
+    def __init__(self, listing: Listing, look_for: LookFor, reader: Reader) -> None:
+        self.listing, self.look_for, self.reader = listing, look_for, reader
+        self.files: dict[str, StoredFile] = {}
+        self.folders: dict[str, dict[str, StoredFile]] = {}
+        for path, file in listing.files.items():
+            first, slash, rest = path.partition("/")
+            if slash:
+                self.folders.setdefault(first, {})[rest] = file
+            else:
+                self.files[path] = file
+
+    @cached_property
+    def is_gcs(self) -> bool:
+        return self.listing.location.startswith("gs:")
+
+
+Layout = Callable[[Tree], Iterable[Candidate]]
+
+
+def last_number(name: str) -> int | None:
+    """`step_000100-rc` is step 100; None where there is no number, or one too long to be a step."""
+    found = re.findall(r"[0-9]+", name)
+    return int(found[-1]) if found and len(found[-1]) <= 18 else None
+
+
+def missing(files: Files, *names: str) -> list[str]:
+    """A sentence for each of these that is not there or is empty."""
+    return [
+        f"{name} is missing." if name not in files else f"{name} is empty."
+        for name in names
+        if name not in files or not files[name].size
+    ]
+
+
+def gaps(numbers: Iterable[int]) -> list[int]:
+    """The numbers that lack between 0 and the largest."""
+    held = sorted(set(numbers))
+    if held and held[-1] >= MOST_RANKS:
+        return [held[-1]]
+    return [number for number in range(held[-1] + 1 if held else 0) if number not in set(held)]
+
+
+def within(files: Files, folder: str) -> dict[str, StoredFile]:
+    """The files of a folder, by their names within it."""
+    head = f"{folder}/"
+    return {name.removeprefix(head): file for name, file in files.items() if name.startswith(head)}
+
+
+def text_of(file: StoredFile | None, reader: Reader, most: int = 4096) -> str:
+    """A small text file; empty where there is none any more."""
+    if file is None or not 0 < file.size <= most:
+        return ""
+    try:
+        return reader.read(file, 0, file.size).decode("utf-8", "replace").strip()
+    except FileChanged:
+        return ""
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """`a, b, c and 5 more`."""
+    more = len(names) - most
+    shown = ", ".join(names[:most])
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,47 @@
+"""Checkpoints as the settings and the environment reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costguard.checkpoints.client import StoredCheckpoints
+from costguard.checkpoints.location import check
+from costguard.checkpoints.stores import Access
+from costguard.engine.ports import Checkpoints
+from costguard.model.checkpoint import CheckpointLook, LookFor
+
+if TYPE_CHECKING:
+    from costguard.settings import Settings
+
+
+def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> StoredCheckpoints:
+    told = settings.checkpoints if settings is not None else None
+    return StoredCheckpoints(
+        Access(
+            s3_endpoint=(told and told.s3_endpoint) or "",
+            s3_region=(told and told.s3_region) or "",
+            gcs_endpoint=(told and told.gcs_endpoint) or "",
+            environ=environ,
+        )
+    )
+
+
+def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings | None:
+    """A location can be looked at on a machine without settings; a file that was named must be right."""
+    if path is None and not environ.get("COSTGUARD_CONFIG") and not Path("costguard.toml").exists():
+        return None
+    from costguard.settings import load  # only here: without a file nothing is loaded, which takes a while
+
+    return load(path, environ)
+
+
+def look_twice(
+    reach: Checkpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
+) -> CheckpointLook:
+    """What is still being written differs between two listings. Raises CheckpointError."""
+    check(look_for)
+    earlier = reach.listing(location)
+    pause()
+    return reach.look(location, look_for, earlier, examine)

@@ -1,0 +1,142 @@
+"""What single files tell of their own size."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.checkpoints.places import START, Memory
+from tests.checkpoints.writers import hdf5, safetensors, torch_zip
+
+from costguard.checkpoints.layouts.formats import problem_of
+from costguard.checkpoints.layouts.pickles import step_inside, values
+from costguard.model.checkpoint import StoredFile
+
+
+def problem(name: str, body: bytes) -> str:
+    place = Memory([(name, body)])
+    return problem_of(place.listing.files[name], place)
+
+
+def header(told: object) -> bytes:
+    text = json.dumps(told).encode()
+    return struct.pack("<Q", len(text)) + text
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("a.pt", torch_zip()),
+        ("a.safetensors", safetensors()),
+        ("a.safetensors", header({})),
+        ("a.h5", hdf5(version=0)),
+        ("a.h5", hdf5(version=1)),
+        ("a.h5", hdf5(version=3)),
+        ("a.h5", hdf5(version=9)),
+        ("legacy.pt", b"\x80\x02 what torch.save wrote before 1.6"),
+        ("anything.npy", b"numpy"),
+    ],
+)
+def test_whole_files_have_no_problem(name: str, body: bytes) -> None:
+    """Nor has what a format does not tell."""
+    assert problem(name, body) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "why"),
+    [
+        ("a.pt", b"", "is empty"),
+        ("a.pt", b"PK\x03\x04", "ends before its end record"),
+        ("a.pt", torch_zip()[:-5], "has no end record"),
+        ("a.pt", torch_zip()[9:], "does not begin as torch.save writes it"),
+        ("a.pt", torch_zip() + torch_zip(), "bytes away from the size"),
+        ("a.pt", bytes(500), "does not begin as torch.save writes it"),
+        ("a.safetensors", b"1234", "ends within its header"),
+        ("a.safetensors", safetensors()[:40], "ends within its header"),
+        ("a.safetensors", safetensors() + b"more", "bytes long, and its header tells"),
+        ("a.safetensors", b"\xff" * 40, "does not begin with a safetensors header"),
+        ("a.safetensors", struct.pack("<Q", 3) + b"{]}", "cannot be read"),
+        ("a.safetensors", header([1]), "cannot be read"),
+        ("a.safetensors", header({"w": {"data_offsets": ["a", "b"]}}), "cannot be read"),
+        ("a.h5", hdf5()[:30], "ends within its superblock"),
+        ("a.h5", hdf5()[:-1], "is 199 bytes long, and should be 200"),
+        ("a.h5", hdf5(version=0)[:60], "should be 200"),
+        ("a.h5", hdf5(version=1)[:60], "should be 200"),
+    ],
+)
+def test_what_is_wrong_is_named(name: str, body: bytes, why: str) -> None:
+    """With the file's name, and the figures where there are any."""
+    told = problem(name, body)
+    assert why in told
+    assert told.startswith(name)
+
+
+def test_hdf5_that_was_never_closed() -> None:
+    """An end that was never written is told as such."""
+    body = bytearray(hdf5())
+    body[28:36] = b"\xff" * 8
+    assert problem("a.h5", bytes(body)) == "a.h5 was never closed."
+
+
+def zip64_end(size: int, extra: int = 0) -> bytes:
+    """The records that torch.save ends a file of this size with."""
+    directory = 1000
+    begin = size - 98 - directory + extra
+    end64 = struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, 30, 45, 0, 0, 4, 4, directory, begin)
+    locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, size - 98, 1)
+    return end64 + locator + struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 4, 4, directory, min(begin, 0xFFFFFFFF), 0)
+
+
+class Large(Memory):
+    """One file that holds nothing but its beginning and its end."""
+
+    def __init__(self, size: int, end: bytes) -> None:
+        super().__init__([])
+        self.file, self.end = StoredFile("a.pt", size, "", START), end
+
+    def read(self, file: StoredFile, start: int, length: int) -> bytes:
+        whole = b"PK\x03\x04" + bytes(60) if not start else self.end[start - file.size :]
+        return whole[:length]
+
+
+@pytest.mark.parametrize("size", [5000, 13 << 30])
+def test_large_files_of_torch(size: int) -> None:
+    """torch.save always writes the records of large files; past 4 GB only those have the true figures."""
+    whole, short = Large(size, zip64_end(size)), Large(size, zip64_end(size, 7))
+    assert problem_of(whole.file, whole) == ""
+    assert "7 bytes away from the size that its directory tells" in problem_of(short.file, short)
+
+
+def test_little_is_read() -> None:
+    """A gigabyte of weights costs two small ranges."""
+    place = Memory([("a.pt", torch_zip()), ("b.safetensors", safetensors(10**6))])
+    for file in place.listing.files.values():
+        assert problem_of(file, place) == ""
+    assert sum(length for _, _, length in place.asked) < 400
+
+
+@pytest.mark.parametrize("body", [b"", b"PK\x05\x06", torch_zip()[:-1], bytes(1000), torch_zip({"epoch": 1})])
+def test_a_step_that_cannot_be_read_is_none(body: bytes) -> None:
+    """Broken, cut off, or without one."""
+    place = Memory([("last.ckpt", body)])
+    assert step_inside(place.listing.files["last.ckpt"], place) is None
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_values_of_a_pickle_in_their_order(protocol: int) -> None:
+    """Texts, numbers of every width, repeats, and whatever class stands between them; nothing is loaded."""
+    content = [Fraction(1, 3), {"global_step": 7, "a": -5}, "a", 300, 70_000, 1 << 40, "é" * 300, b"bytes", ("a", 1.5)]
+    noise = ("fractions", "Fraction", "bytes", "latin1")  # what stands there for the classes, by protocol
+    told = [each for each in values(pickle.dumps(content, protocol)) if each not in noise]
+    assert told == [1, 3, "global_step", 7, "a", -5, "a", 300, 70_000, 1 << 40, "é" * 300, "a"]
+
+
+@given(st.binary(max_size=200))
+def test_no_pickle_breaks_the_reading(body: bytes) -> None:
+    """Whatever bytes there are, it ends."""
+    assert len(list(values(body))) <= len(body)
