@@ -33,6 +33,7 @@ class Fuse:
         self._mean = mean
         self._freeze = freeze
         self.burnt: Counter[str] = Counter()
+        self.kills = 0
         self._arm()
 
     def off(self) -> None:
@@ -49,6 +50,7 @@ class Fuse:
             self._freeze()
             return
         self.burnt[f"killed {where}"] += 1
+        self.kills += 1
         raise Killed
 
     def _arm(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
-from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, FragileNotifier, Fuse
+from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, FragileNotifier, Fuse, Killed
 
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import ByTheRules
@@ -92,12 +92,19 @@ class Guard:
         return self.outbox.deliver(self.lease)
 
     def press(self, headers: Mapping[str, str], body: bytes) -> int:
-        """What Slack is answered. What was handed on to another thread is over as well when this returns."""
+        """What Slack is answered. What was handed on to another thread is over as well when this returns.
+
+        A process that ends in that thread ends as a whole: of somebody never met before, the press is lost with it.
+        """
+        kills = self.database.fuse.kills
         try:
-            return self.door.interaction(headers, body).status
+            status = self.door.interaction(headers, body).status
         finally:
             self._desk.close()
             self.door, self._desk = self._entrance()
+        if self.database.fuse.kills > kills:
+            raise Killed
+        return status
 
     def close(self) -> None:
         self._desk.close()

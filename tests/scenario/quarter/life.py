@@ -139,7 +139,7 @@ class Quarter:
             self.people.press(meant, guard.press)
         except Killed:
             self._kill()
-            self.people.meant.append(meant)  # Slack showed that it failed
+            self.people.meant.append(meant)  # nothing came of it, so it is pressed again
         except StoreError:
             self.people.meant.append(meant)
 
