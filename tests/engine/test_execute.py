@@ -54,6 +54,18 @@ def test_the_intent_is_committed_before_google_is_asked(database: Database) -> N
     assert found == [StopOutcome.UNKNOWN]
 
 
+def test_a_process_that_stood_still_asks_nothing(database: Database) -> None:
+    """Between its last look and its call another guard may have acted: what it knew is looked at anew."""
+    scene = Scene(database)
+    subject = scene.run()
+    seconds = iter([0.0, 60.0])
+    (outcome,) = scene.executor(monotonic=lambda: next(seconds)).carry_out([scene.stop_by_rule(subject)])
+    assert outcome.result == "unknown"
+    assert scene.google.calls == []
+    scene.executor().settle()
+    assert scene.google.calls == [("stop", "1001", scene.stop(subject).request_uuid)]
+
+
 def test_the_same_plan_again_asks_nothing(database: Database) -> None:
     """A rule stops a run once a cycle, and a request once."""
     scene = Scene(database)

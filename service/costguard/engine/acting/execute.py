@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,10 +59,17 @@ class Executor(Protocol):
 class LiveExecutor:
     """Does everything."""
 
-    def __init__(self, database: Database, actuator: Actuator, clock: Clock, still_due: StillDue) -> None:
+    def __init__(
+        self,
+        database: Database,
+        actuator: Actuator,
+        clock: Clock,
+        still_due: StillDue,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._database = database
         self._clock = clock
-        self._stopping = Stopping(database, actuator, clock, still_due)
+        self._stopping = Stopping(database, actuator, clock, still_due, monotonic)
 
     def carry_out(
         self, actions: Sequence[Action], fence: Lease | None = None, stop: threading.Event | None = None

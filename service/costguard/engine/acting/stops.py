@@ -6,7 +6,8 @@ INTENDED: it has certainly not begun. UNKNOWN: it may have. ASKED: Google accept
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -28,6 +29,8 @@ from costguard.store.lease import Lease
 from costguard.store.stops import NewStop, Stop
 from costguard.store.transaction import Database
 
+_FROZEN_S = 5.0  # so long after its last look, what a stop rests on may be over
+
 log = structlog.get_logger(__name__)
 
 TRIES = 6
@@ -48,7 +51,15 @@ class _Hold:
 class Stopping:
     """Every VM is addressed by its numeric id, so that no namesake can be stopped in its place."""
 
-    def __init__(self, database: Database, actuator: Actuator, clock: Clock, still_due: StillDue) -> None:
+    def __init__(
+        self,
+        database: Database,
+        actuator: Actuator,
+        clock: Clock,
+        still_due: StillDue,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
         self._database = database
         self._actuator = actuator
         self._clock = clock
@@ -110,6 +121,7 @@ class Stopping:
             return self._troubled(case, error, fence, may_have_begun=case.may_have_begun)
         now = self._clock.now()
         with self._database.write(fence) as connection:
+            claimed_s = self._monotonic()
             case = stop_case.load(connection, case.stop.subject, case.stop.id)
             over = stop_outcomes.settled(connection, case, now)
             if over is not None:
@@ -120,6 +132,9 @@ class Stopping:
             is_refused = stop_case.failed_operation(connection, case) is not None
             # From here on it may have begun, whatever becomes of us.
             stops.advance(connection, case.stop.id, StopOutcome.UNKNOWN, operation=case.stop.operation, try_after=now)
+        if self._monotonic() - claimed_s > _FROZEN_S:
+            # Another guard may have taken a keep meanwhile. The next look settles it like any other doubt.
+            return StopOutcome.UNKNOWN, "this process stood still right before it was to ask Google"
         try:
             operation, instead = self._ask(case, is_refused=is_refused)
         except CloudError as error:
