@@ -129,13 +129,14 @@ class Story:
         return delivery
 
     def told(self, who: str) -> list[str]:
-        """What only this person was shown."""
+        """What only this person was told: where they pressed, or in a word among their direct messages."""
         user = self.world.slack.user(who).id
         return [
             message.text
             for channel in list(self.world.slack.channels)
             for message in self.world.slack.messages(channel, ephemeral=True)
             if message.ephemeral_to == user
+            or (user in self.world.slack.channels[channel].users and _key(message).startswith("whisper/"))
         ]
 
     def facts(self, kind: str) -> list[str]:
@@ -227,3 +228,8 @@ def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+def _key(message: Message) -> str:
+    payload = message.versions[0].metadata.get("event_payload", {})
+    return str(payload.get("key", ""))

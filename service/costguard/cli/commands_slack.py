@@ -18,7 +18,7 @@ _EPILOG = """Examples:
 
   costguard slack test              look, and write nothing
 
-  costguard slack test --message    also post a message to the channel of [slack]
+  costguard slack test --message    also post a message to the channel
 """
 
 
