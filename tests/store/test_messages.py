@@ -62,7 +62,7 @@ def test_what_was_accepted_is_not_put_back(database: Database) -> None:
         messages.put_off(connection, message_id, NOW, "late")
         messages.fail(connection, message_id, "late")
         messages.withdraw(connection, message_id, "late")
-        stored = messages.by_place(connection, "C1", "1.0")
+        stored = next(each for each in messages.read(connection) if (each.channel, each.ts) == ("C1", "1.0"))
         assert stored is not None
         assert (stored.status, stored.is_live, stored.error) == ("accepted", True, "")
         assert messages.backlog(connection).count == 0

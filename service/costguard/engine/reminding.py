@@ -211,18 +211,23 @@ def intend(
     return sum(messages.intend(connection, new, now) for send in sends for new in _messages(send, vms[send.key], rules))
 
 
-def _messages(send: SendReminder, vm: Watched, rules: Rules) -> list[NewMessage]:
+def recipients(send: SendReminder, vm: Watched, rules: Rules) -> list[tuple[Target, str]]:
+    """The addresses that the stage goes to; a target that nobody is named for is left out."""
     team = teams.team_of(vm.key.project, vm.owner, rules.teams)
     addresses = {
         Target.OWNER: vm.owner,
         Target.CHANNEL: teams.channel_of(team, rules),
         Target.CONTACT: teams.contact_of(vm.key.project, vm.preset, vm.owner, rules),
     }
+    return [(target, addresses[target]) for target in send.targets if addresses[target]]
+
+
+def _messages(send: SendReminder, vm: Watched, rules: Rules) -> list[NewMessage]:
     return [
         NewMessage(
             key=f"reminder/{send.subject}/{send.cycle}/{send.stage}/{target.value}",
             kind="reminder",
-            address=addresses[target],
+            address=address,
             data={"reason": send.reason},
             subject=send.subject,
             instance_id=send.subject.instance_id,
@@ -230,8 +235,7 @@ def _messages(send: SendReminder, vm: Watched, rules: Rules) -> list[NewMessage]
             stage=send.stage,
             target=target,
         )
-        for target in send.targets
-        if addresses[target]
+        for target, address in recipients(send, vm, rules)
     ]
 
 

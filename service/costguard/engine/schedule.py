@@ -159,8 +159,7 @@ class Daemon:
             try:
                 report = self._reconciler.run(fence, self._stop)
             except LeaseLost:
-                self._lease = None
-                self.state = replace(self.state, acting=False)
+                self._step_aside()
                 log.warning("pass_ended", why="another daemon took over")
             except Exception as error:  # the daemon must live on: the next pass sees the same world
                 self.state = replace(self.state, last_error=str(error))
@@ -172,14 +171,18 @@ class Daemon:
                     self._follow(fence)
                 self._turns_to_skip = 0  # the pass may have left something to send
 
+    def _step_aside(self) -> None:
+        """Another daemon holds the lease now."""
+        self._lease = None
+        self.state = replace(self.state, acting=False)
+
     def _follow(self, fence: Lease) -> None:
         """What fails here is done after the next pass: the ledger does not depend on it."""
         for what, do in self._after_pass.items():
             try:
                 do(fence)
             except LeaseLost:
-                self._lease = None
-                self.state = replace(self.state, acting=False)
+                self._step_aside()
                 log.warning("pass_ended", why="another daemon took over")
                 return
             except Exception as error:
@@ -199,8 +202,7 @@ class Daemon:
             if self._send_messages(fence, self._stop) is None:
                 self._turns_to_skip = _TURNS_AT_REST
         except LeaseLost:
-            self._lease = None
-            self.state = replace(self.state, acting=False)
+            self._step_aside()
             log.warning("sending_ended", why="another daemon took over")
         except Exception as error:  # what was not sent is sent later; what may have been is looked for
             log.error("messages_not_sent", error=str(error), exc_info=not _is_expected(error))
@@ -219,8 +221,7 @@ class Daemon:
                     self._store_prices(fetched, fence)
             self.state = replace(self.state, prices_error="")
         except LeaseLost:
-            self._lease = None
-            self.state = replace(self.state, acting=False)
+            self._step_aside()
         except Exception as error:  # the last good prices stay in force
             self.state = replace(self.state, prices_error=str(error))
             log.error("prices_not_refreshed", error=str(error), exc_info=not _is_expected(error))
@@ -270,8 +271,7 @@ class Daemon:
                 outcome = self._idle_watch.record(usages, fence)
             log.info("idleness", judged=outcome.judged, written=outcome.written, facts=len(outcome.facts))
         except LeaseLost:
-            self._lease = None
-            self.state = replace(self.state, acting=False)
+            self._step_aside()
             log.warning("measurement_ended", why="another daemon took over")
         except Exception as error:  # old evidence runs out by itself, and the next measurement tries again
             log.error("idleness_not_measured", error=str(error), exc_info=not _is_expected(error))

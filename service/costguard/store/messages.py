@@ -141,11 +141,6 @@ def backlog(connection: Connection) -> Backlog:
     return Backlog(count, since)
 
 
-def read_one(connection: Connection, message_id: int) -> Message | None:
-    row = connection.execute(select(messages).where(messages.c.id == message_id)).one_or_none()
-    return None if row is None else _message(row)
-
-
 def begin(
     connection: Connection, message_id: int, channel: str, thread_ts: str, now: datetime, doubt_after: datetime
 ) -> bool:
@@ -254,12 +249,6 @@ def root_of(connection: Connection, subject: Subject, address: str, channel: str
 def lose(connection: Connection, message_id: int) -> None:
     """It is not in Slack any more: somebody deleted it, or its channel."""
     connection.execute(update(messages).where(messages.c.id == message_id).values(ts="", is_live=False))
-
-
-def by_place(connection: Connection, channel: str, ts: str) -> Message | None:
-    query = select(messages).where(messages.c.channel == channel, messages.c.ts == ts, messages.c.status == "accepted")
-    row = connection.execute(query.limit(1)).one_or_none()
-    return None if row is None else _message(row)
 
 
 def read(

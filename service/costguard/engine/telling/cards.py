@@ -43,7 +43,7 @@ def card(
     connection: Connection, accrual: Accrual, rules: Rules, subject: Subject, since: datetime, url: str
 ) -> VmCard | None:
     """The VM as it is now; None where the ledger does not know it."""
-    limits = {name: preset.limit for name, preset in rules.presets.items()}
+    limits = rules.limits
     views = fleet.views(connection, accrual, limits, [subject.instance_id])
     if not views:
         return None

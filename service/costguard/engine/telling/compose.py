@@ -30,7 +30,6 @@ from costguard.store.messages import Message
 from costguard.store.requests import StoredRequest
 from costguard.store.stops import Stop
 
-_BEING_STOPPED = frozenset({StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN})
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
 _NOT_NOW = "It is not due any more. Somebody is asked again once it is idle or past its limit."
 _WISH = {
@@ -208,7 +207,7 @@ def _state(scene: _Scene, message: Message) -> State:
     if asked:
         return State(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].asked]}.", asked[-1].at)
     ordered = scene.stops
-    if ordered and scene.vm.stop in _BEING_STOPPED:
+    if ordered and scene.vm.stop in stops.OPEN:
         return State(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
     if ordered and scene.vm.stop is StopOutcome.FAILED:
         return State(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,10 +12,9 @@ from costguard.engine.accrual import Accrual
 from costguard.engine.fleet import InstanceView
 from costguard.model.action import AssignOwner, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.reminder import Subject, Target
-from costguard.policy import teams
 from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.policy.watched import Decision, Watched
+from costguard.policy.watched import Decision
 from costguard.store import prices
 
 Other = StopInstance | KeepLifetime | AssignOwner | RefuseRequest
@@ -52,7 +50,9 @@ def preview(connection: Connection, rules: Rules, now: datetime) -> Preview:
     told = {send.key for send in sends}
     return Preview(
         sends=tuple(
-            PreviewedSend(send, views[send.subject.instance_id], tuple(_addresses(send, vms[send.key], rules)))
+            PreviewedSend(
+                send, views[send.subject.instance_id], tuple(reminding.recipients(send, vms[send.key], rules))
+            )
             for send in sends
         ),
         others=tuple(
@@ -66,13 +66,3 @@ def preview(connection: Connection, rules: Rules, now: datetime) -> Preview:
 
 def _about(action: Other) -> Subject:
     return action.subject if isinstance(action, StopInstance) else action.request.subject
-
-
-def _addresses(send: SendReminder, vm: Watched, rules: Rules) -> Iterator[tuple[Target, str]]:
-    team = teams.team_of(vm.key.project, vm.owner, rules.teams)
-    known = {
-        Target.OWNER: vm.owner,
-        Target.CHANNEL: teams.channel_of(team, rules),
-        Target.CONTACT: teams.contact_of(vm.key.project, vm.preset, vm.owner, rules),
-    }
-    return ((target, known[target]) for target in send.targets if known[target])
