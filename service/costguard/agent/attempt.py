@@ -29,7 +29,7 @@ NEVER = float("inf")
 
 
 class MachineEnds(Exception):
-    """Before the command was started: the installer of a driver may restart the VM, and then it is started after all."""
+    """Before the command was started. An installer of drivers may restart the VM, and then it is started after all."""
 
 
 class Attempt:

@@ -1,26 +1,19 @@
-"""Either the agent, or `run FOLDER`: its runner, which takes its order from standard input."""
+"""The agent as a process."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 import threading
 
 from .attempt import Attempt
 from .calls import Metadata, Trouble, patiently
 from .files import lock, say
-from .runner import run_command
 from .settings import NotStarted, Places, read_settings
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """0 where there is nothing (more) to do on this VM; whoever started the agent starts it again otherwise."""
-    if arguments[:1] == ["run"]:
-        os.umask(0o022)  # the command's own files are as readable as anybody's
-        run_command(arguments[1], json.load(sys.stdin))
-        return 0
     os.umask(0o077)
     names = ("metadata", "home", "logs")
     given = {

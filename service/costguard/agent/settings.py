@@ -56,27 +56,36 @@ class Settings(NamedTuple):
 def read_settings(text: str) -> tuple[Settings, list[str]]:
     """The settings, and what is wrong with them. Only an attempt and a guard are needed to tell the guard so."""
     document = json.loads(text)
+    if not isinstance(document, dict):
+        raise NotStarted("costguard-attempt is not a JSON object")
     fitting: dict[str, Any] = {}
     wrong: list[str] = []
     for name, default in Settings._field_defaults.items():
         value = document.get(name, default)
-        kind = (int, float) if isinstance(default, float) else type(default)
-        parts = [*value.items()] if isinstance(value, dict) else value if isinstance(value, list) else []
-        if not isinstance(value, kind) or not all(isinstance(part, str) for pair in parts for part in _pair(pair)):
+        if _is_like(value, default):
+            fitting[name] = value
+        else:
             wrong.append(f"{name} must be like {json.dumps(default)}")
-            continue
-        fitting[name] = value
-    settings = Settings(**fitting)
-    if not re.fullmatch(r"\w[\w.-]{0,100}", settings.attempt) or not re.match(r"https?://", settings.guard):
-        raise NotStarted("costguard-attempt must name an attempt and the guard's URL")
-    if not settings.command and not settings.image:
-        wrong.append("there is neither a command nor an image")
     try:
-        re.compile(settings.step_pattern)
+        re.compile(fitting.get("step_pattern", ""))
     except re.error as error:
         wrong.append(f"step_pattern: {error}")
+        del fitting["step_pattern"]
+    settings = Settings(**fitting)
+    if not re.fullmatch(r"[a-zA-Z0-9][\w.-]{0,100}", settings.attempt, re.ASCII):
+        raise NotStarted("costguard-attempt names no attempt")
+    if not re.match(r"https?://", settings.guard):
+        raise NotStarted("costguard-attempt does not say at which URL the guard is")
+    if not settings.command and not settings.image:
+        wrong.append("there is neither a command nor an image")
     return settings, wrong
 
 
-def _pair(part: Any) -> tuple[Any, ...]:
-    return part if isinstance(part, tuple) else (part,)
+def _is_like(value: Any, default: Any) -> bool:
+    if isinstance(default, float):
+        return isinstance(value, (int, float))
+    if isinstance(default, dict):
+        return isinstance(value, dict) and all(isinstance(part, str) for part in value.values())
+    if isinstance(default, list):
+        return isinstance(value, list) and all(isinstance(part, str) for part in value)
+    return isinstance(value, type(default))
