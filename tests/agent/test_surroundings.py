@@ -109,7 +109,9 @@ def test_gpus_are_measured(vm: Vm, guard: FakeGuard) -> None:
     vm.train(f"{WAIT}\nwait('go')", gpus=2)
     vm.boot()
     gpus = guard.wait_for("heartbeat", lambda event: event["machine"]["gpus"])["machine"]["gpus"]
+    guard.wait_for("start")
     (vm.work / "go").touch()
+    guard.wait_for("exit")
     assert [gpu["utilisation"] for gpu in gpus] == [0.97, None]
     assert gpus[0]["memory_used_bytes"] == 1 << 30
     assert gpus[1]["uuid"] == "GPU-2"
@@ -120,7 +122,9 @@ def test_gpus_that_nobody_measures_are_null(vm: Vm, guard: FakeGuard) -> None:
     vm.path = str(vm.tools)
     vm.train(f"{WAIT}\nwait('go')")
     vm.boot()
-    assert guard.wait_for("heartbeat")["machine"]["gpus"] is None
+    assert guard.wait_for("heartbeat", lambda event: event["is_running"])["machine"]["gpus"] is None
+    (vm.work / "go").touch()
+    guard.wait_for("exit")
 
 
 def test_a_vm_whose_gpus_never_come_says_so(vm: Vm, guard: FakeGuard) -> None:

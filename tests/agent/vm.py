@@ -105,10 +105,10 @@ class Vm:
             agent.kill()
             agent.wait(PATIENCE_S)
         for run in self.run_folders() if (self.home / "attempts").exists() else []:
-            if (run / "command.json").exists() and not (run / "exit.json").exists():
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(json.loads((run / "command.json").read_text())["pid"], signal.SIGKILL)
-                wait_until_unlocked(run / "lock")
+            while not is_unlocked(run / "lock"):  # a runner that has only just begun tells its command later
+                if (run / "command.json").exists():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(json.loads((run / "command.json").read_text())["pid"], signal.SIGKILL)
 
 
 def parent(pid: int) -> int:
@@ -118,3 +118,9 @@ def parent(pid: int) -> int:
 def wait_until_unlocked(path: Path) -> None:
     """Until the process that holds the lock has ended."""
     subprocess.run(["flock", str(path), "true"], timeout=PATIENCE_S, check=True)
+
+
+def is_unlocked(path: Path) -> bool:
+    return (
+        subprocess.run(["flock", "--wait", "0.1", str(path), "true"], timeout=PATIENCE_S, check=False).returncode == 0
+    )
