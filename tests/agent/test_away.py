@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+
+import pytest
 from tests.agent.fake_guard import AWAY, LOSES_ANSWERS, FakeGuard, Listener
 from tests.agent.scripts import COUNTS
 from tests.agent.vm import Vm
@@ -12,14 +15,15 @@ def test_nothing_is_lost_while_the_guard_is_away(vm: Vm, guard_and_port: tuple[F
     guard, port = guard_and_port
     vm.train("print('alone')")
     agent = vm.boot()
-    exit_file = vm.home / "attempts" / "nightly-7f3a-1" / "spool"
-    while not list(exit_file.glob("*-exit.json")):
-        assert agent.poll() is None
+    spool = vm.home / "attempts" / "nightly-7f3a-1" / "spool"
+    while not list(spool.glob("*-exit.json")):
+        with pytest.raises(subprocess.TimeoutExpired):  # it stays until it was heard
+            agent.wait(0.05)
     port.listen()
     assert vm.finished() == 0
     assert guard.kinds() == ["boot", "start", "exit"]
     assert [event["seq"] for event in guard.events] == list(range(1, len(guard.events) + 1))
-    assert not list(exit_file.glob("*.json"))
+    assert not list(spool.glob("*.json"))
 
 
 def test_what_an_agent_could_not_tell_the_next_one_tells(vm: Vm, guard: FakeGuard) -> None:
@@ -92,7 +96,7 @@ def test_a_long_absence_costs_old_heartbeats_alone(vm: Vm, guard: FakeGuard) -> 
     vm.boot()
     spool = vm.home / "attempts" / "nightly-7f3a-1" / "spool"
     while not any(int(path.name.split("-")[0]) > 30 for path in spool.glob("*-heartbeat.json")):
-        pass
+        guard.wait_for_requests(1)
     assert len(list(spool.glob("*.json"))) <= 11
     guard.failure = lambda _: 0
     (vm.work / "go").touch()

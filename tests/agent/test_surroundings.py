@@ -184,3 +184,12 @@ def test_what_the_command_makes_is_as_readable_as_usual(vm: Vm, guard: FakeGuard
     assert (vm.work / "model").stat().st_mode & 0o777 == 0o644
     assert vm.home.stat().st_mode & 0o777 == 0o700
     assert os.access(vm.work / "model", os.R_OK)
+
+
+def test_a_command_finds_a_home_and_is_heard_at_once(vm: Vm, guard: FakeGuard) -> None:
+    """A service has no HOME, and Python holds back what it prints into a pipe; the job's own variables win."""
+    vm.order(sys.executable, "-c", f"{WAIT}\nprint(os.environ['HOME'])\nwait('go')", environment={"MODEL": "bert"})
+    vm.boot()
+    guard.wait_for("heartbeat", lambda event: event["output"] == [str(Path("~").expanduser())])
+    (vm.work / "go").touch()
+    assert guard.wait_for("exit")["code"] == 0

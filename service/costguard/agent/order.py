@@ -30,8 +30,10 @@ def prepare(
             raise NotStarted(f"this VM should have {settings.gpus} GPUs, and nvidia-smi shows {len(gpus() or [])}")
         wait(4 * settings.poll_s)
     own = {"COSTGUARD_ATTEMPT": settings.attempt, "COSTGUARD_RUN": str(run), "COSTGUARD_STEP_FILE": step_file}
-    variables = {**settings.environment, **secrets, **own}
+    # Unbuffered, or a step would be told when it is long past.
+    variables = {"PYTHONUNBUFFERED": "1", **settings.environment, **secrets, **own}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+    inherited.setdefault("HOME", os.path.expanduser("~"))  # systemd gives its services none
     argv, workdir = settings.command, settings.workdir or os.path.join(folder, "work")
     if settings.image:
         config = os.path.join(folder, "docker")
