@@ -1,0 +1,4 @@
+"""What runs on a VM that the guard launched. It travels as one file (`bundle.py`) and needs only Python 3.8 or later.
+
+PROTOCOL.md tells its settings, its events, and what lies where on the VM. Nothing here imports the rest of Costguard.
+"""

@@ -1,0 +1,102 @@
+"""Calls over HTTP: the metadata server, Secret Manager, and how to ask again."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import random
+import re
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from .settings import NotStarted, Settings
+
+MOST_ANSWER_BYTES = 1 << 20
+T = TypeVar("T")
+
+
+class Trouble(Exception):
+    """The other side could not be reached (status 0), or said no."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.may_pass = status in (0, 408, 429) or status >= 500
+
+
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the token to wherever it points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class Http:
+    def __init__(self, authority: str = "", is_direct: bool = False) -> None:
+        context = ssl.create_default_context(cadata=authority or None)
+        handlers: list[urllib.request.BaseHandler] = [_StayHere(), urllib.request.HTTPSHandler(context=context)]
+        if is_direct:
+            handlers.append(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def __call__(
+        self, url: str, headers: Mapping[str, str], body: bytes | None = None, timeout: float = 15
+    ) -> tuple[bytes, Mapping[str, str]]:
+        request = urllib.request.Request(url, body, dict(headers))
+        try:
+            with self._opener.open(request, timeout=timeout) as answer:
+                return answer.read(MOST_ANSWER_BYTES), answer.headers
+        except urllib.error.HTTPError as error:
+            with error:
+                words = error.read(300).decode("utf-8", "replace")
+            raise Trouble(f"{url.split('?')[0]} answered {error.code}: {words}", error.code) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Trouble(f"{url.split('?')[0]}: {error}") from None
+
+
+class Metadata:
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._http = Http(is_direct=True)
+
+    def get(self, path: str, etag: str = "", wait_s: int = 0) -> tuple[str, str]:
+        """The value and its ETag. With an ETag the answer comes when the value is another, or after `wait_s`."""
+        query = f"?wait_for_change=true&last_etag={urllib.parse.quote(etag)}&timeout_sec={wait_s}" if etag else ""
+        body, headers = self._http(f"{self._base}/{path}{query}", {"Metadata-Flavor": "Google"}, timeout=wait_s + 10.0)
+        if headers.get("Metadata-Flavor") != "Google":
+            raise Trouble(f"{self._base} is not a metadata server")
+        return body.decode("utf-8", "replace"), headers.get("ETag", "0")
+
+
+def patiently(call: Callable[[], T], wait: Callable[[float], object], tries: int, first_s: float) -> T:
+    """Asks again after what may pass, each time twice as patiently, with jitter. `tries` 0 is for ever."""
+    attempt = 0
+    while True:
+        try:
+            return call()
+        except Trouble as trouble:
+            attempt += 1
+            if not trouble.may_pass or attempt == tries:
+                raise
+            wait(min(60.0, first_s * 2 ** min(attempt, 10)) * random.uniform(0.5, 1))
+
+
+def fetch_secrets(settings: Settings, metadata: Metadata, http: Http) -> dict[str, str]:
+    """Values by their variable's name, read with the VM's own service account."""
+    if not settings.secrets:
+        return {}
+    token = json.loads(metadata.get("instance/service-accounts/default/token")[0])["access_token"]
+    values = {}
+    for name, reference in settings.secrets.items():
+        if not re.fullmatch(r"projects/[\w.:-]+/secrets/[\w-]+(/versions/\w+)?", reference):
+            raise NotStarted(f"secret {name}: {reference} is not projects/P/secrets/S or .../versions/V")
+        version = reference if "/versions/" in reference else f"{reference}/versions/latest"
+        url = f"{settings.secret_manager}/v1/{version}:access"
+        body, _ = http(url, {"Authorization": f"Bearer {token}"})
+        values[name] = base64.b64decode(json.loads(body)["payload"]["data"]).decode()
+    return values

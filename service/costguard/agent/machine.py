@@ -1,0 +1,100 @@
+"""How busy the VM is: processors, memory, disks, network and GPUs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from typing import Any
+
+from .files import read
+
+GPU_FIELDS = ("index", "uuid", "name", "utilization.gpu", "memory.used", "memory.total")
+
+
+class Machine:
+    """Utilisation since the last look. What is not measured is null, never 0."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._before = self._counters()
+        self._gpus: tuple[float, list[dict[str, Any]] | None] = (0.0, None)
+
+    def look(self, fresh_s: float) -> dict[str, Any]:
+        now, before = self._counters(), self._before
+        self._before = now
+        seconds = now["at"] - before["at"]
+        rates = {
+            f"{name}_per_s": round((now[name] - before[name]) / seconds)
+            for name in ("disk_read_bytes", "disk_written_bytes", "network_in_bytes", "network_out_bytes")
+            if name in now and name in before and seconds > 0
+        }
+        busy = None
+        if now.get("cpu_all", 0) > before.get("cpu_all", 0):
+            busy = round((now["cpu_busy"] - before["cpu_busy"]) / (now["cpu_all"] - before["cpu_all"]), 4)
+        memory = dict(re.findall(r"(?m)^(MemTotal|MemAvailable):\s+(\d+) kB", read("/proc/meminfo")))
+        total, left = (int(memory.get(name, 0)) << 10 for name in ("MemTotal", "MemAvailable"))
+        measured, gpus = self._gpus
+        return {
+            "cpu": busy,
+            "cpus": os.cpu_count(),
+            "memory_used_bytes": total - left if total else None,
+            "memory_total_bytes": total or None,
+            "disk_free_bytes": shutil.disk_usage(self._folder).free,
+            "gpus": gpus if time.monotonic() - measured < fresh_s else None,
+            **rates,
+        }
+
+    def watch_gpus(self, every_s: float, over: threading.Event) -> None:
+        """Apart from heartbeats: nvidia-smi hangs when a GPU has fallen off its bus."""
+        while True:
+            self._gpus = (time.monotonic(), gpus())
+            if over.wait(every_s):
+                return
+
+    def _counters(self) -> dict[str, float]:
+        found: dict[str, float] = {"at": time.monotonic()}
+        ticks = [int(word) for word in read("/proc/stat").split("\n")[0].split()[1:9]]
+        if len(ticks) >= 5:
+            found.update(cpu_all=sum(ticks), cpu_busy=sum(ticks) - ticks[3] - ticks[4])
+        disks = re.findall(
+            r"(?m)^\s*\d+\s+\d+\s+(?:[shv]d[a-z]+|nvme\d+n\d+) \d+ \d+ (\d+) \d+ \d+ \d+ (\d+)", read("/proc/diskstats")
+        )
+        if disks:  # always counted in sectors of 512 bytes
+            found["disk_read_bytes"], found["disk_written_bytes"] = (512 * sum(map(int, n)) for n in zip(*disks))
+        cards = re.findall(r"(?m)^\s*e\w+:\s*(\d+)(?:\s+\d+){7}\s+(\d+)", read("/proc/net/dev"))
+        if cards:
+            found["network_in_bytes"], found["network_out_bytes"] = (sum(map(int, n)) for n in zip(*cards))
+        return found
+
+
+def gpus() -> list[dict[str, Any]] | None:
+    """One entry a GPU. Nothing when nvidia-smi is absent or fails, which is not the same as no GPU."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"]
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            try:
+                text = process.communicate(timeout=20)[0].decode("utf-8", "replace")
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return None
+    except OSError:
+        return None
+    found = []
+    for row in text.splitlines() if process.returncode == 0 else []:
+        index, uuid, name, busy, used, total = ([cell.strip() for cell in row.split(",")] + [""] * 6)[:6]
+        numbers = [float(cell) if re.fullmatch(r"[\d.]+", cell) else None for cell in (busy, used, total)]
+        found.append(
+            {
+                "index": index,
+                "uuid": uuid,
+                "name": name,
+                "utilisation": None if numbers[0] is None else numbers[0] / 100,
+                "memory_used_bytes": None if numbers[1] is None else int(numbers[1]) << 20,
+                "memory_total_bytes": None if numbers[2] is None else int(numbers[2]) << 20,
+            }
+        )
+    return found if process.returncode == 0 else None

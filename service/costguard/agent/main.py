@@ -1,0 +1,41 @@
+"""The agent as a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from .attempt import Attempt
+from .calls import Metadata, Trouble, patiently
+from .files import lock, say
+from .settings import NotStarted, Places, read_settings
+
+
+def main() -> int:
+    """0 where there is nothing (more) to do on this VM; whoever started the agent starts it again otherwise."""
+    os.umask(0o077)
+    names = ("metadata", "home", "logs")
+    given = {
+        name: os.environ[f"COSTGUARD_{name.upper()}"] for name in names if f"COSTGUARD_{name.upper()}" in os.environ
+    }
+    places = Places(**given)
+    os.makedirs(places.home, exist_ok=True)
+    if lock(os.path.join(places.home, "agent.lock")) is None:
+        say("another agent is at work here")
+        return 0
+    metadata, wait = Metadata(places.metadata), threading.Event().wait
+
+    def attribute(name: str) -> str:
+        return patiently(lambda: metadata.get(f"instance/attributes/{name}")[0], wait, 0, 1)
+
+    try:
+        settings, wrong = read_settings(attribute("costguard-attempt"))
+        attempt = Attempt(settings, attribute("costguard-token").strip(), metadata, places)
+    except (Trouble, NotStarted, ValueError) as problem:
+        say(f"nothing to do on this VM: {problem}")
+        return 0
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, attempt.end)
+    attempt.work(wrong)
+    return 0

@@ -1,0 +1,73 @@
+"""What the runner is to do: all that must be at hand before the command can start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import docker
+from .calls import Http, Metadata, fetch_secrets, patiently
+from .files import write_through
+from .machine import gpus
+from .settings import NotStarted, Settings
+
+SECRET_TRIES = 6
+
+
+def prepare(
+    settings: Settings, metadata: Metadata, folder: str, run: int, step_file: str, wait: Callable[[float], None]
+) -> dict[str, Any]:
+    """Waits for GPUs, whose drivers Deep Learning images install at the first boot, and for secrets."""
+    http = Http()
+    secrets = patiently(lambda: fetch_secrets(settings, metadata, http), wait, SECRET_TRIES, settings.retry_s)
+    latest = time.monotonic() + settings.gpu_wait_s
+    while settings.gpus > len(gpus() or []):
+        if time.monotonic() > latest:
+            raise NotStarted(f"this VM should have {settings.gpus} GPUs, and nvidia-smi shows {len(gpus() or [])}")
+        wait(4 * settings.poll_s)
+    own = {"COSTGUARD_ATTEMPT": settings.attempt, "COSTGUARD_RUN": str(run), "COSTGUARD_STEP_FILE": step_file}
+    # Unbuffered, or a step would be told when it is long past.
+    variables = {"PYTHONUNBUFFERED": "1", **settings.environment, **secrets, **own}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+    inherited.setdefault("HOME", os.path.expanduser("~"))  # systemd gives its services none
+    argv, workdir = settings.command, settings.workdir or os.path.join(folder, "work")
+    if settings.image:
+        config = os.path.join(folder, "docker")
+        argv = docker.run_arguments(settings, container(settings, run), config, step_file, list(variables))
+        docker.log_in(settings, config, metadata)
+        workdir = folder
+    os.makedirs(workdir, exist_ok=True)
+    return {
+        "argv": argv,
+        "workdir": workdir,
+        "environment": {**inherited, **variables},
+        "hidden": list(secrets.values()),
+        "grace_s": settings.notice_grace_s,
+        "log_bytes": settings.log_bytes,
+        "log_files": settings.log_files,
+    }
+
+
+def container(settings: Settings, run: int) -> str:
+    return f"costguard-{settings.attempt}-{run}"
+
+
+def hand_over(order: dict[str, Any], folder: str, held: int) -> subprocess.Popen[bytes]:
+    """The order goes through a pipe, so that secrets stand in no file and in no list of processes.
+
+    The runner keeps the lock `held` for as long as it lives; that is how a later agent knows that it lives.
+    """
+    runner = subprocess.Popen(
+        [sys.executable, "-I", os.path.abspath(sys.argv[0]), "run", folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        pass_fds=(held,),
+        cwd="/",
+    )
+    write_through(runner.stdin, order)
+    return runner

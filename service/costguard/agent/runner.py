@@ -1,0 +1,67 @@
+"""The runner: a process of its own that holds the command's output and learns how it ended. The agent may die."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from .files import boot_id, read, utc, write_json
+from .output import Log, pump
+
+
+def main() -> int:
+    """`run FOLDER`, with the order on standard input. The command's own files are as readable as anybody's."""
+    os.umask(0o022)
+    run_command(sys.argv[2], json.load(sys.stdin))
+    return 0
+
+
+def run_command(folder: str, order: Mapping[str, Any]) -> None:
+    """Writes begun.json before the command can have done anything, command.json as it runs, exit.json at its end."""
+    write_json(os.path.join(folder, "begun.json"), {"boot": boot_id()})
+    try:
+        command = subprocess.Popen(
+            order["argv"],
+            cwd=order["workdir"] or None,
+            env=order["environment"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        write_json(os.path.join(folder, "exit.json"), {"reason": "not_started", "error": str(error), "ended_at": utc()})
+        return
+    started = {"pid": command.pid, "birth": birth(command.pid), "started_at": utc()}
+    write_json(os.path.join(folder, "command.json"), started)
+    log = Log(order["log"], order["log_bytes"], order["log_files"])
+    assert command.stdout is not None
+    hidden = [text.encode() for text in order["hidden"] if len(text) >= 8]
+    pumping = threading.Thread(target=pump, args=(command.stdout.fileno(), log, hidden), daemon=True)
+    pumping.start()
+    code = command.wait()
+    ended_at = utc()
+    # A shell that dies of SIGTERM at once may leave behind the very process that is saving.
+    pumping.join(order["grace_s"])
+    signal_group(command.pid, signal.SIGKILL)
+    pumping.join(1)
+    ended = {"reason": "exited", "code": code if code >= 0 else None, "signal": -code if code < 0 else None}
+    write_json(os.path.join(folder, "exit.json"), {**ended, "ended_at": ended_at})
+
+
+def birth(pid: int) -> str:
+    """When a process started, in ticks since the boot: with it a process id is never mistaken for a later one's."""
+    return "".join(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19:20])
+
+
+def signal_group(group: int, number: int) -> None:
+    """Nothing when the last of them has ended already."""
+    with contextlib.suppress(OSError):
+        os.killpg(group, number)

@@ -1,0 +1,91 @@
+"""What the attempt is, as the VM's metadata tell it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+
+class NotStarted(Exception):
+    """The command cannot be started, and waiting will not help."""
+
+
+class Places(NamedTuple):
+    """Where the metadata server is, and where the agent keeps its files and the command's output."""
+
+    metadata: str = "http://metadata.google.internal/computeMetadata/v1"
+    home: str = "/var/lib/costguard"
+    logs: str = "/var/log/costguard"
+
+
+class Settings(NamedTuple):
+    """The attribute `costguard-attempt`; what is unknown is passed over, so that a newer guard may say more."""
+
+    attempt: str = ""
+    guard: str = ""
+    guard_ca: str = ""
+    command: list[str] = []
+    image: str = ""
+    gpus: int = 0
+    environment: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    secret_manager: str = "https://secretmanager.googleapis.com"  # noqa: S105  an address
+    workdir: str = ""
+    mounts: list[str] = []
+    docker_args: list[str] = []
+    resume: bool = False
+    maintenance: str = "stop"
+    step_file: str = ""
+    step_pattern: str = r"(?i)\bstep[\s:=/]+(\d+)"
+    notice_grace_s: float = 25.0
+    cancel_grace_s: float = 60.0
+    gpu_wait_s: float = 900.0
+    heartbeat_s: float = 15.0
+    poll_s: float = 0.5
+    retry_s: float = 1.0
+    retry_most_s: float = 60.0
+    output_lines: int = 20
+    output_bytes: int = 4096
+    exit_output_bytes: int = 32768
+    log_bytes: int = 50 << 20
+    log_files: int = 3
+    spool_most: int = 5000
+
+
+def read_settings(text: str) -> tuple[Settings, list[str]]:
+    """The settings, and what is wrong with them. Only an attempt and a guard are needed to tell the guard so."""
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise NotStarted("costguard-attempt is not a JSON object")
+    fitting: dict[str, Any] = {}
+    wrong: list[str] = []
+    for name, default in Settings._field_defaults.items():
+        value = document.get(name, default)
+        if _is_like(value, default):
+            fitting[name] = value
+        else:
+            wrong.append(f"{name} must be like {json.dumps(default)}")
+    try:
+        re.compile(fitting.get("step_pattern", ""))
+    except re.error as error:
+        wrong.append(f"step_pattern: {error}")
+        del fitting["step_pattern"]
+    settings = Settings(**fitting)
+    if not re.fullmatch(r"[a-zA-Z0-9][\w.-]{0,100}", settings.attempt, re.ASCII):
+        raise NotStarted("costguard-attempt names no attempt")
+    if not re.match(r"https?://", settings.guard):
+        raise NotStarted("costguard-attempt does not say at which URL the guard is")
+    if not settings.command and not settings.image:
+        wrong.append("there is neither a command nor an image")
+    return settings, wrong
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    if isinstance(default, float):
+        return isinstance(value, (int, float))
+    if isinstance(default, dict):
+        return isinstance(value, dict) and all(isinstance(part, str) for part in value.values())
+    if isinstance(default, list):
+        return isinstance(value, list) and all(isinstance(part, str) for part in value)
+    return isinstance(value, type(default))

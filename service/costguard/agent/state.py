@@ -1,0 +1,56 @@
+"""What an agent leaves for the one after it: which run this is, what the guard was told, what was asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from .files import boot_id, read_json, say, write_json
+
+MACHINE_ENDS = ("preemption", "maintenance", "shutdown")
+
+
+class State:
+    """state.json in the attempt's folder. The runner's own files stand in the folder of the run."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        found = read_json(os.path.join(folder, "state.json"))
+        self.run: int = found.get("run", 1)
+        self.told: list[str] = found.get("told", [])
+        self.stop: dict[str, Any] = found.get("stop") or {}
+
+    @property
+    def run_folder(self) -> str:
+        return os.path.join(self._folder, "runs", str(self.run))
+
+    def of_runner(self, name: str) -> dict[str, Any]:
+        """begun.json, command.json or exit.json; empty before it is written."""
+        return read_json(os.path.join(self.run_folder, name))
+
+    def is_of_this_boot(self) -> bool:
+        return self.of_runner("begun.json").get("boot") == boot_id()
+
+    def begin_again(self) -> None:
+        """A run that the end of the machine cut short is followed by another. One that ended by itself never is."""
+        has_begun, has_ended = bool(self.of_runner("begun.json")), bool(self.of_runner("exit.json"))
+        if self.is_of_this_boot() if has_begun else "exit" not in self.told:
+            return
+        if (self.stop.get("why") in MACHINE_ENDS) if has_ended or not has_begun else self.stop.get("why") != "cancel":
+            self.run += 1
+            self.told, self.stop = [], {}
+            self.save()
+
+    def mark_told(self, kind: str) -> None:
+        self.told.append(kind)
+        self.save()
+
+    def save(self) -> None:
+        with self._lock:
+            try:
+                write_json(
+                    os.path.join(self._folder, "state.json"), {"run": self.run, "told": self.told, "stop": self.stop}
+                )
+            except OSError as error:
+                say(f"cannot write the state of the attempt: {error}")

@@ -1,0 +1,43 @@
+"""A guard and a VM on the loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.agent.fake_guard import FakeGuard, Listener, guard_at_a_port
+from tests.agent.fake_metadata import metadata_server
+from tests.agent.vm import Vm
+
+from costguard.agent.bundle import bundle
+
+
+@pytest.fixture(scope="session")
+def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The one file that travels."""
+    path = tmp_path_factory.mktemp("agent") / "agent.pyz"
+    path.write_bytes(bundle())
+    return path
+
+
+@pytest.fixture
+def guard_and_port() -> Iterator[tuple[FakeGuard, Listener]]:
+    """A guard that does not listen yet."""
+    with guard_at_a_port() as both:
+        yield both
+
+
+@pytest.fixture
+def guard(guard_and_port: tuple[FakeGuard, Listener]) -> FakeGuard:
+    found, listener = guard_and_port
+    listener.listen()
+    return found
+
+
+@pytest.fixture
+def vm(tmp_path: Path, agent_file: Path, guard_and_port: tuple[FakeGuard, Listener]) -> Iterator[Vm]:
+    with metadata_server() as metadata:
+        made = Vm(tmp_path, agent_file, metadata, guard_and_port[0])
+        yield made
+        made.close()

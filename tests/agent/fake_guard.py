@@ -1,0 +1,116 @@
+"""The guard, as an agent meets it over HTTP: it keeps events by their number, and can be away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Event = dict[str, Any]
+PATIENCE_S = 30
+
+
+class FakeGuard:
+    """Accepts everything, once. A test waits for an event instead of sleeping."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.token = "the-token-of-this-attempt"
+        self.is_to_cancel = False
+        self.failure: Callable[[list[Event]], int] = lambda _: 0
+        self.requests = 0
+        self.paths: set[str] = set()
+        self._events: dict[int, Event] = {}
+        self._changed = threading.Condition()
+
+    @property
+    def events(self) -> list[Event]:
+        with self._changed:
+            return list(self._events.values())
+
+    def kinds(self) -> list[str]:
+        """All but heartbeats, in the order in which they came."""
+        return [event["kind"] for event in self.events if event["kind"] != "heartbeat"]
+
+    def wait_for(self, kind: str, fits: Callable[[Event], bool] = lambda _: True, count: int = 1) -> Event:
+        """The first event of the kind that fits, or the `count`-th."""
+        found: list[Event] = []
+
+        def is_there() -> bool:
+            found[:] = [event for event in self._events.values() if event["kind"] == kind and fits(event)]
+            return len(found) >= count
+
+        with self._changed:
+            assert self._changed.wait_for(is_there, PATIENCE_S), f"no such {kind}; {list(self._events.values())}"
+        return found[count - 1]
+
+    def wait_for_requests(self, more: int) -> None:
+        with self._changed:
+            wanted = self.requests + more
+            assert self._changed.wait_for(lambda: self.requests >= wanted, PATIENCE_S), "the agent does not ask"
+
+    def take(self, path: str, authorisation: str, body: bytes) -> tuple[int, bytes]:
+        """Status and answer; status 0 drops the connection, below 0 does so after the events were kept."""
+        with self._changed:
+            self.requests += 1
+            self.paths.add(path)
+            self._changed.notify_all()
+            if authorisation != f"Bearer {self.token}":
+                return 401, b"{}"
+            events = json.loads(body)["events"]
+            status = self.failure(events)
+            if status > 0:
+                return status, b"not today"
+            for event in events if status <= 0 and status != -1 else ():
+                self._events.setdefault(event["seq"], event)
+            self._changed.notify_all()
+            if status < 0:
+                return 0, b""
+            return 200, json.dumps({"cancel": self.is_to_cancel, "accepted_through": max(self._events)}).encode()
+
+
+AWAY, LOSES_ANSWERS = -1, -2
+
+
+class Listener(ThreadingHTTPServer):
+    """Holds its port from the start, and refuses connections until it listens."""
+
+    daemon_threads = True
+
+    def server_activate(self) -> None:
+        pass
+
+    def listen(self) -> None:
+        self.socket.listen(16)
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+
+@contextmanager
+def guard_at_a_port() -> Iterator[tuple[FakeGuard, Listener]]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status, answer = guard.take(self.path, self.headers["Authorization"], body)
+            if status:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):  # an agent that is killed leaves its request behind
+                super().handle()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    listener = Listener(("127.0.0.1", 0), Handler)
+    guard = FakeGuard(f"http://127.0.0.1:{listener.server_address[1]}")
+    try:
+        yield guard, listener
+    finally:
+        listener.server_close()
