@@ -15,6 +15,8 @@ CostguardError
 │   ├── NotFound             no such project, zone or instance
 │   ├── RateLimited          Google's quota for the API is used up
 │   ├── CloudUnavailable     no answer, a 5xx, or a broken connection
+│   ├── RequestRefused       Google refuses it for what it says (400), and will again
+│   ├── AlreadyExists        the name is taken (409)
 │   └── BadAnswer            an answer that is not what the API promises
 ├── SlackError
 │   ├── SlackRefused         the token is revoked, or lacks a scope: nothing can be sent
@@ -22,6 +24,7 @@ CostguardError
 │   ├── SlackLimited         too fast; wait `retry_after`
 │   ├── SlackUnavailable     no connection; nothing was done
 │   └── SlackUncertain       the answer was lost; it may have been done
+├── JobRefused               a job that cannot be taken in; `problems` say what to change
 ├── CheckpointError
 │   ├── CheckpointLocationWrong        no such kind of location, or a pattern that cannot be
 │   ├── CheckpointLocationMissing      no such bucket or folder
@@ -30,6 +33,10 @@ CostguardError
 ├── PriceSourceError         the price catalogue could not be read
 └── ServerUnreachable        the CLI found no Costguard server
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class CostguardError(Exception):
@@ -100,6 +107,14 @@ class CloudUnavailable(CloudError):
     """No answer, a 5xx answer or a broken connection."""
 
 
+class RequestRefused(CloudError):
+    """Google refuses the request for what it says, and will refuse it again; `message` holds its words."""
+
+
+class AlreadyExists(CloudError):
+    """Something with this name is there already."""
+
+
 class BadAnswer(CloudError):
     """An answer that is not what the API promises."""
 
@@ -138,6 +153,14 @@ class SlackUnavailable(SlackError):
 
 class SlackUncertain(SlackError):
     """The answer was lost or says that something broke half-way: it may have been done."""
+
+
+class JobRefused(CostguardError):
+    """A job that cannot be taken in: nothing was stored or launched. Each problem is one sentence with what to change."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(" ".join(problems), "Nothing was launched.")
+        self.problems = tuple(problems)
 
 
 class CheckpointError(CostguardError):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from costguard.model.checkpoint import CheckpointLook, Listing, LookFor
 from costguard.model.instance import InstanceKey
+from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
 from costguard.model.person import Person
@@ -19,6 +20,7 @@ __all__ = [
     "Checkpoints",
     "Clock",
     "Cloud",
+    "Launcher",
     "Notifier",
     "Presence",
     "PriceSource",
@@ -57,6 +59,38 @@ class Actuator(Protocol):
 
     def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to suspend it, its memory kept. The operation's id."""
+        ...
+
+
+class Launcher(Protocol):
+    """What makes and unmakes the VMs of jobs. Every method raises CloudError; repeats with the same id are harmless.
+
+    After CloudUnavailable a call may have begun; after any other error it has not. RequestRefused: Google refuses it
+    for what it says, and will again. AlreadyExists: another VM, or an earlier call of ours, has this name.
+    """
+
+    def look(self, project: str, zone: str, name: str) -> Sighting | None:
+        """The VM at this address; None where there is none (404)."""
+        ...
+
+    def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
+        """Begin to make it. The operation's id. Stockouts and quotas come as the operation's error."""
+        ...
+
+    def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to start a VM that was stopped. The operation's id."""
+        ...
+
+    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to delete it. The operation's id; NotFound where it is gone. `instance` is a name or the numeric id."""
+        ...
+
+    def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
+        """How far it came; None where Google does not know it (any more)."""
+        ...
+
+    def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
+        """By metric, as Google counts them now."""
         ...
 
 

@@ -4,6 +4,15 @@ Attribution columns (`preset`, `owner`, `job`) are never null: an empty string g
 """
 
 from costguard.store.tables.base import Id, Json, metadata
+from costguard.store.tables.jobs import (
+    LIVE_ATTEMPT,
+    OPEN_JOB,
+    attempts,
+    interruptions,
+    jobs,
+    seen_checkpoints,
+    signing_keys,
+)
 from costguard.store.tables.ledger import (
     UNCHARGED,
     charges,
@@ -23,16 +32,21 @@ from costguard.store.tables.ledger import (
 from costguard.store.tables.people import WAITING, claims, keeps, messages, people, requests, stops
 
 __all__ = [
+    "LIVE_ATTEMPT",
+    "OPEN_JOB",
     "UNCHARGED",
     "WAITING",
     "Id",
     "Json",
+    "attempts",
     "charges",
     "claims",
     "daily_spend",
     "daily_totals",
     "facts",
     "instances",
+    "interruptions",
+    "jobs",
     "keeps",
     "leases",
     "lifetimes",
@@ -44,6 +58,8 @@ __all__ = [
     "prices",
     "projects",
     "requests",
+    "seen_checkpoints",
+    "signing_keys",
     "stops",
     "storage_spans",
     "utilisation",

@@ -1,0 +1,1 @@
+"""Jobs: taking them in, hearing of them, and bringing each one step further."""

@@ -1,0 +1,148 @@
+"""Attempts: one VM trying to do a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from costguard.model.instance import ProvisioningModel
+from costguard.model.money import Money
+
+
+class AttemptState(StrEnum):
+    INTENDED = "intended"  # committed; Google may or may not have been asked
+    ASKED = "asked"  # Google accepted the insert, and its operation is not done
+    BOOTING = "booting"  # there is a VM, and no word yet that the command runs
+    RUNNING = "running"  # the command runs
+    RESTING = "resting"  # stopped by Google, to be started again: its disk holds the checkpoints
+    RESTARTING = "restarting"  # its start was committed; Google may or may not have been asked
+    ENDING = "ending"  # its outcome is known; whether its VM is gone is not
+    OVER = "over"  # its outcome is known, and there is no VM of it (any more)
+
+
+class Outcome(StrEnum):
+    """How an attempt, or one run of it, ended."""
+
+    SUCCEEDED = "succeeded"
+    CRASHED = "crashed"  # the command ended by itself, with a code or signal other than success
+    NOT_STARTED = "not_started"  # the agent could not start the command, or did not come up
+    PREEMPTED = "preempted"
+    HOST_ERROR = "host_error"  # host errors and maintenance
+    LOST = "lost"  # silent, or gone, and nothing says why
+    REMOVED = "removed"  # somebody stopped or deleted the VM
+    TIME_LIMIT = "time_limit"  # maxRunDuration
+    STOCKOUT = "stockout"
+    QUOTA = "quota"
+    REFUSED = "refused"  # Google refused the request for what it says
+    CANCELLED = "cancelled"
+    PAUSED = "paused"  # a budget is spent
+
+
+class Notice(StrEnum):
+    """What told first that a run was being preempted, or had ended."""
+
+    NOTICE = "notice"  # the VM's metadata server, through the agent
+    EXIT = "exit"  # the agent told the end
+    OPERATION = "operation"  # Google's system event
+    STATUS = "status"  # the VM's status in a list
+    SILENCE = "silence"  # the agent was not heard any more
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The agent's last word about a run; see `exit` in agent/PROTOCOL.md."""
+
+    reason: str  # "exited", "not_started" or "cut_off"
+    at: datetime
+    code: int | None = None
+    signal: int | None = None
+    error: str = ""
+    asked: str = ""  # why the command had been told to stop; "" where it ended by itself
+
+    @property
+    def is_success(self) -> bool:
+        """Code 0 that was asked for is none: many trainers save and leave with 0."""
+        return self.reason == "exited" and self.code == 0 and not self.asked
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the agent told last of the present run. All of it is None or empty before its first word."""
+
+    at: datetime | None = None  # when the guard heard it last
+    run: int = 0
+    booted_at: datetime | None = None
+    started_at: datetime | None = None
+    noticed_at: datetime | None = None  # of a preemption
+    maintenance_at: datetime | None = None
+    step: int | None = None
+    step_at: datetime | None = None
+    machine: Mapping[str, object] = field(default_factory=dict)
+    output: str = ""  # the last part
+    exit: Exit | None = None
+    accepted_through: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One VM for one job. `name` and `request_uuid` are committed before Google is asked, and never change."""
+
+    id: int
+    job_id: str
+    number: int  # 1 is the first
+    name: str
+    project: str
+    zone: str
+    provisioning_model: ProvisioningModel
+    request_uuid: str
+    max_run: timedelta
+    state: AttemptState
+    intended_at: datetime
+    rate: Money | None = None  # an hour, machine and disk, as estimated then
+    resume_from: str = ""  # "" starts from the beginning
+    resume_step: int | None = None
+    outcome: Outcome | None = None
+    reason: str = ""  # one sentence about the outcome
+    asked_at: datetime | None = None
+    operation: str = ""  # of the insert, or of the last start
+    gce_id: str = ""
+    made_at: datetime | None = None  # when its VM was known to be there
+    stop_asked_at: datetime | None = None  # since when its agent is told to give the command its notice
+    stop_why: str = ""  # "cancel" or "pause"
+    ended_at: datetime | None = None  # when its outcome was known
+    delete_asked_at: datetime | None = None
+    gone_at: datetime | None = None
+    restarts: int = 0  # starts of the same VM
+    tries: int = 0  # of the present call to Google
+    try_after: datetime | None = None
+    error: str = ""  # of the last call
+    heard: Heard = field(default_factory=Heard)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its outcome is not known yet."""
+        return self.outcome is None
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """One run that ended before the work was done, whatever told of it, counted once: key (attempt, run).
+
+    `happened_at` is Google's moment where it is known. `lost` is the work since the checkpoint that was resumed from,
+    `lost_cost` what it had cost; None: not known. `from_zero`: there was no checkpoint, so all of it was lost.
+    """
+
+    attempt_id: int
+    job_id: str
+    run: int
+    outcome: Outcome
+    happened_at: datetime
+    noticed_at: datetime
+    noticed_by: Notice
+    requested_at: datetime | None = None  # the next VM, or its start, was asked of Google
+    resumed_at: datetime | None = None  # the command runs again
+    lost: timedelta | None = None
+    lost_cost: Money | None = None
+    from_zero: bool = False

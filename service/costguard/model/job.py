@@ -1,0 +1,114 @@
+"""Jobs: what somebody wants to have run, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from costguard.model.checkpoint import LookFor
+from costguard.model.launch import Recipe
+from costguard.model.money import Money
+
+
+class JobKind(StrEnum):
+    TRAINING = "training"
+    DEV = "dev"  # a VM without a command: one attempt, never replaced
+
+
+class JobState(StrEnum):
+    QUEUED = "queued"  # no VM was asked for yet
+    PROVISIONING = "provisioning"  # a VM is asked for, or boots
+    RUNNING = "running"  # the command runs; of a dev VM: it is up
+    RECOVERING = "recovering"  # its VM is lost, and the next was not asked for yet
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        return self in _OVER
+
+
+_OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    """Where the command saves, how that is recognised, and what is added to the command to resume.
+
+    `resume` is split like a shell would, and `{checkpoint}` in it replaced; `{location}` and `{step}` too.
+    An absolute path is on the VM's own disk: then the same VM is started again, and nobody can look inside.
+    `file:///path` is a folder that the guard can read too, as in the sandbox.
+    """
+
+    location: str
+    resume: str = ""
+    look_for: LookFor = field(default_factory=LookFor)
+
+    @property
+    def is_on_disk(self) -> bool:
+        return self.location.startswith("/")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What was asked for; it never changes. `secrets` are references (projects/P/secrets/S), never values."""
+
+    kind: JobKind
+    preset: str
+    project: str
+    owner: str  # an address
+    name: str = ""  # for people
+    command: tuple[str, ...] = ()  # run directly on the VM, or in the image; empty: the image's own
+    image: str = ""  # a container image: tag or digest; "" runs on the VM itself
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = ""
+    mounts: tuple[str, ...] = ()
+    checkpoint: CheckpointPlan | None = None
+    step_pattern: str = ""  # "" is the agent's own
+    ceiling: Money | None = None  # of all attempts together
+    deadline: datetime | None = None  # when it must be finished
+    expected: timedelta | None = None  # how long it takes without interruptions, as its owner thinks
+    max_preemptions: int = 100
+    max_crashes: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it stands. `reason` is one sentence: why it is in its state, and what comes next."""
+
+    id: str  # such as j7k2m9q4: a letter, then lower-case letters and digits
+    spec: JobSpec
+    recipe: Recipe
+    state: JobState
+    reason: str
+    created_at: datetime
+    via: str  # "api" or "cli"
+    settled_at: datetime | None = None
+    cancel_asked_at: datetime | None = None
+    cancel_asked_by: str = ""
+    next_at: datetime | None = None  # nothing is to be done before
+
+    @property
+    def title(self) -> str:
+        return self.spec.name or self.id
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCheckpoint:
+    """The newest complete checkpoint that was seen at a job's location, and how the look went.
+
+    `advanced_at` is when a newer one than before was first seen; None before the first. `torn` holds a sentence
+    for each newer one that was passed over. `error`: why nobody could look; what lies there is then not known.
+    """
+
+    looked_at: datetime
+    resume_from: str = ""  # "" where there is none
+    step: int | None = None
+    written_at: datetime | None = None
+    advanced_at: datetime | None = None
+    torn: tuple[str, ...] = ()
+    error: str = ""

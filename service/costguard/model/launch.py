@@ -1,0 +1,70 @@
+"""What a VM that the guard launches is made of, and what Google says of the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from costguard.model.instance import ProvisioningModel
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to launch a VM of a preset. A job keeps the recipe that it was submitted with.
+
+    `gpu_type` and `gpu_count` are accelerators to be attached; machine types that have GPUs built in (A2, A3, G2)
+    name theirs too, and `attaches_gpus` says which it is. `image` is a boot image or family as Google writes it,
+    `projects/P/global/images/family/F`. `max_run` bounds each VM by itself (Google's `maxRunDuration`).
+    """
+
+    machine_type: str
+    zones: tuple[str, ...]  # in the order in which they are preferred where nothing else decides
+    image: str
+    max_run: timedelta
+    gpu_type: str = ""
+    gpu_count: int = 0
+    attaches_gpus: bool = False
+    provisioning_model: ProvisioningModel = ProvisioningModel.SPOT
+    falls_back_to_on_demand: bool = False  # once every zone was out of stock
+    disk_gib: int = 100
+    disk_type: str = "pd-balanced"
+    service_account: str = ""  # "" is none: the VM may then call nothing of Google's
+    scopes: tuple[str, ...] = ("https://www.googleapis.com/auth/cloud-platform",)
+    network: str = "global/networks/default"
+    subnetwork: str = ""  # "" leaves the choice to Google
+    external_address: bool = True
+    installs_drivers: bool = True  # asks a Deep Learning image to install the GPU's driver
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class VmRequest:
+    """One VM to be made. A repeat with the same request id and the same contents is harmless."""
+
+    name: str
+    recipe: Recipe
+    provisioning_model: ProvisioningModel
+    max_run: timedelta  # whole seconds, 30 s to 120 days (Google's bounds)
+    keeps_disk: bool  # Google stops the VM at its end, and does not delete it: its disk holds the checkpoints
+    labels: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationAnswer:
+    """How far an operation came. `error_code` is Google's, such as ZONE_RESOURCE_POOL_EXHAUSTED."""
+
+    is_done: bool
+    target_id: str = ""  # the numeric id of the VM that it is about
+    error_code: str = ""
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A regional limit of Google's, such as NVIDIA_A100_GPUS or PREEMPTIBLE_NVIDIA_T4_GPUS; may be a fraction."""
+
+    metric: str
+    limit: float
+    usage: float

@@ -1,0 +1,1 @@
+"""Decisions about jobs: where to launch, what an end means, what comes next, what is refused."""

@@ -1,0 +1,182 @@
+"""What a decision about one job rests on, and what was decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
+from costguard.model.instance import ProvisioningModel, Status
+from costguard.model.job import Job, JobState, SeenCheckpoint
+from costguard.model.lifetime import EndReason
+from costguard.model.money import Money, Priced
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How long to wait for what. All of it can be set under [jobs]."""
+
+    silence: timedelta = timedelta(minutes=10)  # of an agent that was heard before, until its VM counts as lost
+    boot: timedelta = timedelta(minutes=30)  # from the VM to the first word of its agent
+    dying: timedelta = timedelta(seconds=40)  # from a notice of preemption until nothing of the VM can write any more
+    cancel_grace: timedelta = timedelta(seconds=60)  # the agent's, from SIGTERM to SIGKILL
+    quick_crash: timedelta = timedelta(minutes=10)  # a command that fails sooner is in a crash loop, if it does so...
+    crash_loop: int = 3  # ...so many times in a row
+    first_wait: timedelta = timedelta(seconds=30)  # after all zones failed; doubled each time
+    longest_wait: timedelta = timedelta(minutes=15)
+    stalled: timedelta = timedelta(hours=2)  # without a newer checkpoint while it runs, its owner is told
+    orphan_grace: timedelta = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class VmStanding:
+    """An attempt's VM as the ledger shows it. `is_known` is false where its zone could not be read."""
+
+    status: Status
+    is_known: bool = True
+    gone_at: datetime | None = None
+    ended_at: datetime | None = None  # of its last lifetime; None while it runs, or before it ever ran
+    end_reason: EndReason | None = None
+    ended_by: str = ""
+    started_at: datetime | None = None  # of its last lifetime
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    attempt: Attempt
+    vm: VmStanding | None = None  # None: the ledger has not seen it
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """Everything about one job. `attempts` are all of it, the oldest first; at most the last one is open.
+
+    `cost` is what all attempts came to so far. `hold` is why no VM may be launched for it now ("" lets it), such as a
+    budget that is spent; `pause` why a running Spot VM of it is to be stopped once it has saved.
+    """
+
+    job: Job
+    attempts: tuple[AttemptView, ...] = ()
+    interruptions: tuple[Interruption, ...] = ()
+    cost: Priced = field(default_factory=Priced)
+    checkpoint: SeenCheckpoint | None = None
+    hold: str = ""
+    pause: str = ""
+
+    @property
+    def last(self) -> AttemptView | None:
+        return self.attempts[-1] if self.attempts else None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchAttempt:
+    """Commit the next attempt in this place, and ask Google for its VM."""
+
+    job_id: str
+    number: int
+    zone: str
+    provisioning_model: ProvisioningModel
+    max_run: timedelta
+    reason: str  # why here
+    rate: Money | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """An insert, start or delete whose answer is not known, or whose operation is not done: ask or look again."""
+
+    attempt_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndAttempt:
+    """Write down how it ended. Its VM is deleted after that, or was never there.
+
+    `interruption` is written beside it where work was interrupted.
+    """
+
+    attempt_id: int
+    outcome: Outcome
+    reason: str
+    interruption: Interruption | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestAttempt:
+    """Its VM was stopped by Google, and will be started again."""
+
+    attempt_id: int
+    reason: str
+    interruption: Interruption
+
+
+@dataclass(frozen=True, slots=True)
+class RestartVm:
+    """Start the same VM again."""
+
+    attempt_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVm:
+    """Delete the VM of an attempt that is ending, or see whether it is gone."""
+
+    attempt_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOrphan:
+    """Delete a VM that bears our labels and belongs to no live attempt."""
+
+    project: str
+    zone: str
+    name: str
+    gce_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellCommandToStop:
+    """The agent is told to give the command its notice, at its next word."""
+
+    attempt_id: int
+    why: str  # "cancel" or "pause"
+    reason: str
+
+
+JobAction = (
+    LaunchAttempt | AskAgain | EndAttempt | RestAttempt | RestartVm | DeleteVm | DeleteOrphan | TellCommandToStop
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobDecision:
+    """How the job stands from now on, and what is done for it. `state` is final once `job.state.is_over`."""
+
+    job_id: str
+    state: JobState
+    reason: str
+    actions: tuple[JobAction, ...] = ()
+    next_at: datetime | None = None  # nothing changes by itself before; None: only news changes it
+
+
+__all__ = [
+    "AskAgain",
+    "AttemptView",
+    "DeleteOrphan",
+    "DeleteVm",
+    "EndAttempt",
+    "JobAction",
+    "JobDecision",
+    "JobView",
+    "LaunchAttempt",
+    "Notice",
+    "RestAttempt",
+    "RestartVm",
+    "TellCommandToStop",
+    "Terms",
+    "VmStanding",
+]
