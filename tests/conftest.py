@@ -20,7 +20,11 @@ from costguard.store.transaction import Database
 # Quicker than TRUNCATE, which makes new files for every table and index.
 _EMPTY = "; ".join(
     [f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables)]
-    + [f"SELECT setval('{table.name}_id_seq', 1, false)" for table in metadata.sorted_tables if "id" in table.c]
+    + [
+        f"SELECT setval('{table.name}_id_seq', 1, false)"
+        for table in metadata.sorted_tables
+        if table.autoincrement_column is not None
+    ]
 )
 
 
