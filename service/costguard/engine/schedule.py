@@ -26,6 +26,7 @@ LEASE_TTL = timedelta(seconds=30)
 _LONGEST_FETCH = timedelta(minutes=2)
 _LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
 _SEND_EVERY = timedelta(seconds=1)
+_TURN_JOBS_EVERY = timedelta(seconds=5)
 _TURNS_AT_REST = 5  # how many of these pass before an empty outbox is looked into again
 
 # A stalled machine must not lose a run, however late it wakes, nor run it many times over.
@@ -41,6 +42,7 @@ class DaemonState:
     last_pass_seconds: float | None = None
     last_error: str = ""
     prices_error: str = ""
+    jobs_error: str = ""
 
 
 class Daemon:
@@ -59,6 +61,7 @@ class Daemon:
         idle_watch: IdleWatch | None = None,
         idle_every: timedelta = timedelta(minutes=5),
         send: Callable[[Lease, threading.Event], timedelta | None] | None = None,
+        jobs: Callable[[Lease, threading.Event], object] | None = None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -69,6 +72,7 @@ class Daemon:
         self._refresh_every = refresh_every
         self._after_pass = dict(after_pass or {})
         self._send_messages = send
+        self._turn_jobs = jobs
         self._turns_to_skip = 0
         self._idle_watch = idle_watch
         self._idle_every = idle_every
@@ -77,6 +81,9 @@ class Daemon:
         self._passed = threading.Event()  # before the first pass no VM is known that could be measured
         # Two jobs never write at once: what a pass reads is what it then decides by.
         self._busy = threading.Lock()
+        # Jobs take turns of their own, so that a long pass does not hold up a recovery. Each step is checked against
+        # what is stored when it is written.
+        self._turning = threading.Lock()
         # Nor is the lease asked for twice at once: the later answer would fence off the earlier.
         self._asking = threading.Lock()
         self.state = DaemonState()
@@ -93,6 +100,9 @@ class Daemon:
             self._scheduler.add_job(self._measure, "interval", seconds=self._idle_every.total_seconds(), id="idle")
         if self._send_messages is not None:
             self._scheduler.add_job(self._send, "interval", seconds=_SEND_EVERY.total_seconds(), id="send")
+        if self._turn_jobs is not None:
+            seconds = _TURN_JOBS_EVERY.total_seconds()
+            self._scheduler.add_job(self._jobs, "interval", seconds=seconds, id="jobs", max_instances=2)
         self._scheduler.start()
         self.wake()
 
@@ -104,7 +114,14 @@ class Daemon:
 
     def ask_for_pass(self) -> None:
         """Somebody asked for something: a pass settles it, now rather than at the next interval."""
-        if job := self._scheduler.get_job("pass"):
+        self._soon("pass")
+
+    def ask_for_jobs(self) -> None:
+        """There is news of a job: its next step is taken now rather than at the next turn."""
+        self._soon("jobs")
+
+    def _soon(self, what: str) -> None:
+        if job := self._scheduler.get_job(what):
             job.modify(next_run_time=datetime.now(UTC))  # noqa: TID251 - as above
 
     def stop(self) -> None:
@@ -187,6 +204,23 @@ class Daemon:
                 return
             except Exception as error:
                 log.error("not_done_after_pass", what=what, error=str(error), exc_info=not _is_expected(error))
+
+    def _jobs(self) -> None:
+        """Nothing is decided about jobs before the first pass: what became of their VMs meanwhile is not known."""
+        self._passed.wait()
+        with self._turning:
+            if self._turn_jobs is None or self._stop.is_set() or (fence := self._held()) is None:
+                return
+            try:
+                self._turn_jobs(fence, self._stop)
+            except LeaseLost:
+                self._step_aside()
+                log.warning("jobs_ended", why="another daemon took over")
+            except Exception as error:  # each step is written down before it is taken: the next turn goes on from there
+                self.state = replace(self.state, jobs_error=str(error))
+                log.error("jobs_not_advanced", error=str(error), exc_info=not _is_expected(error))
+            else:
+                self.state = replace(self.state, jobs_error="")
 
     def _send(self) -> None:
         """Messages go out beside the passes, so that many of them, or a slow Slack, keep no pass waiting."""
