@@ -187,6 +187,7 @@ class Daemon:
                 if not report.interrupted:
                     self._follow(fence)
                 self._turns_to_skip = 0  # the pass may have left something to send
+                self.ask_for_jobs()  # it may have seen what became of a job's VM
 
     def _step_aside(self) -> None:
         """Another daemon holds the lease now."""

@@ -1,0 +1,146 @@
+"""A small model that is really trained, for VMs of the simulated cloud: standard library only, one file.
+
+A network with one hidden layer learns two moons by gradient descent. Its state is its weights, its place in the data
+and its random numbers: a run that is resumed from a checkpoint ends with exactly the result of one that never stopped.
+`python3 training.py --steps 400 --checkpoints FOLDER --result FILE [--from_checkpoint FOLDER/step-120]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+HIDDEN = 12
+POINTS = 200
+BATCH = 16
+RATE = 0.15
+
+State = dict[str, Any]  # JSON: {"step", "weights", "random"}
+
+
+def moons(count: int) -> list[tuple[float, float, int]]:
+    """Two half circles that reach into each other, always the same ones."""
+    numbers = random.Random(7)
+    points = []
+    for index in range(count):
+        angle, label = math.pi * numbers.random(), index % 2
+        x, y = math.cos(angle), math.sin(angle)
+        if label:
+            x, y = 1 - x, 0.5 - y
+        points.append((x + numbers.gauss(0, 0.1), y + numbers.gauss(0, 0.1), label))
+    return points
+
+
+def beginning(seed: int) -> State:
+    numbers = random.Random(seed)
+    hidden = [[numbers.gauss(0, 1) for _ in range(3)] for _ in range(HIDDEN)]
+    return {"step": 0, "weights": {"hidden": hidden, "out": [0.0] * (HIDDEN + 1)}, "random": _random_state(numbers)}
+
+
+def train_one(state: State, points: list[tuple[float, float, int]]) -> float:
+    """One step of gradient descent on one batch, in place; the batch's loss."""
+    numbers = random.Random()
+    version, inner, gauss = state["random"]
+    numbers.setstate((version, tuple(inner), gauss))
+    hidden, out = state["weights"]["hidden"], state["weights"]["out"]
+    out_gradient = [0.0] * len(out)
+    hidden_gradient = [[0.0] * 3 for _ in hidden]
+    loss = 0.0
+    for x, y, label in numbers.sample(points, BATCH):
+        active = [math.tanh(a * x + b * y + c) for a, b, c in hidden]
+        score = out[-1] + sum(weight * value for weight, value in zip(out, active, strict=False))
+        guess = 1 / (1 + math.exp(-max(-30.0, min(30.0, score))))
+        loss -= math.log(max(1e-12, guess if label else 1 - guess))
+        error = guess - label
+        out_gradient[-1] += error
+        for index, value in enumerate(active):
+            out_gradient[index] += error * value
+            inward = error * out[index] * (1 - value * value)
+            for place, given in enumerate((x, y, 1.0)):
+                hidden_gradient[index][place] += inward * given
+    for index, gradient in enumerate(out_gradient):
+        out[index] -= RATE * gradient / BATCH
+    for row, gradients in zip(hidden, hidden_gradient, strict=True):
+        for place, gradient in enumerate(gradients):
+            row[place] -= RATE * gradient / BATCH
+    state["random"] = _random_state(numbers)
+    state["step"] += 1
+    return loss / BATCH
+
+
+def save(state: State, folder: Path, write_s: float) -> None:
+    """A checkpoint is a folder; DONE is written last, so that one without it was cut short.
+
+    `write_s` is how long the writing takes, as it would with gigabytes.
+    """
+    place = folder / f"step-{state['step']}"
+    if (place / "DONE").exists():
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(state)
+    half = len(text) // 2
+    with (place / "state.json").open("w") as file:
+        file.write(text[:half])
+        file.flush()
+        os.fsync(file.fileno())
+        if write_s:
+            threading.Event().wait(write_s)
+        file.write(text[half:])
+        file.flush()
+        os.fsync(file.fileno())
+    (place / "DONE").write_text("")
+
+
+def load(place: Path) -> State:
+    state: State = json.loads((place / "state.json").read_text())
+    return state
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--every", type=int, default=20, help="steps between two checkpoints")
+    parser.add_argument("--checkpoints", type=Path, required=True)
+    parser.add_argument("--result", type=Path, required=True)
+    parser.add_argument("--from_checkpoint", type=Path)
+    parser.add_argument("--step-seconds", type=float, default=0.02, help="how long a step takes at least")
+    parser.add_argument("--write-seconds", type=float, default=0.0, help="how long a checkpoint takes to be written")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
+    state = load(given.from_checkpoint) if given.from_checkpoint else beginning(given.seed)
+    print(f"from step {state['step']}", flush=True)
+    points = moons(POINTS)
+    loss = 0.0
+    while state["step"] < given.steps:
+        loss = train_one(state, points)
+        print(f"step {state['step']} loss {loss:.6f}", flush=True)
+        if told:
+            save(state, given.checkpoints, given.write_seconds)
+            print(f"saved at step {state['step']} and left, as told", flush=True)
+            return 0
+        if state["step"] % given.every == 0:
+            save(state, given.checkpoints, given.write_seconds)
+        threading.Event().wait(given.step_seconds)
+    given.result.write_text(json.dumps({"step": state["step"], "weights": state["weights"], "loss": loss}))
+    print(f"finished with loss {loss:.6f}", flush=True)
+    return 0
+
+
+def _random_state(numbers: random.Random) -> list[object]:
+    version, inner, gauss = numbers.getstate()
+    return [version, list(inner), gauss]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
