@@ -22,6 +22,8 @@ def prepare(
     settings: Settings, metadata: Metadata, folder: str, run: int, step_file: str, wait: Callable[[float], None]
 ) -> dict[str, Any]:
     """Waits for GPUs, whose drivers Deep Learning images install at the first boot, and for secrets."""
+    if run > 1 and settings.resume_command:
+        settings = settings._replace(command=settings.resume_command)
     http = Http()
     secrets = patiently(lambda: fetch_secrets(settings, metadata, http), wait, SECRET_TRIES, settings.retry_s)
     latest = time.monotonic() + settings.gpu_wait_s

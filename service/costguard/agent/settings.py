@@ -26,6 +26,7 @@ class Settings(NamedTuple):
     guard: str = ""
     guard_ca: str = ""
     command: list[str] = []
+    resume_command: list[str] = []
     image: str = ""
     gpus: int = 0
     environment: dict[str, str] = {}
@@ -38,7 +39,7 @@ class Settings(NamedTuple):
     maintenance: str = "stop"
     step_file: str = ""
     step_pattern: str = r"(?i)\bstep[\s:=/]+(\d+)"
-    notice_grace_s: float = 25.0
+    notice_grace_s: float = 22.0  # Google cuts the power 30 s after its notice, and that takes a while to be read
     cancel_grace_s: float = 60.0
     gpu_wait_s: float = 900.0
     heartbeat_s: float = 15.0
