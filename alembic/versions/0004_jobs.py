@@ -38,6 +38,9 @@ def upgrade() -> None:
         sa.Column(
             "look_torn", sa.JSON().with_variant(JSONB, "postgresql"), server_default=sa.text("'[]'"), nullable=False
         ),
+        sa.Column("look_resume_from", sa.String(), server_default="", nullable=False),
+        sa.Column("look_step", sa.BigInteger(), nullable=True),
+        sa.Column("look_written_at", sa.BigInteger(), nullable=True),
         sa.Column("advanced_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
         sa.UniqueConstraint("idempotency_key", name=op.f("uq_jobs_idempotency_key")),
@@ -107,7 +110,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_attempts_job_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_attempts")),
         sa.UniqueConstraint("job_id", "number", name=op.f("uq_attempts_job_id_number")),
-        sa.UniqueConstraint("project", "name", name=op.f("uq_attempts_project_name")),
+        sa.UniqueConstraint("name", "project", name=op.f("uq_attempts_name_project")),
     )
     op.create_index("ix_attempts_ended_at", "attempts", ["ended_at"])
     op.create_index("ix_attempts_instance", "attempts", ["project", "gce_id"])
@@ -150,8 +153,13 @@ def upgrade() -> None:
     )
     op.create_index("ix_interruptions_happened_at", "interruptions", ["happened_at"])
     op.create_index("ix_interruptions_job", "interruptions", ["job_id"])
+    for table in ("lifetimes", "storage_spans"):
+        has_job = sa.text("job <> ''")
+        op.create_index(f"ix_{table}_job", table, ["job"], sqlite_where=has_job, postgresql_where=has_job)
 
 
 def downgrade() -> None:
+    for table in ("lifetimes", "storage_spans"):
+        op.drop_index(f"ix_{table}_job", table)
     for table in ("interruptions", "seen_checkpoints", "attempts", "signing_keys", "jobs"):
         op.drop_table(table)

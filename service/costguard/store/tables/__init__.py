@@ -14,6 +14,7 @@ from costguard.store.tables.jobs import (
     signing_keys,
 )
 from costguard.store.tables.ledger import (
+    OF_JOB,
     UNCHARGED,
     charges,
     daily_spend,
@@ -33,6 +34,7 @@ from costguard.store.tables.people import WAITING, claims, keeps, messages, peop
 
 __all__ = [
     "LIVE_ATTEMPT",
+    "OF_JOB",
     "OPEN_JOB",
     "UNCHARGED",
     "WAITING",

@@ -57,6 +57,9 @@ jobs = Table(
     Column("looked_at", Timestamp),
     Column("look_error", Text, nullable=False, server_default=""),
     Column("look_torn", Json, nullable=False, server_default=text("'[]'")),
+    Column("look_resume_from", String, nullable=False, server_default=""),
+    Column("look_step", BigInteger),
+    Column("look_written_at", Timestamp),
     Column("advanced_at", Timestamp),
 )
 Index("ix_jobs_created_at", jobs.c.created_at, jobs.c.id)
@@ -110,7 +113,7 @@ attempts = Table(
     Column("exit", Json),
     Column("accepted_through", BigInteger, nullable=False, server_default=text("0")),
     UniqueConstraint("job_id", "number"),
-    UniqueConstraint("project", "name"),
+    UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
 )
 Index("ix_attempts_live", attempts.c.job_id, sqlite_where=text(LIVE_ATTEMPT), postgresql_where=text(LIVE_ATTEMPT))
 Index("ix_attempts_ended_at", attempts.c.ended_at)

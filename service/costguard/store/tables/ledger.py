@@ -24,6 +24,9 @@ from costguard.store.types import Timestamp
 # both databases find the few such spans by an index that holds nothing else.
 UNCHARGED = "ended_at IS NOT NULL AND (charged_to IS NULL OR charged_to <> ended_at)"
 
+# What was spent on a job, found among years of what was not.
+OF_JOB = "job <> ''"
+
 # One row a watched project: what its last looks gave.
 projects = Table(
     "projects",
@@ -108,6 +111,7 @@ Index(
     postgresql_where=lifetimes.c.ended_at.is_(None),
 )
 Index("ix_lifetimes_ended_at", lifetimes.c.ended_at)
+Index("ix_lifetimes_job", lifetimes.c.job, sqlite_where=text(OF_JOB), postgresql_where=text(OF_JOB))
 Index(
     "ix_lifetimes_open_charged_to",
     lifetimes.c.charged_to,
@@ -165,6 +169,7 @@ Index(
     postgresql_where=storage_spans.c.ended_at.is_(None),
 )
 Index("ix_storage_spans_ended_at", storage_spans.c.ended_at)
+Index("ix_storage_spans_job", storage_spans.c.job, sqlite_where=text(OF_JOB), postgresql_where=text(OF_JOB))
 Index(
     "ix_storage_spans_open_charged_to",
     storage_spans.c.charged_to,
