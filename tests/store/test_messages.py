@@ -97,14 +97,30 @@ def test_the_root_of_a_thread_is_its_latest_first_message(database: Database) ->
             message_id = _intend(connection, key, "ada@lab.example", subject)
             messages.begin(connection, message_id, "D1", thread_ts, NOW, LATER)
             messages.accept(connection, message_id, Posted("D1", ts), "open", True, NOW)
-        root = messages.root_of(connection, subject, "ada@lab.example", "D1")
+        root = messages.root_of(connection, str(subject), "ada@lab.example", "D1")
         assert root is not None
         assert root.key == "c"
         messages.lose(connection, root.id)
-        older = messages.root_of(connection, subject, "ada@lab.example", "D1")
+        older = messages.root_of(connection, str(subject), "ada@lab.example", "D1")
         assert older is not None
         assert older.key == "a"
-        assert messages.root_of(connection, subject, "ada@lab.example", "D2") is None
+        assert messages.root_of(connection, str(subject), "ada@lab.example", "D2") is None
+
+
+def test_a_thread_that_is_about_no_vm_is_kept_in_order_too(database: Database) -> None:
+    """A later message of it waits for its root, and finds it."""
+    with database.write() as connection:
+        for key, kind in (("card", "job"), ("news", "notice")):
+            new = NewMessage(key, kind, "ada@lab.example", thread="job:j7k2m9q4")
+            assert messages.intend(connection, new, NOW)
+        (card,) = messages.waiting(connection, NOW, 10)
+        assert (card.key, card.subject, card.thread, card.can_change) == ("card", None, "job:j7k2m9q4", True)
+        messages.begin(connection, card.id, "D1", "", NOW, LATER)
+        messages.accept(connection, card.id, Posted("D1", "1.0"), "running", True, NOW)
+        (news,) = messages.waiting(connection, NOW, 10)
+        root = messages.root_of(connection, news.thread, news.address, "D1")
+        assert root is not None
+        assert root.key == "card"
 
 
 def test_what_was_sent_about_a_subject_leaves_out_what_was_withdrawn(database: Database) -> None:

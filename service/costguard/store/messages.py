@@ -19,10 +19,13 @@ from costguard.store.upsert import upsert
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """`address` is a person's e-mail address, a channel's name with `#`, or an id of Slack's."""
+    """`address` is a person's e-mail address, a channel's name with `#`, or an id of Slack's.
+
+    Messages to one address in one `thread` are sent in order: the first is its root. A reminder's is its subject.
+    """
 
     key: str
-    kind: str  # "reminder", "digest", "notice" or "whisper"
+    kind: str  # "reminder", "digest", "notice", "job" or "whisper"
     address: str
     data: Mapping[str, object] = field(default_factory=dict)
     subject: Subject | None = None
@@ -30,6 +33,7 @@ class NewMessage:
     cycle: int = 0
     stage: int = 0
     target: Target | None = None
+    thread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,12 @@ class Message:
     shown: str = ""
     is_live: bool = False
     error: str = ""
+    thread: str = ""
+
+    @property
+    def can_change(self) -> bool:
+        """Whether messages of this kind are edited when what they show is over."""
+        return self.kind in ("reminder", "job")
 
     @property
     def place(self) -> Posted:
@@ -81,7 +91,7 @@ def intend(connection: Connection, new: NewMessage, now: datetime) -> bool:
     row = {
         "key": storable(new.key),
         "kind": new.kind,
-        "subject": "" if new.subject is None else str(new.subject),
+        "subject": new.thread if new.subject is None else str(new.subject),
         "instance_id": new.instance_id,
         "cycle": new.cycle,
         "stage": new.stage,
@@ -103,6 +113,7 @@ def intend(connection: Connection, new: NewMessage, now: datetime) -> bool:
     return done.rowcount == 1
 
 
+_ABOUT_VMS = ("reminder", "whisper")  # kinds; the threads of others are no subjects
 _RENEWED = ("address", "data", "intended_at", "try_after")
 
 
@@ -232,13 +243,13 @@ def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subje
     return {subject: tuple(each) for subject, each in found.items()}
 
 
-def root_of(connection: Connection, subject: Subject, address: str, channel: str) -> Message | None:
-    """The message that began this recipient's thread about the subject, if it stands in this channel.
+def root_of(connection: Connection, thread: str, address: str, channel: str) -> Message | None:
+    """The message that began this recipient's thread, if it stands in this channel.
 
     `channel` may still be a name: Slack tells its id only when a message is accepted.
     """
     of = messages.c
-    conditions = [of.subject == str(subject), of.address == address, of.status == "accepted", of.thread_ts == ""]
+    conditions = [of.subject == thread, of.address == address, of.status == "accepted", of.thread_ts == ""]
     if not channel.startswith("#"):
         conditions.append(of.channel == channel)
     query = select(messages).where(*conditions, of.ts != "").order_by(of.id.desc()).limit(1)
@@ -300,7 +311,7 @@ def _message(row: Row[Any]) -> Message:
         status=row.status,
         intended_at=row.intended_at,
         try_after=row.try_after,
-        subject=Subject.parse(row.subject) if row.subject else None,
+        subject=Subject.parse(row.subject) if row.subject and row.kind in _ABOUT_VMS else None,
         instance_id=row.instance_id,
         cycle=row.cycle,
         stage=row.stage,
@@ -314,4 +325,5 @@ def _message(row: Row[Any]) -> Message:
         shown=row.shown,
         is_live=bool(row.is_live),
         error=row.error,
+        thread=row.subject,
     )

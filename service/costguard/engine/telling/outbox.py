@@ -181,7 +181,7 @@ class Outbox:
         if self._pacing.wait(channel, now) > timedelta():
             return False
         with self._database.write(fence) as connection:
-            root = messages.root_of(connection, message.subject, message.address, channel) if message.subject else None
+            root = messages.root_of(connection, message.thread, message.address, channel) if message.thread else None
             thread_ts = root.ts if root is not None else str(message.data.get("thread_ts", ""))
             now, claimed_s = self._clock.now(), self._monotonic()
             if not messages.begin(connection, message.id, channel, thread_ts, now, now + SETTLE_AFTER):
@@ -204,7 +204,7 @@ class Outbox:
                 with self._database.write(fence) as connection:
                     messages.lose(connection, root.id)
             return self._refused(message, channel, error, fence)
-        is_live = message.kind == "reminder" and not composed.is_final
+        is_live = message.can_change and not composed.is_final
         self._accept(message, posted, composed.shown, is_live, fence, channel)
         return True
 
@@ -251,7 +251,7 @@ class Outbox:
             self._put_back(message, timedelta(), "", fence)
         else:
             # What it shows is not known any more: it is shown anew.
-            self._accept(message, found, "", message.kind == "reminder", fence, message.channel)
+            self._accept(message, found, "", message.can_change, fence, message.channel)
         return True
 
     # Editing.

@@ -98,8 +98,8 @@ messages = Table(
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False, unique=True),
-    Column("kind", String, nullable=False),  # "reminder", "digest", "notice" or "whisper"
-    Column("subject", String, nullable=False, server_default=""),  # of a reminder
+    Column("kind", String, nullable=False),  # "reminder", "digest", "notice", "job" or "whisper"
+    Column("subject", String, nullable=False, server_default=""),  # its thread: a reminder's subject, "job:ID"
     Column("instance_id", Id, ForeignKey("instances.id")),
     Column("cycle", Integer, nullable=False, server_default=text("0")),
     Column("stage", Integer, nullable=False, server_default=text("0")),
