@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from costguard_sandbox.clock import to_ms
 from costguard_sandbox.durations import Durations
+from costguard_sandbox.guest.guests import Ending, Guests
 from costguard_sandbox.operations import Failure, Operation
 from costguard_sandbox.timeline import Timeline
 from costguard_sandbox.vm import VM, Status
@@ -32,6 +33,7 @@ class Lifecycle:
         remove: Callable[[VM], None],
         on_run_limit: Callable[[VM, bool], None],
         on_change: Callable[[], None],
+        guests: Guests,
     ) -> None:
         self._timeline = timeline
         self._durations = durations
@@ -39,6 +41,7 @@ class Lifecycle:
         self._remove = remove
         self._on_run_limit = on_run_limit
         self._on_change = on_change
+        self._guests = guests
 
     @property
     def _now(self) -> datetime:
@@ -116,6 +119,7 @@ class Lifecycle:
             grace = min(longest, self._draw("guest shutdown", operation))
             number = self._begin(vm, grace)
             self._show(vm, Status.PENDING_STOP)
+            self._guests.down(vm, Ending.SHUTDOWN)
             operation.ends_at = self._now + grace
             self._timeline.at(operation.ends_at, lambda: self._power_off(operation, vm, number))
         else:
@@ -128,6 +132,7 @@ class Lifecycle:
         length = self._draw("suspend", operation)
         number = self._begin(vm, length)
         self._end_run(vm, Status.SUSPENDING)
+        self._guests.suspend(vm)
         vm.hold_memory(self._now)
 
         def suspended() -> None:
@@ -143,18 +148,21 @@ class Lifecycle:
         length = self._draw("delete running" if vm.status in _UP else "delete stopped", operation)
         number = self._begin(vm, length)
         self._end_run(vm, Status.STOPPING)
+        self._guests.down(vm, Ending.SHUTDOWN)
 
         def gone() -> None:
             if vm.transition == number:
                 self._remove(vm)
             operation.finish(self._now)
 
-        self._until(operation, self._now + length, gone)
+        self._until(operation, self._now + length, lambda: self._guests.when_gone(vm, gone))
 
     def _reset(self, operation: Operation, vm: VM) -> None:
         if vm.status is not Status.RUNNING:
             self._not_ready(operation, vm)
         else:
+            self._guests.down(vm, Ending.POWER_CUT)
+            self._guests.up(vm)
             self._later(operation, "reset", lambda: operation.finish(self._now))
 
     # What the cloud does by itself; `operation` is over in the moment it appears.
@@ -163,17 +171,19 @@ class Lifecycle:
         return vm.status in _UP or vm.status in _COMING_UP
 
     def preempt(self, vm: VM) -> None:
-        self._strike(vm, delete=vm.scheduling.get("instanceTerminationAction") == "DELETE", preempted=True)
+        is_to_go = vm.scheduling.get("instanceTerminationAction") == "DELETE"
+        self._strike(vm, Ending.PREEMPTION, delete=is_to_go, preempted=True)
 
-    def shut_down(self, vm: VM) -> None:
+    def shut_down(self, vm: VM, ending: Ending) -> None:
         """The guest, or Google for good, turned the VM off."""
-        self._strike(vm, delete=False)
+        self._strike(vm, ending, delete=False)
 
-    def repair(self, vm: VM, restarted: Callable[[], None]) -> None:
+    def repair(self, vm: VM, ending: Ending, restarted: Callable[[], None]) -> None:
         """The host failed or went into maintenance, and the VM comes up again by itself."""
         length = self._draw("repair", (vm.id, vm.transition))
         number = self._begin(vm, length)
         self._end_run(vm, Status.REPAIRING)
+        self._guests.down(vm, ending)
 
         def up() -> None:
             if vm.transition == number:
@@ -182,10 +192,11 @@ class Lifecycle:
 
         self._timeline.at(self._now + length, up)
 
-    def _strike(self, vm: VM, *, delete: bool, preempted: bool = False) -> None:
+    def _strike(self, vm: VM, ending: Ending, *, delete: bool, preempted: bool = False) -> None:
         length = self._draw("power off", (vm.id, vm.transition))
         number = self._begin(vm, length)
         self._end_run(vm, Status.STOPPING, preempted=preempted)
+        self._guests.down(vm, ending)
         self._wind_down(vm, number, self._now + length, delete=delete, done=None)
 
     # Steps.
@@ -213,6 +224,7 @@ class Lifecycle:
     def _run(self, vm: VM) -> None:
         vm.begin_run(self._now)
         self._on_change()
+        self._guests.up(vm)
 
     def _end_run(self, vm: VM, status: Status, *, preempted: bool = False) -> None:
         # A VM that is struck while it is resumed loses what was saved of it, too.
@@ -231,6 +243,7 @@ class Lifecycle:
         length = self._draw("stop", operation)
         mine = self._begin(vm, length)
         self._end_run(vm, Status.STOPPING)
+        self._guests.down(vm, Ending.SHUTDOWN)
         operation.ends_at = self._now + length
         self._wind_down(vm, mine, operation.ends_at, delete=False, done=lambda: operation.finish(self._now))
 
@@ -243,6 +256,8 @@ class Lifecycle:
 
         def off() -> None:
             if vm.transition == number:
+                if self._now > ends:  # processes hold the machine for as long as they may
+                    vm.last_stop = self._now
                 vm.termination_at = None
                 if delete:
                     self._remove(vm)
@@ -252,7 +267,7 @@ class Lifecycle:
                 done()
 
         self._timeline.at(ends - self._draw("before the end", (vm.id, number)), nearly)
-        self._timeline.at(ends, off)
+        self._timeline.at(ends, lambda: self._guests.when_gone(vm, off))
 
     def _arm_run_limit(self, vm: VM) -> None:
         """Google counts the limit from the request's start, some seconds before the VM runs."""
@@ -276,7 +291,7 @@ class Lifecycle:
         elif vm.status in _UP:
             delete = vm.scheduling.get("instanceTerminationAction") == "DELETE"
             self._on_run_limit(vm, delete)
-            self._strike(vm, delete=delete)
+            self._strike(vm, Ending.SHUTDOWN, delete=delete)
 
     def _begin(self, vm: VM, length: timedelta) -> int:
         vm.transition += 1

@@ -19,7 +19,8 @@ from costguard_sandbox.scenario_keys import Keys, ScenarioError
 from costguard_sandbox.scenario_vm import ScenarioVM, read_load, read_vm
 from costguard_sandbox.slack.people import DEFAULT_PEOPLE
 from costguard_sandbox.slack.presses import Wish
-from costguard_sandbox.world import DEFAULT_USER, EVENTS, World
+from costguard_sandbox.strikes import EVENTS
+from costguard_sandbox.world import DEFAULT_USER, World
 
 _SHIPPED = Path(__file__).with_name("scenarios")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import IO
 
 import uvicorn
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from costguard_sandbox.problems import Refused
-from costguard_sandbox.routes import control, instances, operations, places, time_series
+from costguard_sandbox.routes import control, instances, metadata, operations, places, time_series
 from costguard_sandbox.routes.call import refusal
 from costguard_sandbox.slack.routes import slack_routes
 from costguard_sandbox.world import World
@@ -23,13 +24,17 @@ _LOOKS_EVERY_S = 0.5
 
 
 def create_app(world: World) -> Starlette:
-    """Compute Engine under /compute/v1, the price catalogue under /v1, Cloud Monitoring under /v3, our own /sandbox."""
+    """Compute Engine under /compute/v1, the price catalogue under /v1, Cloud Monitoring under /v3, our own /sandbox.
+
+    Each VM finds its metadata server under /metadata.
+    """
     routes = [
         *instances.routes(world),
         *operations.routes(world),
         *places.routes(world),
         *time_series.routes(world),
         *control.routes(world),
+        *metadata.routes(world),
         *slack_routes(world.slack),
     ]
     return Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
@@ -40,11 +45,22 @@ async def _unknown(request: Request, _error: Exception) -> Response:
     return refusal(Refused(404, "notFound", message))
 
 
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, world: World) -> None:
+        super().__init__(config)
+        self._world = world
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Also after SIGTERM, of which uvicorn dies as soon as this is done."""
+        await asyncio.to_thread(self._world.unserve)
+        await super().shutdown(sockets)
+
+
 def _server(world: World) -> uvicorn.Server:
     config = uvicorn.Config(
         create_app(world), log_config=None, access_log=False, lifespan="off", ws="auto", timeout_graceful_shutdown=2
     )
-    return uvicorn.Server(config)
+    return _Server(config, world)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -71,9 +87,11 @@ def running(world: World, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
     with _listen(host, port) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True)
         thread.start()
+        url = _address(host, listener)
         try:
-            world.slack.base_url = _address(host, listener)
-            yield world.slack.base_url
+            world.serve_at(url)
+            with _life(world) if world.guests and world.clock.speed else nullcontext():
+                yield url
         finally:
             server.should_exit = True
             thread.join()
@@ -94,25 +112,30 @@ def serve(
         server = _server(world)
         if until_ends is not None:
             threading.Thread(target=_follow, args=(until_ends, server), name="input", daemon=True).start()
-        world.slack.base_url = _address(host, listener)
+        url = _address(host, listener)
+        world.serve_at(url)
         if announce is not None:
-            announce(world.slack.base_url)
-        ended = threading.Event()
-        threading.Thread(target=_live, args=(world, ended), name="life", daemon=True).start()
-        try:
+            announce(url)
+        with _life(world), suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
-        except KeyboardInterrupt:
-            return
-        finally:
-            ended.set()
 
 
-def _live(world: World, ended: threading.Event) -> None:
+@contextmanager
+def _life(world: World) -> Iterator[None]:
     """What is due happens, and people press what they mean to, while nobody asks anything."""
-    while not ended.wait(_LOOKS_EVERY_S):
-        with world.settled():
-            pass
-        world.slack.presses.look()
+    ended = threading.Event()
+
+    def live() -> None:
+        while not ended.wait(_LOOKS_EVERY_S):
+            with world.settled():
+                pass
+            world.slack.presses.look()
+
+    threading.Thread(target=live, name="life", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def _follow(stream: IO[str], server: uvicorn.Server) -> None:

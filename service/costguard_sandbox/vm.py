@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+NO_MAINTENANCE = "NONE"
+
 
 class Status(StrEnum):
     PROVISIONING = "PROVISIONING"
@@ -118,6 +120,8 @@ class VM:
     busy_until: datetime | None = None
     accepted_until: datetime | None = None  # when the last request that was accepted starts
     run_limit: int = 0  # numbers the run-time limits that were armed, so that an old one cannot fire
+    is_preempted: bool = False  # as the metadata server says, from the notice until the next start
+    maintenance_event: str = NO_MAINTENANCE
     rendered: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -144,6 +148,11 @@ class VM:
             return None
         return timedelta(seconds=int(limit.get("seconds", 0)), microseconds=int(limit.get("nanos", 0)) // 1000)
 
+    @property
+    def preemption_notice(self) -> timedelta:
+        """How long its metadata tell of a preemption before anything else does."""
+        return timedelta(seconds=int((self.scheduling.get("preemptionNoticeDuration") or {}).get("seconds", 0)))
+
     def load_at(self, moment: datetime) -> Load:
         return next((load for since, load in reversed(self.loads) if since <= moment), Load.BUSY)
 
@@ -155,6 +164,7 @@ class VM:
         """Billing of the machine begins: only ever at the end of an insert, start, resume or restart."""
         self.release_memory(at)
         self.runs.append(Run(at))
+        self.is_preempted, self.maintenance_event = False, NO_MAINTENANCE
         self.last_start = at
         self.show(Status.RUNNING)
 

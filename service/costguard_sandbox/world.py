@@ -12,6 +12,9 @@ from typing import Any
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.durations import Durations
 from costguard_sandbox.faults import Faults
+from costguard_sandbox.guest.bells import Bells
+from costguard_sandbox.guest.guests import Guests
+from costguard_sandbox.guest.machines import Machines, MachineSettings
 from costguard_sandbox.insertion import check_labels, merged_metadata, read_insert, read_scheduling
 from costguard_sandbox.lifecycle import Lifecycle
 from costguard_sandbox.making import Maker
@@ -22,19 +25,12 @@ from costguard_sandbox.problems import already_exists, bad_request, condition_no
 from costguard_sandbox.quotas import exceeded
 from costguard_sandbox.render import fingerprint
 from costguard_sandbox.slack.workspace import Workspace
+from costguard_sandbox.strikes import EVENTS, Strikes
 from costguard_sandbox.timeline import Timeline
 from costguard_sandbox.vm import VM, Disk, Load, Status
 
 DEFAULT_USER = "ana@example.com"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_EVENTS: Mapping[str, tuple[str, str]] = {
-    "preempt": ("preempted", "Instance was preempted."),
-    "host-error": ("hostError", "Instance terminated by Compute Engine due to a host error."),
-    "guest-shutdown": ("guestTerminate", "Instance terminated by guest OS shutdown."),
-    "host-maintenance": ("terminateOnHostMaintenance", "Instance terminated during Compute Engine maintenance."),
-    "migrate": ("migrateOnHostMaintenance", "Instance migrated during Compute Engine maintenance."),
-}
-EVENTS = tuple(_EVENTS)
 
 
 class World:
@@ -42,6 +38,7 @@ class World:
 
     `begins` lies before the clock's time where a fleet already has a history. With
     `wait_moves_clock`, an operation's `wait` moves a ManualClock on to the operation's end.
+    With `machines`, VMs that have a startup script really run, while the world is served.
     """
 
     def __init__(
@@ -54,6 +51,7 @@ class World:
         operation_retention: timedelta = timedelta(days=14),
         wait_moves_clock: bool = False,
         base_url: str = "https://www.googleapis.com",
+        machines: MachineSettings | None = None,
     ) -> None:
         self.clock = clock
         self.base_url = base_url
@@ -71,9 +69,32 @@ class World:
         self._vms: dict[tuple[str, str, str], VM] = {}
         self._ever: list[VM] = []
         self._disks: dict[tuple[str, str, str], Disk] = {}
+        self._numbered: dict[int, VM] = {}
+        self.bells = Bells()
+        self.guests = Guests() if machines is None else Machines(machines, self.settled)
         self._lifecycle = Lifecycle(
-            self.timeline, Durations(seed), self._capacity, self._remove, self._on_run_limit, self._changed
+            self.timeline,
+            Durations(seed),
+            self._capacity,
+            self._remove,
+            lambda vm, deleted: self._strikes.reached_run_limit(vm, deleted),
+            self._changed,
+            self.guests,
         )
+        self._strikes = Strikes(self.timeline, self._lifecycle, self.guests, self.bells, self._system_operation)
+
+    # Being served.
+
+    def serve_at(self, url: str) -> None:
+        """VMs and apps are told this address from now on."""
+        self.slack.base_url = url
+        self.bells.open()
+        self.guests.serve_at(url)
+
+    def unserve(self) -> None:
+        """Whoever waits for metadata gets an answer, and no VM has a process any more."""
+        self.bells.close()
+        self.guests.close()
 
     # Time.
 
@@ -127,6 +148,10 @@ class World:
         place = f"zones/{zone}/" if zone else ""
         raise not_found(f"projects/{project}/{place}instances/{name}")
 
+    def numbered(self, number: int) -> VM | None:
+        """The VM with this id, while it exists."""
+        return self._numbered.get(number)
+
     def vm_at(self, project: str, zone: str, name: str) -> VM:
         vm = self._vms.get((project, zone, name))
         return vm if vm is not None else self.instance(project, name, zone)
@@ -156,6 +181,7 @@ class World:
                 return operation
             self._vms[project, zone, vm.name] = vm
             self._ever.append(vm)
+            self._numbered[vm.id] = vm
             for disk in vm.disks:
                 disk.user = vm
                 self._disks[project, zone, disk.name] = disk
@@ -259,40 +285,39 @@ class World:
 
     # What the cloud does by itself.
 
-    def strike(self, event: str, project: str, name: str) -> Operation:
-        """preempt, host-error, guest-shutdown, host-maintenance or migrate: one of EVENTS.
+    def strike(self, event: str, project: str, name: str, zone: str | None = None) -> Operation:
+        """preempt, host-error, guest-shutdown, host-maintenance or migrate: one of EVENTS; at once.
 
         Raises Refused when there is no such VM, or when it is in no state (or not of a kind) for that.
         """
         with self.settled():
-            if event not in _EVENTS:
-                raise bad_request(f"unknown event {event!r}; expected one of {', '.join(EVENTS)}")
-            vm = self.instance(project, name)
-            if not self._lifecycle.can_be_struck(vm):
-                raise bad_request(f"{name} is {vm.status.value}; {event} can only strike a VM that is up or coming up")
-            if event == "preempt" and not vm.is_spot:
-                raise bad_request(f"{name} is not a Spot VM, so it is never preempted")
-            if event == "migrate" and vm.scheduling["onHostMaintenance"] != "MIGRATE":
-                raise bad_request(f"{name} does not migrate: its onHostMaintenance is TERMINATE")
-            kind, text = _EVENTS[event]
-            operation = self._system_operation(kind, vm, text)
-            if event == "preempt":
-                self._lifecycle.preempt(vm)
-            elif event in ("host-error", "host-maintenance") and vm.scheduling["automaticRestart"]:
-                self._lifecycle.repair(vm, lambda: self._restarted(vm))
-            elif event != "migrate":
-                self._lifecycle.shut_down(vm)
-            return operation
+            return self._strikes.strike(event, self._strikable(event, project, name, zone))
+
+    def strike_after_notice(
+        self, event: str, project: str, name: str, zone: str | None = None, notice: timedelta | None = None
+    ) -> Operation | None:
+        """Strikes once the VM's metadata have told of it for so long; None when that is still to come.
+
+        Where no notice is given, a preemption takes the VM's own preemptionNoticeDuration.
+        """
+        with self.settled():
+            vm = self._strikable(event, project, name, zone)
+            if notice is None:
+                notice = vm.preemption_notice if event == "preempt" else timedelta(0)
+            if not notice:
+                return self._strikes.strike(event, vm)
+            self._strikes.strike_after(notice, event, vm)
+            return None
+
+    def _strikable(self, event: str, project: str, name: str, zone: str | None) -> VM:
+        if event not in EVENTS:
+            raise bad_request(f"unknown event {event!r}; expected one of {', '.join(EVENTS)}")
+        vm = self.instance(project, name, zone)
+        self._strikes.refuse(event, vm)
+        return vm
 
     def preempt(self, project: str, name: str) -> Operation:
         return self.strike("preempt", project, name)
-
-    def _restarted(self, vm: VM) -> None:
-        self._system_operation("automaticRestart", vm, "Instance automatically restarted by Compute Engine.")
-
-    def _on_run_limit(self, vm: VM, deleted: bool) -> None:
-        verb = "deferredDelete" if deleted else "deferredStop"
-        self._system_operation(verb, vm, "Instance reached its maximum run duration or termination time.")
 
     # Inner workings.
 
@@ -321,6 +346,7 @@ class World:
             change(vm)
             vm.show(vm.status)
             self._changed()
+            self.bells.ring(vm.id)
             operation = self._operation(kind, vm, user, request_id)
             self._lifecycle.change(operation)
             return operation
@@ -332,6 +358,9 @@ class World:
 
     def _remove(self, vm: VM) -> None:
         del self._vms[vm.project, vm.zone, vm.name]
+        del self._numbered[vm.id]
+        self.guests.forget(vm)
+        self.bells.ring(vm.id)
         vm.deleted_at = self.timeline.now
         vm.show(Status.DELETED)
         for attachment in vm.attachments:

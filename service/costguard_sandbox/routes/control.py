@@ -14,8 +14,9 @@ from costguard_sandbox.meter import bills
 from costguard_sandbox.problems import Refused, bad_request, not_found
 from costguard_sandbox.routes.call import Call, compute, control
 from costguard_sandbox.skus import SERVICE, skus_page
+from costguard_sandbox.strikes import EVENTS
 from costguard_sandbox.vm import Load
-from costguard_sandbox.world import EVENTS, World
+from costguard_sandbox.world import World
 
 
 def routes(world: World) -> list[Route]:

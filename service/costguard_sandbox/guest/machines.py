@@ -1,0 +1,183 @@
+"""VMs as local processes: each boots by its startup script, in a directory of its own, and ends as a VM does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from costguard_sandbox.guest.guest import Guest, Order
+from costguard_sandbox.guest.guests import Ending, Guests
+from costguard_sandbox.guest.metadata import attributes, metadata_path
+from costguard_sandbox.guest.tools import has_docker, put_tools
+from costguard_sandbox.vm import VM, Status
+
+_SERIAL_BYTES = 1 << 20  # Google keeps as much
+SCRIPT = "startup-script"
+
+
+class CannotRun(ValueError):
+    """This system cannot run VMs as processes; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSettings:
+    """All spans are in real seconds, whatever the simulated clock's speed: processes live in real time.
+
+    Without a `folder` the VMs' directories are in a temporary one, which goes with the simulated cloud.
+    `docker`: `auto` puts a stand-in into the VM where this machine has none that answers, `shim` always, `host` never.
+    Containers of a real Docker are its daemon's: what a VM leaves running there is not ended with it.
+    """
+
+    folder: Path | None = None
+    boot: timedelta = timedelta(seconds=2)
+    grace: timedelta = timedelta(seconds=30)
+    stop_grace: timedelta = timedelta(seconds=90)
+    docker: str = "auto"
+    path: str = os.defpath
+    language: str = "C.UTF-8"
+
+
+class Machines(Guests):
+    """Runs VMs that have a startup script; all others stay as simulated as ever.
+
+    A keeper process stands over each VM (see keeper.py); a thread waits for its end.
+    """
+
+    def __init__(
+        self,
+        settings: MachineSettings,
+        settled: Callable[[], AbstractContextManager[object]],
+        platform: str = sys.platform,
+    ) -> None:
+        if platform != "linux":
+            raise CannotRun(
+                f"VMs run as local processes on Linux alone, and this is {platform}: leave that option out,"
+                " or start the simulated cloud in a Linux container"
+            )
+        self._settings = settings
+        self._settled = settled
+        self._own_folder = settings.folder is None
+        folder = settings.folder or Path(tempfile.mkdtemp(prefix="costguard-sandbox-"))
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder.resolve()
+        self._url = ""
+        self._guests: dict[int, Guest] = {}
+        self._early: list[tuple[VM, int]] = []
+        self._with_shim: bool | None = {"shim": True, "host": False}.get(settings.docker)
+        self._shim_lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def disk(self, vm: VM) -> Path:
+        """The directory that stands for all of the VM's disks."""
+        return self._folder / str(vm.id)
+
+    def up(self, vm: VM) -> None:
+        guest = self._guests.get(vm.id)
+        if guest is not None and guest.is_suspended:
+            guest.resume()
+        elif guest is not None:
+            booted = vm.transition
+            guest.when_gone(lambda: self._boot(vm, booted))
+        elif self._url:
+            self._boot(vm, vm.transition)
+        else:
+            self._early.append((vm, vm.transition))
+
+    def has(self, vm: VM) -> bool:
+        return vm.id in self._guests
+
+    def down(self, vm: VM, ending: Ending) -> None:
+        guest = self._guests.get(vm.id)
+        if guest is None:
+            return
+        if guest.is_suspended or ending is Ending.POWER_CUT:
+            guest.cut()
+        else:
+            grace = self._settings.grace if ending is Ending.PREEMPTION else self._settings.stop_grace
+            guest.end(grace, attributes(vm).get("shutdown-script", ""))
+
+    def suspend(self, vm: VM) -> None:
+        if guest := self._guests.get(vm.id):
+            guest.suspend()
+
+    def when_gone(self, vm: VM, act: Callable[[], None]) -> None:
+        guest = self._guests.get(vm.id)
+        if guest is None:
+            act()
+        else:
+            guest.when_gone(act)
+
+    def forget(self, vm: VM) -> None:
+        if all(held.auto_delete for held in vm.attachments if held.boot):
+            shutil.rmtree(self.disk(vm), ignore_errors=True)
+
+    def serial_output(self, vm: VM) -> bytes:
+        try:
+            with (self.disk(vm) / Guest.SERIAL).open("rb") as serial:
+                serial.seek(max(0, os.fstat(serial.fileno()).st_size - _SERIAL_BYTES))
+                return serial.read(_SERIAL_BYTES)
+        except OSError:
+            return b""
+
+    def serve_at(self, url: str) -> None:
+        with self._settled():
+            self._url = url
+            early, self._early = self._early, []
+            for vm, transition in early:
+                self._boot(vm, transition)
+
+    def close(self) -> None:
+        with self._settled():
+            self._url = ""
+            left = list(self._guests.values())
+            for guest in left:
+                guest.cut()
+        for guest in left:
+            guest.join()
+        if self._own_folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _boot(self, vm: VM, transition: int) -> None:
+        script = attributes(vm).get(SCRIPT, "")
+        if not script or not self._url or vm.transition != transition or vm.status is not Status.RUNNING:
+            return
+        if len(vm.runs) == 1:  # a new VM finds an empty disk, whatever an earlier cloud of this seed has left there
+            shutil.rmtree(self.disk(vm), ignore_errors=True)
+        order = Order(self.disk(vm), script, self._settings.boot, self._environment(vm), lambda: self._prepare(vm))
+        self._guests[vm.id] = Guest(order, lambda guest: self._gone(vm, guest))
+
+    def _prepare(self, vm: VM) -> None:
+        """In the guest's own thread: asking for a Docker may take seconds."""
+        with self._shim_lock:
+            if self._with_shim is None:
+                self._with_shim = not has_docker(self._settings.path)
+        put_tools(self.disk(vm) / "bin", vm, self.disk(vm), self._settings.path, with_docker=self._with_shim)
+
+    def _environment(self, vm: VM) -> dict[str, str]:
+        """Nothing of ours but where programs are: what runs in a VM must not see this machine's secrets."""
+        disk = self.disk(vm)
+        return {
+            "PATH": f"{disk / 'bin'}:{self._settings.path}",
+            "LANG": self._settings.language,
+            "HOME": str(disk / "root"),
+            "TMPDIR": str(disk / "tmp"),
+            "COSTGUARD_METADATA": f"{self._url}{metadata_path(vm)}",
+            "COSTGUARD_HOME": str(disk / "var/lib/costguard"),
+            "COSTGUARD_LOGS": str(disk / "var/log/costguard"),
+            "COSTGUARD_WITHOUT_SYSTEMD": "1",
+        }
+
+    def _gone(self, vm: VM, guest: Guest) -> None:
+        with self._settled():
+            del self._guests[vm.id]
+            guest.act()

@@ -1,0 +1,204 @@
+"""What the metadata server tells a VM about itself: a tree of directories and values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from costguard_sandbox.places import project_number
+from costguard_sandbox.render import last_part
+from costguard_sandbox.vm import VM
+
+ROOT = "computeMetadata/v1"
+_TOKEN_LASTS_S = 3599
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """A value that is shown as JSON also by itself; a secret one is not part of anything larger."""
+
+    value: Any
+    is_secret: bool = False
+
+
+Directory = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`is_elsewhere`: a directory that was asked for without its slash."""
+
+    text: str
+    is_json: bool = False
+    is_elsewhere: bool = False
+
+    @property
+    def etag(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+
+def metadata_path(vm: VM) -> str:
+    return f"/metadata/{vm.id}/{ROOT}"
+
+
+def attributes(vm: VM) -> dict[str, str]:
+    """What the VM was given as metadata."""
+    items = (vm.given.get("metadata") or {}).get("items") or []
+    return {str(item.get("key", "")): str(item.get("value", "")) for item in items}
+
+
+def find(vm: VM, path: str, *, is_recursive: bool = False, as_json: bool | None = None) -> Entry | None:
+    """The value or directory at a path below `computeMetadata/v1/`; None where there is nothing."""
+    found: Any = _tree(vm)
+    for name in path.strip("/").split("/") if path.strip("/") else ():
+        if isinstance(found, list):
+            found = {str(index): one for index, one in enumerate(found)}
+        if not isinstance(found, dict) or name not in found:
+            return None
+        found = found[name]
+    if not isinstance(found, dict) and not _is_directories(found):
+        return None if path.endswith("/") else _value(found, as_json is True)
+    if is_recursive:
+        if as_json is False:
+            return Entry("".join(f"{line}\n" for line in _lines("", found)))
+        return Entry(json.dumps(_public(found), separators=(",", ":")), is_json=True)
+    if path and not path.endswith("/"):
+        return Entry("", is_elsewhere=True)
+    return Entry("".join(f"{name}\n" for name in _listed(found)))
+
+
+def _value(found: Any, as_json: bool) -> Entry:
+    if isinstance(found, Json):
+        return Entry(json.dumps(found.value, separators=(",", ":")), is_json=True)
+    if as_json:
+        return Entry(json.dumps(found), is_json=True)
+    return Entry("".join(f"{line}\n" for line in found) if isinstance(found, list) else str(found))
+
+
+def _is_directories(found: Any) -> bool:
+    return isinstance(found, list) and bool(found) and isinstance(found[0], dict)
+
+
+def _listed(found: Any) -> list[str]:
+    if isinstance(found, list):
+        return [f"{index}/" for index, _ in enumerate(found)]
+    is_directory = {name: isinstance(value, dict) or _is_directories(value) for name, value in found.items()}
+    return [f"{name}/" if is_directory[name] else name for name in sorted(found)]
+
+
+def _lines(prefix: str, found: Any) -> list[str]:
+    if isinstance(found, dict) or _is_directories(found):
+        named = found.items() if isinstance(found, dict) else enumerate(found)
+        return [line for name, value in named for line in _lines(f"{prefix}/{name}" if prefix else str(name), value)]
+    if isinstance(found, Json) and found.is_secret:
+        return []
+    values = found if isinstance(found, list) else [_value(found, as_json=False).text]
+    return [f"{prefix} {value}" for value in values]
+
+
+def _public(found: Any, key: str = "") -> Any:
+    """As recursive answers show it: names in one word, except those that the user chose; without secrets."""
+    if isinstance(found, dict):
+        kept = {name: value for name, value in found.items() if not (isinstance(value, Json) and value.is_secret)}
+        chosen = key in ("attributes", "service-accounts")
+        return {name if chosen else _one_word(name): _public(value, name) for name, value in kept.items()}
+    if isinstance(found, list):
+        return [_public(one) for one in found]
+    return found.value if isinstance(found, Json) else found
+
+
+def _one_word(name: str) -> str:
+    return re.sub(r"-(\w)", lambda letter: letter[1].upper(), name)
+
+
+def _tree(vm: VM) -> Directory:
+    number = project_number(vm.project)
+    return {
+        "instance": _instance(vm, f"projects/{number}"),
+        "project": {"attributes": {}, "numeric-project-id": number, "project-id": vm.project},
+    }
+
+
+def _instance(vm: VM, project: str) -> Directory:
+    scheduling = vm.scheduling
+    return {
+        "attributes": attributes(vm),
+        "cpu-platform": vm.cpu_platform,
+        "description": str(vm.given.get("description") or ""),
+        "disks": [
+            {
+                "device-name": held.device_name,
+                "index": index,
+                "interface": held.given.get("interface", "SCSI" if held.disk else "NVME"),
+                "mode": held.given.get("mode", "READ_WRITE"),
+                "type": "PERSISTENT" if held.disk else "LOCAL-SSD",
+            }
+            for index, held in enumerate(vm.attachments)
+        ],
+        "hostname": str(vm.given.get("hostname") or f"{vm.name}.{vm.zone}.c.{vm.project}.internal"),
+        "id": vm.id,
+        "image": next((_partial(disk.source_image) for disk in vm.disks), ""),
+        "machine-type": f"{project}/machineTypes/{vm.shape.machine_type}",
+        "maintenance-event": vm.maintenance_event,
+        "name": vm.name,
+        "network-interfaces": [
+            {
+                "ip": given.get("networkIP") or vm.network_ip,
+                "network": f"{project}/networks/{last_part(given.get('network') or 'default')}",
+                **(
+                    {"access-configs": [{"external-ip": vm.nat_ip, "type": "ONE_TO_ONE_NAT"}]}
+                    if _has_nat(given)
+                    else {}
+                ),
+            }
+            for given in vm.given.get("networkInterfaces") or [{}]
+        ],
+        "preempted": _said(vm.is_preempted),
+        "scheduling": {
+            "automatic-restart": _said(scheduling["automaticRestart"]),
+            "on-host-maintenance": scheduling["onHostMaintenance"],
+            "preemptible": _said(vm.is_spot),
+        },
+        "service-accounts": _service_accounts(vm),
+        "tags": Json((vm.given.get("tags") or {}).get("items") or []),
+        "zone": f"{project}/zones/{vm.zone}",
+    }
+
+
+def _service_accounts(vm: VM) -> Directory:
+    """Under its address, and the first one as `default`."""
+    found: Directory = {}
+    for account in vm.given.get("serviceAccounts") or ():
+        email = str(account.get("email", ""))
+        secret = hashlib.sha256(f"{vm.id}/{email}".encode()).hexdigest()[:32]
+        token = {
+            "access_token": f"sandbox-{secret}",
+            "expires_in": _TOKEN_LASTS_S,
+            "token_type": "Bearer",
+        }
+        shown = {
+            "aliases": ["default"] if not found else [],
+            "email": email,
+            "scopes": list(account.get("scopes") or ()),
+            "token": Json(token, is_secret=True),
+        }
+        if not found:
+            found["default"] = shown
+        found[email] = shown
+    return found
+
+
+def _has_nat(interface: Mapping[str, Any]) -> bool:
+    return bool(interface.get("accessConfigs"))
+
+
+def _partial(link: str) -> str:
+    return link[link.index("projects/") :] if "projects/" in link else link
+
+
+def _said(flag: object) -> str:
+    return "TRUE" if flag else "FALSE"

@@ -1,0 +1,90 @@
+"""What the cloud does to VMs by itself, at once or after a notice in their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from costguard_sandbox.guest.bells import Bells
+from costguard_sandbox.guest.guests import Ending, Guests
+from costguard_sandbox.lifecycle import Lifecycle
+from costguard_sandbox.operations import Operation
+from costguard_sandbox.problems import bad_request
+from costguard_sandbox.timeline import Timeline
+from costguard_sandbox.vm import NO_MAINTENANCE, VM
+
+_EVENTS: Mapping[str, tuple[str, str]] = {
+    "preempt": ("preempted", "Instance was preempted."),
+    "host-error": ("hostError", "Instance terminated by Compute Engine due to a host error."),
+    "guest-shutdown": ("guestTerminate", "Instance terminated by guest OS shutdown."),
+    "host-maintenance": ("terminateOnHostMaintenance", "Instance terminated during Compute Engine maintenance."),
+    "migrate": ("migrateOnHostMaintenance", "Instance migrated during Compute Engine maintenance."),
+}
+EVENTS = tuple(_EVENTS)
+
+
+class Strikes:
+    def __init__(
+        self,
+        timeline: Timeline,
+        lifecycle: Lifecycle,
+        guests: Guests,
+        bells: Bells,
+        record: Callable[[str, VM, str], Operation],
+    ) -> None:
+        self._timeline = timeline
+        self._lifecycle = lifecycle
+        self._guests = guests
+        self._bells = bells
+        self._record = record
+
+    def refuse(self, event: str, vm: VM) -> None:
+        """Raises Refused when this cannot happen to this VM, or not now."""
+        if not self._lifecycle.can_be_struck(vm):
+            raise bad_request(f"{vm.name} is {vm.status.value}; {event} can only strike a VM that is up or coming up")
+        if event == "preempt" and not vm.is_spot:
+            raise bad_request(f"{vm.name} is not a Spot VM, so it is never preempted")
+        if event == "migrate" and vm.scheduling["onHostMaintenance"] != "MIGRATE":
+            raise bad_request(f"{vm.name} does not migrate: its onHostMaintenance is TERMINATE")
+
+    def strike(self, event: str, vm: VM) -> Operation:
+        kind, text = _EVENTS[event]
+        operation = self._record(kind, vm, text)
+        self._tell(vm, event, is_now=True)
+        ending = Ending.POWER_CUT if event == "host-error" else Ending.SHUTDOWN
+        if event == "preempt":
+            self._lifecycle.preempt(vm)
+        elif event in ("host-error", "host-maintenance") and vm.scheduling["automaticRestart"]:
+            self._lifecycle.repair(vm, ending, lambda: self._restarted(vm))
+        elif event != "migrate":
+            self._lifecycle.shut_down(vm, ending)
+        return operation
+
+    def strike_after(self, notice: timedelta, event: str, vm: VM) -> None:
+        """A VM that is stopped or struck meanwhile is left alone. Where it really runs, the seconds are real ones."""
+        self._tell(vm, event, is_now=False)
+        seen = vm.transition
+        speed = self._timeline.clock.speed if self._guests.has(vm) else 0
+
+        def strike() -> None:
+            if vm.transition == seen and self._lifecycle.can_be_struck(vm):
+                self.strike(event, vm)
+
+        self._timeline.at(self._timeline.now + notice * (speed or 1), strike)
+
+    def reached_run_limit(self, vm: VM, deleted: bool) -> None:
+        verb = "deferredDelete" if deleted else "deferredStop"
+        self._record(verb, vm, "Instance reached its maximum run duration or termination time.")
+
+    def _restarted(self, vm: VM) -> None:
+        self._record("automaticRestart", vm, "Instance automatically restarted by Compute Engine.")
+
+    def _tell(self, vm: VM, event: str, *, is_now: bool) -> None:
+        """In the VM's metadata."""
+        if event == "preempt":
+            vm.is_preempted = True
+        elif event == "host-maintenance":
+            vm.maintenance_event = "TERMINATE_ON_HOST_MAINTENANCE"
+        elif event == "migrate":
+            vm.maintenance_event = NO_MAINTENANCE if is_now else "MIGRATE_ON_HOST_MAINTENANCE"
+        self._bells.ring(vm.id)
