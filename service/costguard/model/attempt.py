@@ -11,6 +11,14 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 
 
+ATTEMPT_LABEL = "costguard-attempt"  # on a VM: the name of the attempt that it was made for
+
+
+def attempt_name(job_id: str, number: int) -> str:
+    """Also the name of its VM: legal for both, and never used twice."""
+    return f"cg-{job_id}-{number}"
+
+
 class AttemptState(StrEnum):
     INTENDED = "intended"  # committed; Google may or may not have been asked
     ASKED = "asked"  # Google accepted the insert, and its operation is not done

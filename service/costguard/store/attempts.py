@@ -1,0 +1,229 @@
+"""Attempts: committed before Google is asked, and changed only from the states that a change is meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypedDict, Unpack
+
+from sqlalchemy import ColumnElement, Connection, or_, select, text, union_all, update
+
+from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
+from costguard.model.instance import ProvisioningModel
+from costguard.model.money import Money
+from costguard.store import attempt_rows
+from costguard.store.accruing import chunks
+from costguard.store.attempt_rows import EXIT, attempt_of
+from costguard.store.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+
+@dataclass(frozen=True, slots=True)
+class NewAttempt:
+    """An attempt as it is intended."""
+
+    job_id: str
+    number: int
+    name: str
+    project: str
+    zone: str
+    gpu_type: str
+    provisioning_model: ProvisioningModel
+    request_uuid: str
+    max_run: timedelta
+    intended_at: datetime
+    rate: Money | None = None
+    resume_from: str = ""
+    resume_step: int | None = None
+
+
+class Changes(TypedDict, total=False):
+    """What of an attempt can change, as in `Attempt`."""
+
+    state: AttemptState
+    outcome: Outcome
+    reason: str
+    rate: Money | None
+    max_run: timedelta
+    resume_from: str
+    resume_step: int | None
+    asked_at: datetime | None
+    operation: str
+    gce_id: str
+    made_at: datetime | None
+    stop_asked_at: datetime | None
+    stop_why: str
+    ended_at: datetime | None
+    delete_asked_at: datetime | None
+    gone_at: datetime | None
+    restarts: int
+    tries: int
+    try_after: datetime | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobVm:
+    """An attempt as the ledger needs it: which VM it is, or will be, and whose."""
+
+    attempt_id: int
+    job_id: str
+    owner: str
+    name: str
+    zone: str
+    gce_id: str  # "" until it is known
+    is_live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOutcome:
+    """How an attempt, or one of its runs, ended in a place."""
+
+    zone: str
+    gpu_type: str
+    provisioning_model: ProvisioningModel
+    outcome: Outcome
+    at: datetime
+
+
+def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
+    """None: the job has an attempt with this number already."""
+    row = {
+        "job_id": new.job_id,
+        "number": new.number,
+        "name": storable(new.name),
+        "project": storable(new.project),
+        "zone": storable(new.zone),
+        "gpu_type": storable(new.gpu_type),
+        "provisioning_model": new.provisioning_model.value,
+        "request_uuid": new.request_uuid,
+        "max_run_s": new.max_run // timedelta(seconds=1),
+        "rate_nanos": None if new.rate is None else new.rate.nanos,
+        "resume_from": storable(new.resume_from),
+        "resume_step": new.resume_step,
+        "state": AttemptState.INTENDED.value,
+        "intended_at": new.intended_at,
+    }
+    if upsert(connection, attempts, [row], ["job_id", "number"], update_columns=[]) == 0:
+        return None
+    return by_name(connection, new.project, new.name)
+
+
+def live(connection: Connection) -> list[Attempt]:
+    """Those that are not over, in their order. The last output and the machine's figures are left out: see `read`."""
+    rows = connection.execute(select(*attempt_rows.WITHOUT_TEXTS).where(text(LIVE_ATTEMPT))).all()
+    return sorted((attempt_of(row) for row in rows), key=lambda attempt: attempt.id)
+
+
+def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
+    """The first of each first; jobs without any are left out, and of each attempt what `live` leaves out."""
+    found: dict[str, list[Attempt]] = {}
+    ordered = select(*attempt_rows.WITHOUT_TEXTS).order_by(attempts.c.job_id, attempts.c.number)
+    for some in chunks(set(job_ids)):
+        for row in connection.execute(ordered.where(attempts.c.job_id.in_(some))):
+            found.setdefault(row.job_id, []).append(attempt_of(row))
+    return found
+
+
+def read(connection: Connection, attempt_id: int) -> Attempt | None:
+    return _one(connection, attempts.c.id == attempt_id)
+
+
+def by_name(connection: Connection, project: str, name: str) -> Attempt | None:
+    return _one(connection, attempts.c.name == storable(name), attempts.c.project == storable(project))
+
+
+def called(connection: Connection, name: str) -> Attempt | None:
+    """By its name alone, which holds its job's id. Without the output, which is long and about to be replaced."""
+    row = connection.execute(select(*attempt_rows.WITHOUT_TEXTS).where(attempts.c.name == storable(name))).first()
+    return None if row is None else attempt_of(row)
+
+
+def change(
+    connection: Connection, attempt_id: int, expected: Collection[AttemptState], **values: Unpack[Changes]
+) -> bool:
+    """False: it is in none of the expected states, and nothing was changed."""
+    mine = update(attempts).where(
+        attempts.c.id == attempt_id, attempts.c.state.in_([state.value for state in expected])
+    )
+    return connection.execute(mine.values(attempt_rows.columns_of(values))).rowcount == 1
+
+
+def hear(
+    connection: Connection,
+    attempt_id: int,
+    heard: Heard,
+    state: AttemptState | None = None,
+    with_texts: bool = True,
+) -> None:
+    """Keep what its agent told. `state` is where that takes it; None leaves it where it is.
+
+    Without `with_texts` the stored output and figures of the machine stay.
+    """
+    values: dict[str, Any] = {
+        "heard_at": heard.at,
+        "run": heard.run,
+        "booted_at": heard.booted_at,
+        "started_at": heard.started_at,
+        "noticed_at": heard.noticed_at,
+        "maintenance_at": heard.maintenance_at,
+        "step": heard.step,
+        "step_at": heard.step_at,
+        "exit": None if heard.exit is None else storable(EXIT.dump_python(heard.exit, mode="json")),
+        "accepted_through": heard.accepted_through,
+    }
+    if with_texts:
+        values |= {"machine": storable(heard.machine), "output": storable(heard.output)}
+    if state is not None:
+        values["state"] = state.value
+    connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(values))
+
+
+def of_instances(
+    connection: Connection, project: str, gce_ids: Iterable[str] = (), names: Iterable[str] = ()
+) -> list[JobVm]:
+    """The attempts of a project whose VM is one of these, by its id or by its name; each once."""
+    found: dict[int, JobVm] = {}
+    query = select(
+        attempts.c.id, attempts.c.job_id, jobs.c.owner, attempts.c.name, attempts.c.zone, attempts.c.gce_id, _IS_LIVE
+    ).join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
+    wanted = [
+        *(attempts.c.gce_id.in_(some) for some in chunks({gce_id for gce_id in gce_ids if gce_id})),
+        *(attempts.c.name.in_(some) for some in chunks({storable(name) for name in names})),
+    ]
+    for condition in wanted:
+        for row in connection.execute(query.where(attempts.c.project == project, condition)):
+            found[row.id] = JobVm(*row)
+    return list(found.values())
+
+
+def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
+    """What attempts, and runs of those that went on, came to from then on; the oldest first."""
+    where = (attempts.c.zone, attempts.c.gpu_type, attempts.c.provisioning_model)
+    ended = select(*where, attempts.c.outcome, attempts.c.ended_at.label("at")).where(attempts.c.ended_at >= since)
+    # Its last run's interruption and its own outcome are one event.
+    went_on = or_(
+        attempts.c.outcome.is_(None),
+        attempts.c.outcome != interruptions.c.outcome,
+        interruptions.c.run < attempts.c.run,
+    )
+    runs = (
+        select(*where, interruptions.c.outcome, interruptions.c.happened_at.label("at"))
+        .join_from(interruptions, attempts, attempts.c.id == interruptions.c.attempt_id)
+        .where(interruptions.c.happened_at >= since, went_on)
+    )
+    both = union_all(ended, runs).subquery()
+    return [
+        PlaceOutcome(row.zone, row.gpu_type, ProvisioningModel(row.provisioning_model), Outcome(row.outcome), row.at)
+        for row in connection.execute(select(both).order_by(both.c.at))
+    ]
+
+
+_IS_LIVE = (attempts.c.state != AttemptState.OVER.value).label("is_live")
+
+
+def _one(connection: Connection, *conditions: ColumnElement[bool]) -> Attempt | None:
+    row = connection.execute(select(attempts).where(*conditions)).first()
+    return None if row is None else attempt_of(row)

@@ -1,0 +1,93 @@
+"""Runs that were interrupted: one row each, whatever told of it and however often."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, select, tuple_, update
+
+from costguard.model.attempt import Interruption, Notice, Outcome
+from costguard.model.money import Money
+from costguard.store.accruing import chunks
+from costguard.store.tables import interruptions
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+_SECOND = timedelta(seconds=1)
+
+
+def add(connection: Connection, new: Interruption) -> bool:
+    """False: this run has one already, which stands as it is."""
+    row = {
+        "attempt_id": new.attempt_id,
+        "run": new.run,
+        "job_id": storable(new.job_id),
+        "outcome": new.outcome.value,
+        "happened_at": new.happened_at,
+        "noticed_at": new.noticed_at,
+        "noticed_by": new.noticed_by.value,
+        "requested_at": new.requested_at,
+        "resumed_at": new.resumed_at,
+        "lost_s": None if new.lost is None else new.lost // _SECOND,
+        "lost_nanos": None if new.lost_cost is None else new.lost_cost.nanos,
+        "from_zero": new.from_zero,
+    }
+    return upsert(connection, interruptions, [row], ["attempt_id", "run"], update_columns=[]) == 1
+
+
+def set_requested(connection: Connection, job_id: str, at: datetime) -> int:
+    """The next VM, or its start, was asked of Google: of all of the job's that still waited for one. How many."""
+    mine = update(interruptions).where(interruptions.c.job_id == job_id, interruptions.c.requested_at.is_(None))
+    return connection.execute(mine.values(requested_at=at)).rowcount
+
+
+def set_resumed(connection: Connection, job_id: str, attempt_id: int, run: int, at: datetime) -> int:
+    """This run of this attempt began to work: of all before it that were not resumed. How many."""
+    before = tuple_(interruptions.c.attempt_id, interruptions.c.run) < (attempt_id, run)
+    mine = update(interruptions).where(interruptions.c.job_id == job_id, interruptions.c.resumed_at.is_(None), before)
+    return connection.execute(mine.values(resumed_at=at)).rowcount
+
+
+def set_lost(
+    connection: Connection, attempt_id: int, run: int, lost: timedelta, lost_cost: Money | None, from_zero: bool
+) -> None:
+    """What it had lost, which is known once it is known what the next run resumes from."""
+    mine = update(interruptions).where(interruptions.c.attempt_id == attempt_id, interruptions.c.run == run)
+    nanos = None if lost_cost is None else lost_cost.nanos
+    connection.execute(mine.values(lost_s=lost // _SECOND, lost_nanos=nanos, from_zero=from_zero))
+
+
+def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Interruption]]:
+    """The oldest first; jobs without any are left out."""
+    found: dict[str, list[Interruption]] = {}
+    ordered = select(interruptions).order_by(interruptions.c.attempt_id, interruptions.c.run)
+    for some in chunks(set(job_ids)):
+        for row in connection.execute(ordered.where(interruptions.c.job_id.in_(some))):
+            found.setdefault(row.job_id, []).append(_interruption(row))
+    return found
+
+
+def since(connection: Connection, moment: datetime) -> list[Interruption]:
+    """Those that happened from then on, the oldest first."""
+    query = select(interruptions).where(interruptions.c.happened_at >= moment)
+    ordered = query.order_by(interruptions.c.happened_at, interruptions.c.attempt_id, interruptions.c.run)
+    return [_interruption(row) for row in connection.execute(ordered)]
+
+
+def _interruption(row: Row[Any]) -> Interruption:
+    return Interruption(
+        attempt_id=row.attempt_id,
+        job_id=row.job_id,
+        run=row.run,
+        outcome=Outcome(row.outcome),
+        happened_at=row.happened_at,
+        noticed_at=row.noticed_at,
+        noticed_by=Notice(row.noticed_by),
+        requested_at=row.requested_at,
+        resumed_at=row.resumed_at,
+        lost=None if row.lost_s is None else timedelta(seconds=row.lost_s),
+        lost_cost=None if row.lost_nanos is None else Money(row.lost_nanos),
+        from_zero=bool(row.from_zero),
+    )

@@ -1,0 +1,118 @@
+"""Jobs are taken in once, come back as they were given, and are settled once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from sqlalchemy import update
+from tests.api.rows import NOW
+from tests.store import job_rows
+
+from costguard.model.job import JobKind, JobSpec, JobState, SeenCheckpoint
+from costguard.store import jobs, seen_checkpoints, signing, tables
+from costguard.store.jobs import JobFilters
+from costguard.store.transaction import Database
+
+
+def test_a_job_comes_back_as_it_was_given(database: Database) -> None:
+    """Amounts and spans to the last digit; a key that comes again gives the job that is there, whatever it asks for."""
+    given = job_rows.job(name="two\0words")
+    with database.write() as connection:
+        stored, is_new = jobs.add(connection, given, "key", "digest")
+        again = jobs.add(connection, job_rows.job("other"), "key", "another digest")
+        assert jobs.read(connection, given.id) == stored
+        assert jobs.of_ids(connection, [given.id, "unknown"]) == {given.id: stored}
+        assert (jobs.digest_of(connection, "key"), jobs.digest_of(connection, "none")) == ("digest", None)
+    assert stored == replace(given, spec=replace(given.spec, name="two\N{REPLACEMENT CHARACTER}words"))
+    assert (is_new, again) == (True, (stored, False))
+
+
+def test_jobs_of_other_versions_are_read(database: Database) -> None:
+    """Keys that nobody knows are passed over; fields that were not written have their defaults."""
+    with database.write() as connection:
+        job_rows.added(connection)
+        spec = {"kind": "dev", "preset": "t4", "project": "lab", "owner": "ada@lab.example", "mood": ["good"]}
+        connection.execute(update(tables.jobs).values(spec=spec))
+        read = jobs.read(connection, "j7k2m9q4")
+    assert read is not None
+    assert read.spec == JobSpec(JobKind.DEV, "t4", "lab", "ada@lab.example")
+
+
+def test_pages_go_on_where_they_ended(database: Database) -> None:
+    """The newest first, jobs of one moment included; every filter holds."""
+    with database.write() as connection:
+        for number, name in enumerate(("a", "b", "c", "d")):
+            job_rows.added(connection, name, created_at=NOW + timedelta(seconds=number // 2), preset=f"p{number % 2}")
+        jobs.set_state(connection, "d", JobState.FAILED, "It failed.", None, NOW)
+        everything, found = JobFilters(), []
+        before = None
+        while some := jobs.page(connection, everything, before, 3):
+            found += [job.id for job in some]
+            before = some[-1].created_at, some[-1].id
+        assert found == ["d", "c", "b", "a"]
+        for filters, expected in (
+            (JobFilters(preset=("p1",)), ["d", "b"]),
+            (JobFilters(preset=("p1",), open=True), ["b"]),
+            (JobFilters(open=False), ["d"]),
+            (JobFilters(state=(JobState.FAILED, JobState.QUEUED), owner=("ada@lab.example",)), ["d", "c", "b", "a"]),
+            (JobFilters(kind=(JobKind.DEV,)), []),
+            (JobFilters(project=("other",)), []),
+        ):
+            assert [job.id for job in jobs.page(connection, filters, None, 9)] == expected
+        assert [job.id for job in jobs.open_jobs(connection)] == ["a", "b", "c"]
+
+
+def test_a_job_that_is_over_stays_so(database: Database) -> None:
+    """Neither a state nor a cancellation reaches it; it is cancelled by who asked first."""
+    later = NOW + timedelta(hours=1)
+    with database.write() as connection:
+        job_rows.added(connection)
+        assert jobs.set_state(connection, "j7k2m9q4", JobState.RUNNING, "It runs.", later, NOW)
+        assert jobs.ask_cancel(connection, "j7k2m9q4", "bob", "bob cancelled it.", NOW)
+        assert not jobs.ask_cancel(connection, "j7k2m9q4", "eve", "eve cancelled it.", later)
+        asked = jobs.read(connection, "j7k2m9q4")
+        assert asked is not None
+        assert (asked.cancel_asked_by, asked.cancel_asked_at, asked.reason) == ("bob", NOW, "bob cancelled it.")
+        assert asked.next_at is None
+        assert jobs.set_state(connection, "j7k2m9q4", JobState.CANCELLED, "Cancelled.", None, later)
+        assert not jobs.set_state(connection, "j7k2m9q4", JobState.RUNNING, "It runs.", None, later)
+        over = jobs.read(connection, "j7k2m9q4")
+        assert over is not None
+        assert (over.state, over.settled_at) == (JobState.CANCELLED, later)
+        assert not jobs.ask_cancel(connection, "j7k2m9q4", "eve", "", later)
+
+
+def test_a_look_is_kept_and_advances_with_newer_checkpoints_alone(database: Database) -> None:
+    """A failed look keeps what was seen; an older checkpoint after a newer one was deleted is no advance."""
+    first = SeenCheckpoint(NOW, "gs://lab/run/checkpoint-10", 10, NOW - timedelta(minutes=9), torn=("cut off",))
+    minute = timedelta(minutes=1)
+    with database.write() as connection:
+        job_rows.added(connection)
+        assert jobs.checkpoint(connection, ["j7k2m9q4"]) == {}
+
+        def save(seen: SeenCheckpoint) -> SeenCheckpoint:
+            stored = jobs.save_look(connection, "j7k2m9q4", seen)
+            assert jobs.checkpoint(connection, ["j7k2m9q4"]) == {"j7k2m9q4": stored}
+            return stored
+
+        assert save(SeenCheckpoint(NOW)).advanced_at is None
+        assert save(first) == replace(first, advanced_at=NOW)
+        failed = save(SeenCheckpoint(NOW + minute, error="no permission"))
+        assert failed == replace(first, advanced_at=NOW, looked_at=NOW + minute, error="no permission")
+        assert save(replace(first, looked_at=NOW + 2 * minute, torn=())).advanced_at == NOW
+        newer = replace(first, looked_at=NOW + 3 * minute, resume_from="checkpoint-20", step=20, written_at=NOW)
+        assert save(newer).advanced_at == NOW + 3 * minute
+        assert save(replace(first, looked_at=NOW + 4 * minute)).advanced_at == NOW + 3 * minute
+        kept = seen_checkpoints.of_job(connection, "j7k2m9q4")
+    assert [(each.step, each.first_seen_at) for each in kept] == [(20, NOW + 3 * minute), (10, NOW)]
+
+
+def test_a_signing_key_is_made_once(database: Database) -> None:
+    """It is long, and other names have others."""
+    with database.write() as connection:
+        made = signing.key(connection, "attempts", NOW)
+        assert signing.key(connection, "guard", NOW) != made
+    with database.read() as connection:
+        assert signing.key(connection, "attempts", NOW + timedelta(days=1)) == made
+    assert len(made) == 32
