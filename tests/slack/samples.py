@@ -150,6 +150,40 @@ TROUBLE = NoticeContent(
     text="Google refuses: the service account may not list instances.\nWhat runs there is not watched.",
     what_next="Grant it the role in deploy/iam-role.yaml.",
 )
+JOB = NoticeContent(
+    icon="job",
+    title="llama-7 runs",
+    text="Attempt 3 runs in us-central1-b since 11:02. It was preempted twice, and lost 12 min of work.",
+    figures={
+        "Job": "j7k2m9q4, preset a100",
+        "Owner": "ana@example.com",
+        "VM": "cg-j7k2m9q4-3 in us-central1-b, Spot",
+        "Step": "41,200",
+        "Attempts": "3, 2 preempted",
+        "Cost so far": "$18.44 of $60.00 at most",
+        "Work lost": "12 min, $0.31",
+    },
+    url="https://costguard.example.com/jobs/j7k2m9q4",
+)
+ALARM = replace(
+    JOB,
+    icon="alarm",
+    title="llama-7 started again from zero",
+    text="Nothing complete lies at gs://ana/llama-7: the work of 4 h 10 min, $6.20, is lost.",
+    what_next="See what lies there, and why none of it could be used, with: costguard checkpoints gs://ana/llama-7",
+)
+CRASHED = replace(
+    JOB,
+    icon="failed",
+    title="llama-7 has failed",
+    text="The command ended with code 1 three times within 10 minutes.",
+    what_next="See more of its output with: costguard output j7k2m9q4",
+    output="""step 41200 loss 1.731
+Traceback (most recent call last):
+  File "/opt/train.py", line 88, in <module>
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB""",
+)
 TEST = NoticeContent(icon="test", title="Costguard is connected", text="This is a test message. Nothing is wrong.")
 WHISPER = WhisperContent("Only ana@example.com, an operator of the team or an admin may stop trainer-7.")
 LIST = ListContent(
@@ -192,6 +226,9 @@ SAMPLES: Mapping[str, Content | ListContent] = {
     "budget": BUDGET,
     "anomaly": ANOMALY,
     "trouble": TROUBLE,
+    "job": JOB,
+    "alarm": ALARM,
+    "crashed": CRASHED,
     "test": TEST,
     "whisper": WHISPER,
     "list": LIST,

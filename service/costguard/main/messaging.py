@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,8 +13,9 @@ from costguard.clock import SystemClock
 from costguard.engine.ports import Clock
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.digests import DigestComposer, DigestWatch
+from costguard.engine.telling.job_notices import CARD, CardComposer
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
-from costguard.engine.telling.outbox import Compose, Composed, Outbox, Withdrawn
+from costguard.engine.telling.outbox import Changed, Compose, Composed, Outbox, Withdrawn
 from costguard.engine.telling.requests import Desk
 from costguard.model.message import WhisperContent
 from costguard.policy.digest import DigestRule
@@ -66,16 +67,24 @@ class Entrance:
 
 
 class _ByKind:
-    """Asks the composer of the message's kind."""
+    """Asks the composer of the message's kind, and of those that are edited what changed."""
 
-    def __init__(self, composers: Mapping[str, Compose]) -> None:
+    def __init__(self, composers: Mapping[str, Compose], edited: Mapping[str, Changed]) -> None:
         self._composers = composers
+        self._edited = edited
 
     def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
         compose = self._composers.get(message.kind)
         if compose is None:  # a later version's, before this one took over again
             return Withdrawn(f"this version knows no message of the kind {message.kind}")
         return compose(connection, message, now)
+
+    def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:
+        found = []
+        for kind, changed in self._edited.items():
+            if of_kind := [message for message in live if message.kind == kind]:
+                found += changed(connection, of_kind, now)
+        return found
 
 
 def messaging(settings: Settings, rules: Rules, database: Database, clock: Clock) -> Messaging | None:
@@ -85,20 +94,22 @@ def messaging(settings: Settings, rules: Rules, database: Database, clock: Clock
         return None
     url = slack.url or ""
     notifier = SlackNotifier(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
-    reminders = ReminderComposer(rules, url)
+    reminders, cards = ReminderComposer(rules, url), CardComposer(url)
     compose = _ByKind(
         {
             "reminder": reminders,
             "digest": DigestComposer(rules, url),
             "notice": NoticeComposer(rules, url),
+            CARD: cards,
             "whisper": _whisper,
-        }
+        },
+        {"reminder": reminders.changed, CARD: cards.changed},
     )
     digests = settings.digests
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(
         notifier=notifier,
-        outbox=Outbox(database, notifier, compose, clock, rules.channel, reminders.changed),
+        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed),
         reminders=reminders,
         notices=NoticeWatch(database, clock, rules, slack.budget_channel),
         digests=DigestWatch(database, clock, rule, slack.budget_channel),

@@ -100,14 +100,18 @@ class DigestContent:
 
 @dataclass(frozen=True, slots=True)
 class NoticeContent:
-    """A budget's threshold, an anomaly, a trouble: a title, what happened, what to do, and figures."""
+    """A budget's threshold, an anomaly, a trouble, how a job stands: a title, what happened, what to do, and figures.
 
-    icon: str  # "budget", "anomaly", "trouble" or "test"
+    `output` is what a command printed, shown as it is.
+    """
+
+    icon: str  # such as "budget", "anomaly" and "trouble": see slack/messages.py
     title: str
     text: str
     figures: Mapping[str, str] = field(default_factory=dict)
     what_next: str = ""
     url: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,20 @@ from costguard.model.message import (
 from costguard.slack import card as cards
 from costguard.slack.blocks import Block, actions, clipped, context, divider, fields, header, section
 from costguard.slack.reminder import reminder_blocks, reminder_text
-from costguard.slack.text import length, line, lines, link, plain
+from costguard.slack.text import code, length, line, lines, link, plain
 
 _ICONS = {
     "budget": ":moneybag:",
     "anomaly": ":chart_with_upwards_trend:",
     "trouble": ":warning:",
     "test": ":wave:",
+    "job": ":large_green_circle:",
+    "waits": ":hourglass_flowing_sand:",
+    "resumed": ":repeat:",
+    "alarm": ":rotating_light:",
+    "late": ":alarm_clock:",
+    "done": ":white_check_mark:",
+    "failed": ":x:",
 }
 _MOST_TEXT = 1500  # of the fallback; the blocks say the rest
 _ROWS_SHOWN = 15  # VMs of a list: three blocks each, and Slack takes fifty
@@ -65,6 +72,8 @@ def _notice(content: NoticeContent) -> Rendered:
         blocks.append(section(text))
     shown = list(content.figures.items())[:_FIGURES_SHOWN]
     blocks += fields([(line(key, 100) or "–", line(value, 200) or "–") for key, value in shown])
+    if printed := code(content.output):
+        blocks.append(section(f"*The end of its output*\n{printed}"))
     if content.what_next:
         blocks.append(section(f":bulb: *What to do:* {lines(content.what_next, 1500)}"))
     if more := link(content.url, "Open the dashboard"):

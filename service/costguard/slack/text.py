@@ -35,6 +35,19 @@ def lines(text: str, most: int = 2900) -> str:
     return _escaped(_tamed(short), _ENTITIES)
 
 
+def code(text: str, most: int = 2000) -> str:
+    """A block of what a program printed, of which the end counts; "" where it printed nothing.
+
+    Within it Slack heeds neither formatting nor emoji nor names, so that it can be shown as it is.
+    """
+    near = _LINE_ENDS.sub("\n", text[-8 * most :]).expandtabs(4).replace("`", _LOOK_ALIKES["`"])
+    kept = "".join(_shown(char) if char.isprintable() or char == "\n" else "\ufffd" for char in near).strip("\n")
+    first, left = len(kept), most
+    while first and (left := left - length(_ENTITIES.get(kept[first - 1], kept[first - 1]))) >= 0:
+        first -= 1
+    return f"```\n{'…' if first else ''}{_escaped(kept[first:], _ENTITIES)}\n```" if kept.strip() else ""
+
+
 def plain(text: str, most: int) -> str:
     """For plain_text objects: headers, buttons and questions."""
     return _escaped(_EMOJI.sub("∶", _cut(_one_line(text, most), most, _PLAIN)), _PLAIN)

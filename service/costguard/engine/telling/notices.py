@@ -1,4 +1,4 @@
-"""Notices: facts that are told in Slack once each, to the channel and to who answers for the budget."""
+"""Notices: facts that are told in Slack once each, to a channel, who answers for the budget, or a job's owner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
 from costguard.engine.ports import Clock
-from costguard.engine.telling import notice_content
+from costguard.engine.telling import job_content, job_notices, notice_content
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
@@ -25,7 +25,7 @@ from costguard.store.transaction import Database
 
 KIND = "notice"
 _PRICE = "PriceRefused"
-_TOLD = (notice_content.BUDGET, notice_content.GPUS, notice_content.BURN, _PRICE)
+_TOLD = (notice_content.BUDGET, notice_content.GPUS, notice_content.BURN, _PRICE, *job_notices.KINDS)
 _NEWS_FOR = timedelta(days=1)  # older facts are no news: Slack may be set up on a ledger of years
 _GOOD_FOR = timedelta(days=3)
 
@@ -43,9 +43,13 @@ class NoticeWatch:
         """The keys of those that were intended now. Writes only what was not intended before."""
         now = self._clock.now()
         with self._database.read() as connection:
-            found = list(
-                _messages(digest.recorded_since(connection, _TOLD, now - _NEWS_FOR), self._rules, self._channel)
-            )
+            told = digest.recorded_since(connection, _TOLD, now - _NEWS_FOR)
+            of_jobs = [fact for _, fact in told if fact.kind in job_notices.KINDS]
+            others = [each for each in told if each[1].kind not in job_notices.KINDS]
+            found = [
+                *_messages(others, self._rules, self._channel),
+                *job_notices.messages_of(connection, of_jobs, self._rules),
+            ]
             known = digest.known(connection, [each.key for each in found])
         new = [each for each in found if each.key not in known]
         if new:
@@ -70,10 +74,23 @@ class NoticeComposer:
             return Withdrawn("what it was to tell is not in the ledger")
         if now - message.intended_at >= _GOOD_FOR:
             return Withdrawn("it could not be sent for so long that it is no news any more")
-        return Composed(self._content(connection, found, message, now), shown="", is_final=True)
-
-    def _content(self, connection: Connection, found: Sequence[Fact], message: Message, now: datetime) -> NoticeContent:
         accrual = Accrual(PriceBook(prices.load(connection)), now)
+        if found[0].kind in job_notices.KINDS:
+            return self._news(connection, accrual, found[0])
+        return Composed(self._content(connection, accrual, found, message), shown="", is_final=True)
+
+    def _news(self, connection: Connection, accrual: Accrual, fact: Fact) -> Composed | Withdrawn:
+        scene = job_content.read_scene(connection, accrual, job_notices.job_id(fact))
+        if scene is None:
+            return Withdrawn("its job is not in the ledger")
+        if why := job_content.outdated(scene.job, fact):
+            return Withdrawn(why)
+        content = job_content.news(scene, fact, self._page(f"/jobs/{scene.job.id}"))
+        return Composed(content, shown="", is_final=True)
+
+    def _content(
+        self, connection: Connection, accrual: Accrual, found: Sequence[Fact], message: Message
+    ) -> NoticeContent:
         match found[0].kind:
             case notice_content.BUDGET:
                 return notice_content.crossing(connection, accrual, found[0], self._rules, self._page("/budgets"))

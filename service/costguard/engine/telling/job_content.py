@@ -1,0 +1,197 @@
+"""What messages say about a job: what happened, how it stands now, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.model.attempt import Attempt, Interruption, Outcome
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobKind, JobState
+from costguard.model.message import NoticeContent
+from costguard.model.money import ZERO, Priced
+from costguard.policy.narrate import span_text
+from costguard.store import attempts, interruptions, job_costs, jobs
+
+_LAST_LINES = 15  # of a failed command's output
+
+
+class JobFact(StrEnum):
+    """Kinds of facts that are told."""
+
+    RESUMED = "JobResumed"
+    WAITS = "JobWaits"
+    HELD = "JobHeldByBudget"
+    FROM_ZERO = "JobRestartedFromZero"
+    STALLED = "CheckpointsStalled"
+    LATE = "JobDeadlinePassed"
+    SUCCEEDED = "JobSucceeded"
+    FAILED = "JobFailed"
+    CANCELLED = "JobCancelled"
+
+
+_WHILE_OPEN = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD, JobFact.STALLED, JobFact.LATE})
+_WHILE_WAITING = frozenset({JobFact.WAITS, JobFact.HELD})
+_TITLES = {
+    JobFact.RESUMED: ("resumed", "{} runs again"),
+    JobFact.WAITS: ("waits", "{} waits"),
+    JobFact.HELD: ("budget", "{} waits: a budget is spent"),
+    JobFact.FROM_ZERO: ("alarm", "{} started again from zero"),
+    JobFact.STALLED: ("trouble", "{} saves no checkpoints"),
+    JobFact.LATE: ("late", "{} is past its deadline"),
+    JobFact.SUCCEEDED: ("done", "{} has finished"),
+    JobFact.FAILED: ("failed", "{} has failed"),
+    JobFact.CANCELLED: ("trouble", "{} was cancelled"),
+}
+_STATES = {
+    JobState.QUEUED: ("waits", "{} waits to start"),
+    JobState.PROVISIONING: ("waits", "{} is being started"),
+    JobState.RUNNING: ("job", "{} runs"),
+    JobState.RECOVERING: ("resumed", "{} recovers"),
+    JobState.SUCCEEDED: ("done", "{} has finished"),
+    JobState.FAILED: ("failed", "{} has failed"),
+    JobState.CANCELLED: ("trouble", "{} was cancelled"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobScene:
+    """A job as it stands, with all of its attempts."""
+
+    job: Job
+    attempts: Sequence[Attempt] = ()
+    interruptions: Sequence[Interruption] = ()
+    cost: Priced = field(default_factory=Priced)
+    output: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What a card shows that it is edited for; the cost alone moves all the time."""
+        last = self.attempts[-1] if self.attempts else None
+        where = "" if last is None else f"{last.number}|{last.heard.run}|{last.state.value}"
+        return f"{self.job.state.value}|{self.job.reason}|{where}|{len(self.interruptions)}"
+
+
+def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobScene | None:
+    job = jobs.read(connection, job_id)
+    if job is None:
+        return None
+    (scene,) = _scenes(connection, [job])
+    cost = job_costs.costs(connection, accrual, [job_id])[job_id]
+    said = [attempt for attempt in scene.attempts if attempt.heard.at is not None]
+    last = attempts.read(connection, said[-1].id) if said else None
+    return JobScene(job, scene.attempts, scene.interruptions, cost, last.heard.output if last is not None else "")
+
+
+def shown_now(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
+    """`JobScene.shown` of each of these jobs that there is."""
+    found = list(jobs.of_ids(connection, job_ids).values())
+    return {scene.job.id: scene.shown for scene in _scenes(connection, found)}
+
+
+def _scenes(connection: Connection, found: Sequence[Job]) -> list[JobScene]:
+    ids = [job.id for job in found]
+    tried, interrupted = attempts.of_jobs(connection, ids), interruptions.of_jobs(connection, ids)
+    return [JobScene(job, tried.get(job.id, ()), interrupted.get(job.id, ())) for job in found]
+
+
+def outdated(job: Job, fact: Fact) -> str:
+    """Why it is not to be told any more; "" where it is. By the time Slack takes it the job may have gone on."""
+    if fact.kind in _WHILE_OPEN and job.state.is_over:
+        return "the job is over"
+    return "the job runs" if fact.kind in _WHILE_WAITING and job.state is JobState.RUNNING else ""
+
+
+def card(scene: JobScene, url: str) -> NoticeContent:
+    """How it stands now."""
+    icon, title = _STATES[scene.job.state]
+    is_failed = scene.job.state is JobState.FAILED
+    return NoticeContent(
+        icon=icon,
+        title=title.format(_name(scene.job)),
+        text=scene.job.reason,
+        figures=_figures(scene),
+        url=url,
+        output=_last_lines(scene.output) if is_failed else "",
+    )
+
+
+def news(scene: JobScene, fact: Fact, url: str) -> NoticeContent:
+    """What happened, with figures as they are now."""
+    kind = JobFact(fact.kind)
+    icon, title = _TITLES[kind]
+    return NoticeContent(
+        icon=icon,
+        title=title.format(_name(scene.job)),
+        text=fact.text,
+        figures=_figures(scene),
+        what_next=_what_next(scene.job, kind),
+        url=url,
+        output=_last_lines(scene.output) if kind is JobFact.FAILED else "",
+    )
+
+
+def _name(job: Job) -> str:
+    return f"Dev VM {job.title}" if job.spec.kind is JobKind.DEV else job.title
+
+
+def _figures(scene: JobScene) -> dict[str, str]:
+    job, figures = scene.job, {"Job": f"{scene.job.id}, preset {scene.job.spec.preset}", "Owner": scene.job.spec.owner}
+    if scene.attempts:
+        last = scene.attempts[-1]
+        is_spot = last.provisioning_model is ProvisioningModel.SPOT
+        figures["VM"] = f"{last.name} in {last.zone}, {'Spot' if is_spot else 'on-demand'}"
+        steps = [attempt.heard.step for attempt in scene.attempts if attempt.heard.step is not None]
+        if steps:
+            figures["Step"] = f"{steps[-1]:,}"
+        figures["Attempts"] = _attempts(scene)
+    cost, ceiling = scene.cost, job.spec.ceiling
+    shown = str(cost.amount) if cost.whole else f"at least {cost.amount}" if cost.amount else "not priced"
+    figures["Cost so far"] = shown if ceiling is None else f"{shown} of {ceiling} at most"
+    lost = sum((each.lost for each in scene.interruptions if each.lost is not None), timedelta())
+    if lost:
+        dollars = sum((each.lost_cost for each in scene.interruptions if each.lost_cost is not None), ZERO)
+        figures["Work lost"] = f"{span_text(lost)}, {dollars}"
+    return figures
+
+
+def _attempts(scene: JobScene) -> str:
+    preempted = sum(each.outcome is Outcome.PREEMPTED for each in scene.interruptions)
+    crashed = sum(each.outcome is Outcome.CRASHED for each in scene.attempts)
+    parts = [str(len(scene.attempts))]
+    parts += [f"{preempted} preempted"] if preempted else []
+    parts += [f"{crashed} crashed"] if crashed else []
+    return ", ".join(parts)
+
+
+def _last_lines(output: str) -> str:
+    return "\n".join(output.rstrip().splitlines()[-_LAST_LINES:])
+
+
+def _what_next(job: Job, kind: JobFact) -> str:
+    plan = job.spec.checkpoint
+    where = plan.location if plan is not None and not plan.is_on_disk else ""
+    match kind:
+        case JobFact.FAILED:
+            return f"See more of its output with: costguard output {job.id}"
+        case JobFact.FROM_ZERO if where:
+            return f"See what lies there, and why none of it could be used, with: costguard checkpoints {where}"
+        case JobFact.FROM_ZERO | JobFact.LATE:
+            return f"See how it went with: costguard job {job.id}"
+        case JobFact.STALLED:
+            return (
+                "See that the command saves where the job says it does; what it works until then is lost with its VM."
+                f" If it hangs: costguard cancel {job.id}"
+            )
+        case JobFact.WAITS:
+            return "It goes on by itself. See which zones have been out of stock with: costguard places"
+        case JobFact.HELD:
+            return "It goes on by itself in the next period, or once the limit is raised. See: costguard budgets"
+        case _:
+            return ""

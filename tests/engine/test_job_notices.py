@@ -1,0 +1,212 @@
+"""What is told of jobs in Slack: each fact once, the routine ones in one thread under a card that is kept true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.fakes import FakeNotifier, FakePost, HandClock
+from tests.store import job_rows
+
+from costguard.engine.telling.job_notices import CardComposer
+from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
+from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
+from costguard.model.attempt import AttemptState, Heard, Interruption, Notice, Outcome
+from costguard.model.job import JobKind, JobState
+from costguard.model.message import NoticeContent
+from costguard.model.money import Money
+from costguard.model.person import Person
+from costguard.model.reminder import Team
+from costguard.policy.rules import Rules
+from costguard.store import attempts, facts, interruptions, jobs, messages
+from costguard.store.messages import Message
+from costguard.store.transaction import Database
+
+ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
+ADAS = "D-U0ADA"
+RULES = Rules({}, channel="#gpus", teams=(Team("vision", members=frozenset({ADA.address}), channel="#vision"),))
+JOB = "j7k2m9q4"
+URL = "https://guard.example"
+
+
+class Office:
+    """A ledger with one job that runs, and what sends messages about it to a Slack in memory."""
+
+    def __init__(self, database: Database) -> None:
+        self.database, self.clock = database, HandClock(NOW)
+        self.slack = FakeNotifier(self.clock, [ADA])
+        self.cards, self.news = CardComposer(URL), NoticeComposer(RULES, URL)
+        self.outbox = Outbox(database, self.slack, self._compose, self.clock, "#gpus", self._changed)
+
+    def _compose(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+        return (self.cards if message.kind == "job" else self.news)(connection, message, now)
+
+    def _changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:
+        return self.cards.changed(connection, live, now)
+
+    def happened(self, kind: str, text: str = "It did.", **given: object) -> None:
+        with self.database.write() as connection:
+            key = f"{kind}:{JOB}:{self.clock.now().isoformat()}"
+            rows.fact(connection, key, self.clock.now(), kind=kind, text=text, data={"job": JOB}, **given)
+
+    def stands(self, state: JobState, reason: str) -> None:
+        with self.database.write() as connection:
+            jobs.set_state(connection, JOB, state, reason, None, self.clock.now())
+
+    def told(self) -> list[FakePost]:
+        """What stands in Slack once all is sent, after a second look by a guard that was started anew."""
+        for _ in range(2):
+            NoticeWatch(self.database, self.clock, RULES, "#costs").intend()
+        while (wait := self.outbox.deliver()) is not None:
+            self.clock.advance(max(wait, timedelta(seconds=1)))
+        self.clock.advance(timedelta(minutes=1))
+        self.outbox.deliver()
+        return self.slack.posts
+
+    def statuses(self) -> dict[str, str]:
+        with self.database.read() as connection:
+            return {each.key: each.status for each in messages.read(connection)}
+
+
+def content(post: FakePost) -> NoticeContent:
+    assert isinstance(post.content, NoticeContent)
+    return post.content
+
+
+@pytest.fixture
+def office(sqlite_database: Database) -> Office:
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        job_rows.added(connection, state=JobState.RUNNING, reason="It runs.", ceiling=Money.of(40))
+        first = job_rows.attempt(connection, state=AttemptState.OVER, outcome=Outcome.PREEMPTED)
+        second = job_rows.attempt(connection, number=2, state=AttemptState.RUNNING)
+        attempts.hear(connection, second.id, Heard(NOW, 1, step=12_000, output="step 11999\nstep 12000\n"))
+        lost = Interruption(
+            first.id, JOB, 1, Outcome.PREEMPTED, NOW, NOW, Notice.NOTICE,
+            lost=timedelta(minutes=12), lost_cost=Money.of("0.05"),
+        )  # fmt: skip
+        interruptions.add(connection, lost)
+        vm = rows.instance(connection, "cg-j7k2m9q4-2", job=JOB)
+        rows.lifetime(connection, vm, NOW - timedelta(hours=10), job=JOB)
+    return Office(sqlite_database)
+
+
+def test_resumes_are_one_thread_to_the_owner_under_a_card(office: Office) -> None:
+    """The second one replies in the thread of the first; the card was sent once."""
+    office.happened("JobResumed", "resnet runs again in us-central1-b from step 12,000.")
+    office.told()
+    office.clock.advance(timedelta(hours=1))
+    office.happened("JobResumed", "resnet runs again in us-central1-c.")
+    card, first, second = office.told()
+    assert {post.channel for post in (card, first, second)} == {ADAS}
+    assert (card.thread_ts, first.thread_ts, second.thread_ts) == ("", card.ts, card.ts)
+    assert content(card).title == "resnet runs"
+    assert content(first).text == "resnet runs again in us-central1-b from step 12,000."
+    assert content(card).url == "https://guard.example/jobs/j7k2m9q4"
+    assert content(card).figures == {
+        "Job": "j7k2m9q4, preset t4",
+        "Owner": "ada@lab.example",
+        "VM": "cg-j7k2m9q4-2 in us-central1-a, Spot",
+        "Step": "12,000",
+        "Attempts": "2, 1 preempted",
+        "Cost so far": "$5.30 of $40.00 at most",
+        "Work lost": "12 min, $0.05",
+    }
+
+
+def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
+    """What it shows is how the job stands now, with the end of its output where it failed."""
+    office.happened("JobResumed")
+    office.told()
+    office.stands(JobState.RECOVERING, "It was preempted, and waits for a place.")
+    (card, _) = office.told()
+    assert (content(card).title, content(card).text) == ("resnet recovers", "It was preempted, and waits for a place.")
+    office.stands(JobState.FAILED, "It crashed three times.")
+    office.told()
+    assert content(card).title == "resnet has failed"
+    assert content(card).output == "step 11999\nstep 12000"
+    with office.database.read() as connection:
+        assert messages.live(connection) == []
+
+
+def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: Office) -> None:
+    """With the last lines that its command printed, and not hidden in a thread."""
+    office.stands(JobState.FAILED, "It crashed three times.")
+    office.happened("JobFailed", "resnet failed: it crashed three times.")
+    first, second = office.told()
+    assert [(post.channel, post.thread_ts) for post in (first, second)] == [(ADAS, ""), ("C-vision", "")]
+    for post in (first, second):
+        assert (content(post).icon, content(post).title) == ("failed", "resnet has failed")
+        assert content(post).output == "step 11999\nstep 12000"
+        assert content(post).what_next == "See more of its output with: costguard output j7k2m9q4"
+
+
+def test_starting_from_zero_is_loud(office: Office) -> None:
+    """A message of its own to the owner and to the team, with what was lost and how to see why."""
+    office.happened("JobRestartedFromZero", "resnet started again from zero: $5.30 of work is lost.")
+    first, second = office.told()
+    assert [post.channel for post in (first, second)] == [ADAS, "C-vision"]
+    assert (content(first).icon, content(first).figures["Work lost"]) == ("alarm", "12 min, $0.05")
+    assert content(first).what_next.endswith("costguard checkpoints gs://lab/run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "icon", "title"),
+    [
+        ("JobSucceeded", "done", "resnet has finished"),
+        ("CheckpointsStalled", "trouble", "resnet saves no checkpoints"),
+        ("JobDeadlinePassed", "late", "resnet is past its deadline"),
+    ],
+)
+def test_what_the_owner_has_to_know_stands_by_itself(office: Office, kind: str, icon: str, title: str) -> None:
+    """In no thread, and for the owner alone."""
+    office.happened(kind)
+    (post,) = office.told()
+    assert (post.channel, post.thread_ts) == (ADAS, "")
+    assert (content(post).icon, content(post).title) == (icon, title)
+
+
+@pytest.mark.parametrize(("actor", "count"), [("ben@lab.example", 1), ("Ada@lab.example", 0)])
+def test_a_cancel_is_told_unless_it_was_the_owners_own(office: Office, actor: str, count: int) -> None:
+    """Who pressed knows already."""
+    office.stands(JobState.CANCELLED, f"{actor} cancelled it.")
+    office.happened("JobCancelled", actor=actor)
+    assert len(office.told()) == count
+
+
+def test_what_is_not_true_any_more_is_not_sent(office: Office) -> None:
+    """It waited, and runs by now; or the job is over, and only its end is told."""
+    office.happened("JobWaits")
+    (card,) = office.told()
+    assert content(card).title == "resnet runs"
+    assert sorted(office.statuses().values()) == ["accepted", "withdrawn"]
+    office.stands(JobState.SUCCEEDED, "It is done.")
+    office.happened("JobResumed")
+    office.clock.advance(timedelta(seconds=1))
+    office.happened("JobSucceeded")
+    assert [content(post).title for post in office.told()] == ["resnet has finished", "resnet has finished"]
+    assert sorted(office.statuses().values()) == ["accepted", "accepted", "withdrawn", "withdrawn"]
+
+
+def test_a_card_of_a_job_that_is_over_is_not_begun(office: Office) -> None:
+    """Slack was away for as long as the job lasted."""
+    office.happened("JobResumed")
+    office.stands(JobState.SUCCEEDED, "It is done.")
+    assert office.told() == []
+    assert set(office.statuses().values()) == {"withdrawn"}
+
+
+def test_facts_of_jobs_that_are_not_known_are_passed_over(office: Office) -> None:
+    """A fact alone says nothing about whose it is; and a dev VM is called one."""
+    with office.database.write() as connection:
+        rows.fact(connection, "JobFailed:other", NOW, kind="JobFailed", data={"job": "other"})
+        job_rows.added(connection, "d7k2m9q4", kind=JobKind.DEV, name="")
+        rows.fact(connection, "JobSucceeded:dev", NOW, kind="JobSucceeded", data={"job": "d7k2m9q4"})
+    (post,) = office.told()
+    assert content(post).title == "Dev VM d7k2m9q4 has finished"
+    with office.database.read() as connection:
+        assert facts.read(connection, kind="JobFailed")
