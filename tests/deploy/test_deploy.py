@@ -139,6 +139,30 @@ def test_role_for_stopping_holds_what_the_code_asks_for() -> None:
     assert role["stage"] == "GA"
 
 
+def test_role_for_launching_holds_what_the_code_asks_for() -> None:
+    """Each call for the VMs of jobs, and each part of a VM to be made, has its permission; the role holds no more."""
+    gce = ROOT / "service/costguard/gce"
+    asked = set(re.findall(r"self\._official\.(\w+)\(", (gce / "launches.py").read_text()))
+    verbs = set(re.findall(r'\.begin\("(\w+)"', (gce / "launches.py").read_text()))
+    assert asked == {"insert", "begin", "operation", "region"}
+    wanted = {f"compute.instances.{verb}" for verb in verbs}
+    wanted |= {"compute.instances.create", "compute.instances.get", "compute.regions.get", "compute.zoneOperations.get"}
+    parts = {
+        "source_image": "images.useReadOnly",
+        "disks": "disks.create",
+        "labels": "instances.setLabels",
+        "metadata": "instances.setMetadata",
+        "service_accounts": "instances.setServiceAccount",
+        "subnetwork": "subnetworks.use",
+        "access_configs": "subnetworks.useExternalIp",
+    }
+    body = (gce / "vm_body.py").read_text()
+    wanted |= {f"compute.{permission}" for part, permission in parts.items() if f'"{part}"' in body}
+    role = parsed("iam-role-launch.yaml")
+    assert role["includedPermissions"] == sorted(wanted)
+    assert role["stage"] == "GA"
+
+
 def test_unit_is_hardened() -> None:
     """The service unit runs without root, capabilities or a writable system, and checks the settings first."""
     lines = set((DEPLOY / "costguard.service").read_text().splitlines())

@@ -15,11 +15,12 @@ import orjson
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: its path, its query, its headers (names in lower case)."""
+    """One request: its path, its query, its headers (names in lower case), its JSON."""
 
     path: str
     query: dict[str, str]
     headers: dict[str, str]
+    body: Any = None
 
 
 @dataclass
@@ -63,7 +64,9 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
-            request = Asked(parts.path, dict(parse_qsl(parts.query)), {k.lower(): v for k, v in self.headers.items()})
+            headers = {k.lower(): v for k, v in self.headers.items()}
+            sent = self.rfile.read(int(headers.get("content-length", 0)))
+            request = Asked(parts.path, dict(parse_qsl(parts.query)), headers, orjson.loads(sent) if sent else None)
             asked.append(request)
             reply = answer(request)
             self.send_response(reply.status)
@@ -79,7 +82,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
             self.wfile.write(reply.body)
             self.close_connection = reply.promised is not None
 
-        do_POST = do_GET  # what we post has no body
+        do_POST = do_DELETE = do_GET
 
         def log_message(self, format: str, *args: object) -> None:
             """The tests read `asked`; nothing is printed."""

@@ -15,6 +15,7 @@ from costguard.errors import CloudError, CredentialsRefused, NotFound, Permissio
 from costguard.gce.actions import ComputeActuator
 from costguard.gce.disks import DiskFacts, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
+from costguard.gce.launches import ComputeLauncher
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
@@ -72,6 +73,7 @@ class ComputeCloud:
         self._http = Http(endpoint, credentials=credentials, timeout_s=timeout_s, wait=wait or self._closing.wait)
         self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
         self._actuator = ComputeActuator(self._official)
+        self.launcher = ComputeLauncher(self._official)
         self._types = MachineTypes(self._official.machine_type, monotonic)
         self._budget_s = budget_s
         self._monotonic = monotonic

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from costguard.errors import (
+    AlreadyExists,
     BadAnswer,
     CloudError,
     CloudUnavailable,
@@ -15,12 +16,14 @@ from costguard.errors import (
     NotFound,
     PermissionDenied,
     RateLimited,
+    RequestRefused,
 )
 
 _RATE_LIMIT_REASONS = frozenset(
     {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED", "concurrentLimitExceeded"}
 )
 _API_OFF_REASONS = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
+_NOT_YET_REASONS = frozenset({"resourceNotReady", "RESOURCE_NOT_READY"})
 _SIGN_IN = (
     "Run `gcloud auth application-default login`, or point GOOGLE_APPLICATION_CREDENTIALS at a valid credentials file."
 )
@@ -34,11 +37,19 @@ class Service:
     host: str
     role: str  # what allows everything that we ask of it
     role_file: str = "deploy/iam-role.yaml"
+    tells_refusals: bool = False  # a 400 or 409 is about what was asked for, and not about how it was asked
 
 
 COMPUTE = Service("Compute Engine", "compute.googleapis.com", "roles/compute.viewer")
 STOPPING = Service(
     "Compute Engine", COMPUTE.host, "roles/compute.instanceAdmin.v1", role_file="deploy/iam-role-stop.yaml"
+)
+LAUNCHING = Service(
+    "Compute Engine",
+    COMPUTE.host,
+    "roles/compute.instanceAdmin.v1",
+    role_file="deploy/iam-role-launch.yaml",
+    tells_refusals=True,
 )
 MONITORING = Service("Cloud Monitoring", "monitoring.googleapis.com", "roles/monitoring.viewer")
 
@@ -115,6 +126,11 @@ def _error(
         return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")
     if status >= 500 or status == 408:
         return CloudUnavailable(said, "It is tried again at the next pass.")
+    if service.tells_refusals and status == 409:
+        return AlreadyExists(said, "It is looked at whose it is.")
+    # What is not ready yet will be: only a refusal for good is told as one.
+    if service.tells_refusals and status == 400 and not reasons & _NOT_YET_REASONS:
+        return RequestRefused(said, "Change what is asked for: Google would refuse it again.")
     return BadAnswer(said, f"Check the spelling of project {project} and the endpoint, if one is set.")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from costguard.errors import BadAnswer, CloudError, NotFound
-from costguard.gce.errors import COMPUTE, STOPPING, NoAnswer, Service, from_exception
+from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
+from costguard.gce.errors import COMPUTE, LAUNCHING, STOPPING, NoAnswer, Service, from_exception
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.session import Http
 
@@ -41,27 +42,57 @@ class Official:
 
     def instance(self, project: str, zone: str, name: str) -> Any | None:
         """The VM that has this address now, as Google's client gives it; None when there is none."""
-        try:
-            return self._get("InstancesClient", f"Reading instance {name} in {zone}", project, zone, instance=name)
-        except NotFound as error:
-            missing = _MISSING.search(error.message)
-            # "No such project", "no such zone" or a stranger's 404 says nothing about the VM.
-            if missing is None or not missing[1].endswith(f"/instances/{name}"):
-                raise
-            return None
+        what = f"Reading instance {name} in {zone}"
+        return _unless_missing(
+            f"/instances/{name}", lambda: self._get("InstancesClient", what, project, zone, instance=name)
+        )
 
-    def begin(self, verb: str, project: str, zone: str, instance: str, request_id: str) -> str:
+    def operation(self, project: str, zone: str, operation: str) -> Any | None:
+        """An operation by its name or id, as Google's client gives it; None where Google does not know it."""
+        what = f"Reading operation {operation} in {zone}"
+        return _unless_missing(
+            f"/operations/{operation}",
+            lambda: self._get("ZoneOperationsClient", what, project, zone, LAUNCHING, operation=operation),
+        )
+
+    def region(self, project: str, region: str) -> Any:
+        """A region with its quotas, as Google's client gives it."""
+        what = f"Reading the quotas of region {region}"
+        return self._call("RegionsClient", "get", what, project, LAUNCHING, project=project, region=region)
+
+    def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> str:
+        """Ask once for a VM, described in the words of Google's client. The operation's id."""
+        from google.cloud import compute_v1
+
+        what = f"The insert of instance {body['name']} in {zone}"
+        # Made here, so that what cannot be said to Google at all is no "may have begun".
+        request = compute_v1.InsertInstanceRequest(
+            project=project, zone=zone, instance_resource=body, request_id=request_id
+        )
+        try:
+            return self._begun("insert_unary", what, project, LAUNCHING, request)
+        except NotFound as error:
+            raise RequestRefused(
+                error.message, "Change what is asked for: it names something that is not there."
+            ) from None
+
+    def begin(
+        self, verb: str, project: str, zone: str, instance: str, request_id: str, service: Service = STOPPING
+    ) -> str:
         """Ask once, without repeating it, for what `verb` says of one VM. The operation's id."""
         what = f"The {verb} of instance {instance} in {zone}"
         request = {"project": project, "zone": zone, "instance": instance, "request_id": request_id}
+        return self._begun(f"{verb}_unary", what, project, service, request)
+
+    def _begun(self, method: str, what: str, project: str, service: Service, request: Any) -> str:
         # Without "_unary" the client builds a second one for the operation, which asks Google whatever the endpoint.
-        operation = self._call("InstancesClient", f"{verb}_unary", what, project, STOPPING, request=request)
+        operation = self._call("InstancesClient", method, what, project, service, request=request)
         if not operation.id:
             raise NoAnswer(f"{what} of project {project}: the answer names no operation, so it may have begun.")
         return str(operation.id)
 
-    def _get(self, client: str, what: str, project: str, zone: str, **names: str) -> Any:
-        return self._call(client, "get", what, project, COMPUTE, project=project, zone=zone, **names)
+    def _get(self, client: str, what: str, project: str, zone: str, service: Service = COMPUTE, **names: str) -> Any:
+        return self._call(client, "get", what, project, service, project=project, zone=zone, **names)
 
     def _call(self, client: str, method: str, what: str, about: str, service: Service, **given: Any) -> Any:
         try:
@@ -86,3 +117,15 @@ class Official:
                     credentials=credentials, client_options={"api_endpoint": self._http.base}
                 )
             return self._clients[name]
+
+
+def _unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
+    """None where Google says that this very thing was not found."""
+    try:
+        return read()
+    except NotFound as error:
+        missing = _MISSING.search(error.message)
+        # "No such project", "no such zone" or a stranger's 404 says nothing about it.
+        if missing is None or not missing[1].endswith(path):
+            raise
+        return None

@@ -1,0 +1,290 @@
+"""Making, starting and deleting the VMs of jobs, through the official client and over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.gce.conftest import Connect, Waits
+from tests.gce.server import Answer, google_error, json_answer
+from tests.sandbox.conformance.discovery import problems
+
+from costguard.engine.ports import Launcher
+from costguard.errors import (
+    AlreadyExists,
+    BadAnswer,
+    CloudError,
+    CloudUnavailable,
+    NotFound,
+    PermissionDenied,
+    RateLimited,
+    RequestRefused,
+)
+from costguard.gce.client import ComputeCloud
+from costguard.model.instance import ProvisioningModel, Status
+from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+ZONE = "us-central1-a"
+ONE, OTHER = str(UUID(int=1)), str(UUID(int=2))
+T4 = Recipe(
+    machine_type="n1-standard-8",
+    zones=(ZONE,),
+    image="projects/deeplearning-platform-release/global/images/family/common-cu124",
+    max_run=timedelta(days=1),
+    gpu_type="nvidia-tesla-t4",
+    gpu_count=1,
+    attaches_gpus=True,
+    service_account="trainer@demo.iam.gserviceaccount.com",
+    labels={"team": "vision"},
+)
+A100 = replace(T4, machine_type="a2-highgpu-1g", gpu_type="nvidia-tesla-a100", attaches_gpus=False)
+SPOT = VmRequest(
+    name="cg-j7k2m9q4-1",
+    recipe=T4,
+    provisioning_model=ProvisioningModel.SPOT,
+    max_run=timedelta(hours=8),
+    keeps_disk=False,
+    labels={"costguard-job": "j7k2m9q4"},
+    metadata={"costguard-attempt": "{}", "startup-script": "#!/bin/sh\n"},
+)
+
+
+@dataclass
+class Sandbox:
+    world: World
+    launcher: Launcher
+
+    def status(self) -> Status | None:
+        found = self.launcher.look("demo", ZONE, SPOT.name)
+        return found.status if found is not None else None
+
+    def after(self, minutes: int, operation: str) -> OperationAnswer | None:
+        self.world.advance(timedelta(minutes=minutes))
+        return self.launcher.operation("demo", ZONE, operation)
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    clock = ManualClock(datetime(2026, 11, 2, 8, tzinfo=UTC))
+    world = World(clock)
+    with running(world) as url:
+        cloud = ComputeCloud(url, clock, wait=Waits())
+        yield Sandbox(world, cloud.launcher)
+        cloud.close()
+
+
+def test_a_vm_is_made_once_under_one_request_id(sandbox: Sandbox) -> None:
+    """A repeat gives the operation that the first gave; it is followed until the VM is there, with its numeric id."""
+    first = sandbox.launcher.insert("demo", ZONE, SPOT, ONE)
+    assert sandbox.launcher.operation("demo", ZONE, first) is not None
+    assert sandbox.launcher.insert("demo", ZONE, SPOT, ONE) == first
+    answer = sandbox.after(5, first)
+    found = sandbox.launcher.look("demo", ZONE, SPOT.name)
+    assert found is not None
+    assert answer == OperationAnswer(is_done=True, target_id=found.gce_id)
+    assert (found.status, dict(found.labels)) == (Status.RUNNING, {"team": "vision", "costguard-job": "j7k2m9q4"})
+    with pytest.raises(AlreadyExists, match=SPOT.name):
+        sandbox.launcher.insert("demo", ZONE, SPOT, OTHER)
+    assert len(sandbox.world.instances("demo")) == 1
+
+
+def test_an_operation_that_is_not_done(sandbox: Sandbox) -> None:
+    """An insert is accepted at once, and takes its time."""
+    operation = sandbox.launcher.insert("demo", ZONE, SPOT, ONE)
+    answer = sandbox.launcher.operation("demo", ZONE, operation)
+    assert answer is not None
+    assert (answer.is_done, answer.error_code) == (False, "")
+    assert sandbox.launcher.operation("demo", ZONE, "7") is None
+
+
+def test_google_ends_each_vm_by_itself(sandbox: Sandbox) -> None:
+    """The run-time limit stands on the VM: past it the VM is gone, and no guard was needed."""
+    sandbox.launcher.insert("demo", ZONE, SPOT, ONE)
+    sandbox.world.advance(timedelta(hours=7))
+    assert sandbox.status() is Status.RUNNING
+    sandbox.world.advance(timedelta(hours=1, minutes=10))
+    assert sandbox.status() is None
+    assert [one for one in sandbox.world.disks("demo") if one.user is not None] == []
+
+
+def test_a_vm_that_keeps_its_disk_is_started_again(sandbox: Sandbox) -> None:
+    """Google stops it where it would delete another, and the same VM comes back."""
+    sandbox.launcher.insert("demo", ZONE, replace(SPOT, keeps_disk=True), ONE)
+    sandbox.world.advance(timedelta(minutes=5))
+    found = sandbox.launcher.look("demo", ZONE, SPOT.name)
+    assert found is not None
+    sandbox.world.preempt("demo", SPOT.name)
+    sandbox.world.advance(timedelta(minutes=5))
+    assert sandbox.status() is Status.STOPPED
+    started = sandbox.launcher.start("demo", ZONE, found.gce_id, OTHER)
+    assert sandbox.launcher.start("demo", ZONE, found.gce_id, OTHER) == started
+    assert sandbox.after(5, started) == OperationAnswer(is_done=True, target_id=found.gce_id)
+    assert sandbox.status() is Status.RUNNING
+
+
+def test_a_delete_by_id(sandbox: Sandbox) -> None:
+    """The VM of this id is deleted; a later one under the same name is not."""
+    sandbox.launcher.insert("demo", ZONE, SPOT, ONE)
+    sandbox.world.advance(timedelta(minutes=5))
+    found = sandbox.launcher.look("demo", ZONE, SPOT.name)
+    assert found is not None
+    operation = sandbox.launcher.delete("demo", ZONE, found.gce_id, OTHER)
+    assert sandbox.after(5, operation) == OperationAnswer(is_done=True, target_id=found.gce_id)
+    assert sandbox.status() is None
+    sandbox.launcher.insert("demo", ZONE, SPOT, str(UUID(int=3)))
+    sandbox.world.advance(timedelta(minutes=5))
+    with pytest.raises(NotFound):
+        sandbox.launcher.delete("demo", ZONE, found.gce_id, str(UUID(int=4)))
+    assert sandbox.status() is Status.RUNNING
+
+
+def test_a_stockout_comes_with_the_operation(sandbox: Sandbox) -> None:
+    """The request is accepted, its operation fails in Google's words for people, and the name is free."""
+    sandbox.world.faults.add("stockout", zone=ZONE)
+    answer = sandbox.after(5, sandbox.launcher.insert("demo", ZONE, SPOT, ONE))
+    assert answer is not None
+    assert (answer.is_done, answer.error_code[:28]) == (True, "ZONE_RESOURCE_POOL_EXHAUSTED")
+    assert "is currently unavailable in the us-central1-a zone" in answer.error_message
+    assert sandbox.status() is None
+
+
+def test_quotas(sandbox: Sandbox) -> None:
+    """They are read by metric, with what is used; one that is exceeded comes with the operation."""
+    sandbox.world.faults.add("quota", metric="PREEMPTIBLE_NVIDIA_T4_GPUS", limit=1, region="us-central1")
+    sandbox.launcher.insert("demo", ZONE, SPOT, ONE)
+    sandbox.world.advance(timedelta(minutes=5))
+    quotas = sandbox.launcher.quotas("demo", "us-central1")
+    metric = "PREEMPTIBLE_NVIDIA_T4_GPUS"
+    assert quotas[metric] == Quota(metric, limit=1.0, usage=1.0)
+    answer = sandbox.after(5, sandbox.launcher.insert("demo", ZONE, replace(SPOT, name="second"), OTHER))
+    assert answer is not None
+    assert (answer.error_code, metric in answer.error_message) == ("QUOTA_EXCEEDED", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "error"),
+    [
+        ("forbidden", {"project": "demo"}, PermissionDenied),
+        ("project_gone", {"project": "demo"}, RequestRefused),
+        ("rate_limit", {"limit": 0}, RateLimited),
+        ("server_error", {"code": 503, "count": 1}, CloudUnavailable),
+        ("garbage", {}, CloudUnavailable),  # it came with a 200
+    ],
+)
+def test_troubles_of_an_insert(sandbox: Sandbox, kind: str, values: dict[str, Any], error: type[CloudError]) -> None:
+    """What may have begun is told apart from what has not, and each is asked once."""
+    sandbox.world.faults.add(kind, **values)
+    with pytest.raises(error):
+        sandbox.launcher.insert("demo", ZONE, SPOT, ONE)
+
+
+def test_a_machine_that_cannot_be(sandbox: Sandbox) -> None:
+    """Google's words say what does not go together."""
+    wrong = replace(SPOT, recipe=replace(T4, gpu_type="nvidia-tesla-a100"))
+    with pytest.raises(RequestRefused, match="features are not compatible for creating instance"):
+        sandbox.launcher.insert("demo", ZONE, wrong, ONE)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (google_error(403, "forbidden"), PermissionDenied, "Grant the role of deploy/iam-role-launch.yaml"),
+        (google_error(400, "resourceNotReady", "It is not ready"), BadAnswer, "It is not ready"),
+        (google_error(404, "notFound", "The resource 'family/x' was not found"), RequestRefused, "'family/x'"),
+        (google_error(409, "alreadyExists"), AlreadyExists, "409"),
+        (json_answer({}), CloudUnavailable, "may have begun"),
+        (Answer(b'{"id": "7"', promised=40), CloudUnavailable, "no answer"),
+    ],
+)
+def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said: str) -> None:
+    """Only what Google will refuse again is told as a refusal; nothing is asked twice."""
+    setup = connect(lambda _: answer)
+    with pytest.raises(error, match=said):
+        setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
+    assert [one.query["requestId"] for one in setup.server.asked] == [ONE]
+
+
+def test_a_failure_without_a_code(connect: Connect) -> None:
+    """An operation that failed with an HTTP status alone has failed all the same."""
+    failed = {"id": "7", "status": "DONE", "httpErrorStatusCode": 503, "httpErrorMessage": "SERVICE UNAVAILABLE"}
+    setup = connect(lambda _: json_answer(failed))
+    assert setup.cloud.launcher.operation("p", ZONE, "7") == OperationAnswer(
+        is_done=True, error_code="503", error_message="SERVICE UNAVAILABLE"
+    )
+
+
+@pytest.mark.parametrize(
+    "vm",
+    [
+        SPOT,
+        replace(SPOT, keeps_disk=True, provisioning_model=ProvisioningModel.STANDARD),
+        replace(SPOT, recipe=replace(A100, subnetwork="train", external_address=False, service_account="")),
+    ],
+)
+def test_the_request_is_what_google_describes(connect: Connect, vm: VmRequest) -> None:
+    """Every body has only fields, kinds and values that Google's description of its API has."""
+    setup = connect(lambda _: json_answer({"id": "7"}))
+    setup.cloud.launcher.insert("p", ZONE, vm, ONE)
+    (asked,) = setup.server.asked
+    assert problems(asked.body, "Instance") == []
+    scheduling = asked.body["scheduling"]
+    assert scheduling == {
+        "provisioningModel": vm.provisioning_model.name,
+        "instanceTerminationAction": "STOP" if vm.keeps_disk else "DELETE",
+        "onHostMaintenance": "TERMINATE",
+        "automaticRestart": False,
+        "maxRunDuration": {"seconds": "28800"},
+    }
+
+
+def test_a_request_in_full(connect: Connect) -> None:
+    """What a recipe says is what Google is asked for."""
+    setup = connect(lambda _: json_answer({"id": "7"}))
+    setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
+    body = setup.server.asked[0].body
+    del body["scheduling"]
+    assert body == {
+        "name": "cg-j7k2m9q4-1",
+        "machineType": "zones/us-central1-a/machineTypes/n1-standard-8",
+        "disks": [
+            {
+                "boot": True,
+                "autoDelete": True,
+                "initializeParams": {
+                    "sourceImage": T4.image,
+                    "diskSizeGb": "100",
+                    "diskType": "zones/us-central1-a/diskTypes/pd-balanced",
+                },
+            }
+        ],
+        "guestAccelerators": [
+            {"acceleratorType": "zones/us-central1-a/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}
+        ],
+        "networkInterfaces": [
+            {
+                "network": "global/networks/default",
+                "accessConfigs": [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}],
+            }
+        ],
+        "labels": {"team": "vision", "costguard-job": "j7k2m9q4"},
+        "metadata": {"items": [{"key": key, "value": value} for key, value in SPOT.metadata.items()]},
+        "serviceAccounts": [{"email": T4.service_account, "scopes": list(T4.scopes)}],
+    }
+
+
+def test_a_request_without_the_outside(connect: Connect) -> None:
+    """A subnetwork by its name is the one in the VM's region; built-in GPUs are not attached; no account is none."""
+    setup = connect(lambda _: json_answer({"id": "7"}))
+    bare = replace(A100, subnetwork="train", external_address=False, service_account="")
+    setup.cloud.launcher.insert("p", "europe-west4-a", replace(SPOT, recipe=bare), ONE)
+    body = setup.server.asked[0].body
+    assert body["networkInterfaces"] == [{"subnetwork": "regions/europe-west4/subnetworks/train"}]
+    assert "guestAccelerators" not in body
+    assert "serviceAccounts" not in body
