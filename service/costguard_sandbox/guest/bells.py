@@ -12,6 +12,7 @@ class Bell:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._rung = asyncio.Event()
+        self.is_waited_for = False
 
     def ring(self) -> None:
         """From whatever thread."""
@@ -20,6 +21,7 @@ class Bell:
 
     async def wait(self, seconds: float | None) -> bool:
         """Whether it rang, now or since the last time."""
+        self.is_waited_for = True
         try:
             await asyncio.wait_for(self._rung.wait(), seconds)
         except TimeoutError:
@@ -62,3 +64,8 @@ class Bells:
             for bells in self._listening.values():
                 for bell in bells:
                     bell.ring()
+
+    def listening_to(self, vm: int) -> int:
+        """How many wait for it now."""
+        with self._lock:
+            return sum(bell.is_waited_for for bell in self._listening.get(vm, ()))

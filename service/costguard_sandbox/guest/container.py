@@ -20,6 +20,8 @@ _WITHOUT_EFFECT = re.compile(
     "(-swap)?|network|oom-score-adj|pid|platform|pull|restart|runtime|security-opt|shm-size|stop-timeout|tmpfs|ulimit"
     "|user(ns)?)|-[hlmu]"
 )
+# A path goes on before or after what looks like one: /x/data, $X/data, /data-2.
+_INSIDE_BEFORE, _INSIDE_AFTER = r"(?<![\w./\-})\]~*%])", r"(?![\w.-])"
 _SHORT = {"-v": "--volume", "-w": "--workdir", "-e": "--env"}
 
 
@@ -43,11 +45,8 @@ class Container:
             return text
         deepest_first = sorted(self.volumes, key=len, reverse=True)
         places = "|".join(re.escape(place) for place in deepest_first)
-        return re.sub(
-            rf"(^|[=:,;\s'\"])({places})(?=[/=:,;\s'\"]|$)",
-            lambda found: found[1] + str(self.volumes[found[2]]),
-            text,
-        )
+        alone = rf"{_INSIDE_BEFORE}({places}){_INSIDE_AFTER}"
+        return re.sub(alone, lambda found: str(self.volumes[found[1]]), text)
 
     def place_of_workdir(self, own_files: Path) -> Path:
         """Outside all volumes it is among the files that go when the container does."""

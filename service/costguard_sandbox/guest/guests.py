@@ -38,8 +38,9 @@ class Guests:
     def forget(self, vm: VM) -> None:
         """The VM is deleted, and with it its boot disk, unless that outlives it."""
 
-    def serial_output(self, vm: VM) -> bytes:  # noqa: ARG002
-        return b""
+    def serial_output(self, vm: VM) -> tuple[int, bytes]:  # noqa: ARG002
+        """What the VM printed, and how much before it was dropped."""
+        return 0, b""
 
     def serve_at(self, url: str) -> None:
         """VMs find their metadata under this address; those that came up before it was known boot now."""

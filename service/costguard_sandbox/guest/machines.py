@@ -121,13 +121,13 @@ class Machines(Guests):
         if all(held.auto_delete for held in vm.attachments if held.boot):
             shutil.rmtree(self.disk(vm), ignore_errors=True)
 
-    def serial_output(self, vm: VM) -> bytes:
+    def serial_output(self, vm: VM) -> tuple[int, bytes]:
         try:
             with (self.disk(vm) / Guest.SERIAL).open("rb") as serial:
-                serial.seek(max(0, os.fstat(serial.fileno()).st_size - _SERIAL_BYTES))
-                return serial.read(_SERIAL_BYTES)
+                dropped = serial.seek(max(0, os.fstat(serial.fileno()).st_size - _SERIAL_BYTES))
+                return dropped, serial.read(_SERIAL_BYTES)
         except OSError:
-            return b""
+            return 0, b""
 
     def serve_at(self, url: str) -> None:
         with self._settled():

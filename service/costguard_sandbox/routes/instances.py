@@ -24,6 +24,7 @@ def routes(world: World) -> list[Route]:
         compute("/projects/{project}/zones/{zone}/instances", _insert, world, "POST"),
         compute(instance, _get, world),
         compute(instance, _verb("delete"), world, "DELETE"),
+        compute(f"{instance}/serialPort", _serial_port, world),
         compute(f"{instance}/setLabels", _set_labels, world, "POST"),
         compute(f"{instance}/setMetadata", _set_metadata, world, "POST"),
         compute(f"{instance}/setScheduling", _set_scheduling, world, "POST"),
@@ -44,6 +45,27 @@ def _list(call: Call) -> Any:
 
 def _get(call: Call) -> Any:
     return instance_resource(call.world.links, call.world.vm_at(call.project, _zone(call), call.params["name"]))
+
+
+def _serial_port(call: Call) -> Any:
+    """What the startup script of a VM that runs has printed, on the first of the four ports."""
+    port, start = call.query.get("port", "1"), call.query.get("start", "0")
+    if port not in ("1", "2", "3", "4"):
+        raise invalid("port", port, "Must be a number from 1 to 4.")
+    if not start.removeprefix("-").isdecimal():
+        raise invalid("start", start, "Must be a number.")
+    vm = call.world.vm_at(call.project, _zone(call), call.params["name"])
+    dropped, printed = call.world.guests.serial_output(vm) if port == "1" else (0, b"")
+    end = dropped + len(printed)
+    wanted = int(start) if int(start) >= 0 else end + int(start)
+    begin = max(dropped, min(wanted, end))
+    return {
+        "kind": "compute#serialPortOutput",
+        "contents": printed[begin - dropped :].decode("utf-8", "replace"),
+        "start": str(begin),
+        "next": str(end),
+        "selfLink": f"{call.world.links}{call.path.removeprefix('/compute/v1')}",
+    }
 
 
 def _insert(call: Call) -> Any:

@@ -1,0 +1,144 @@
+"""The real boot script and the real agent, in VMs that run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.fake_guard import FakeGuard, guard_at_a_port
+from tests.sandbox.guest.machines import Machines, machines
+from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body
+
+from costguard.agent.bundle import bundle
+from costguard.gce.boot import metadata_items
+from costguard_sandbox.vm import VM, Status
+
+ATTEMPT = "nightly-7f3a-1"
+TRAINS = """
+import pathlib, signal, sys, time
+checkpoint = pathlib.Path(sys.argv[1])
+step = int(checkpoint.read_text()) if checkpoint.exists() else 0
+def save(*_):
+    checkpoint.write_text(str(step))
+    print("saved at", step)
+    sys.exit(3)
+signal.signal(signal.SIGTERM, save)
+print("begins at", step)
+while step < 40 or len(sys.argv) > 2:
+    step += 1
+    print("step", step)
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def guard() -> Iterator[FakeGuard]:
+    with guard_at_a_port() as (guard, listener):
+        listener.listen()
+        yield guard
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Machines]:
+    with machines(tmp_path) as made:
+        yield made
+
+
+def launch(cloud: Machines, guard: FakeGuard, *command: str, more: dict[str, Any] | None = None, **settings: Any) -> VM:
+    """As the guard launches an attempt."""
+    order: dict[str, object] = {
+        "attempt": ATTEMPT,
+        "guard": guard.url,
+        "command": command,
+        "heartbeat_s": 0.1,
+        "poll_s": 0.03,
+        "retry_s": 0.02,
+        "notice_grace_s": 15,
+        **settings,
+    }
+    items = metadata_items(bundle(), order, guard.token, with_drivers=False)
+    metadata = {"items": [{"key": key, "value": value} for key, value in items.items()]}
+    cloud.world.insert(PROJECT, ZONE, body("train", **{**SPOT, "metadata": metadata, **(more or {})}))
+    cloud.world.advance(MINUTE)
+    return cloud.world.instance(PROJECT, "train")
+
+
+def test_an_attempt_runs_to_its_end(cloud: Machines, guard: FakeGuard) -> None:
+    """Boot script, agent and command from the metadata alone; the guard hears of the exit."""
+    launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(cloud.folder / "checkpoint"))
+    end = guard.wait_for("exit")
+    assert (end["reason"], end["code"], end["asked"], end["step"]) == ("exited", 0, None, 40)
+    assert guard.kinds() == ["boot", "start", "exit"]
+
+
+def test_a_preempted_attempt_saves_and_the_next_vm_goes_on_from_there(cloud: Machines, guard: FakeGuard) -> None:
+    """The notice arrives, one SIGTERM, the exit is told before the VM is TERMINATED, and nothing is left of it."""
+    checkpoint = cloud.folder / "checkpoint"
+    vm = launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(checkpoint), "for-ever")
+    guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > 3)
+    cloud.world.preempt(PROJECT, "train")
+    assert guard.wait_for("notice")["what"] == "preemption"
+    end = guard.wait_for("exit")
+    assert (end["reason"], end["code"], end["asked"], end["was_killed"]) == ("exited", 3, "preemption", False)
+    assert end["output"][-1] == f"saved at {checkpoint.read_text()}"
+    cloud.wait_until_gone(vm)
+    cloud.world.advance(MINUTE)
+    assert vm.status is Status.TERMINATED
+    assert cloud.processes(vm) == []
+
+    cloud.world.delete(PROJECT, "train")
+    cloud.world.advance(timedelta(minutes=5))
+    with guard_at_a_port() as (second, listener):
+        listener.listen()
+        launch(cloud, second, sys.executable, "-u", "-c", TRAINS, str(checkpoint))
+        end = second.wait_for("exit")
+    assert end["code"] == 0
+    assert checkpoint.read_text() != "0"
+
+
+def test_a_stop_is_a_shutdown_to_the_attempt(cloud: Machines, guard: FakeGuard) -> None:
+    """No notice in the metadata: the SIGTERM to the agent tells it, and the command may save."""
+    checkpoint = cloud.folder / "checkpoint"
+    vm = launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(checkpoint), "for-ever")
+    guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > 3)
+    cloud.world.stop(PROJECT, "train")
+    cloud.world.advance(timedelta(seconds=1))
+    end = guard.wait_for("exit")
+    assert (end["code"], end["asked"]) == (3, "shutdown")
+    cloud.wait_until_gone(vm)
+
+
+def test_an_attempt_in_an_image_on_a_gpu_runs_in_the_stand_ins(cloud: Machines, guard: FakeGuard) -> None:
+    """As far as the agent can see, the VM has its GPU and a Docker; the container has its own environment."""
+    launch(
+        cloud,
+        guard,
+        sys.executable,
+        "-c",
+        "import os; print(sorted(os.environ.keys() - {'PATH', 'HOME', 'HOSTNAME', 'LC_CTYPE'})); print('step 7')",
+        image="europe-docker.pkg.dev/acme/train@sha256:0",
+        gpus=1,
+        environment={"RATE": "0.1"},
+        more={**T4, "scheduling": SPOT["scheduling"]},
+    )
+    end = guard.wait_for("exit")
+    assert (end["reason"], end["code"], end["step"]) == ("exited", 0, 7)
+    own = ["COSTGUARD_ATTEMPT", "COSTGUARD_RUN", "COSTGUARD_STEP_FILE", "PYTHONUNBUFFERED", "RATE"]
+    assert end["output"][0] == str(own)
+    gpus = guard.wait_for("heartbeat", lambda event: bool((event["machine"] or {}).get("gpus")))["machine"]["gpus"]
+    assert [(one["name"], one["utilisation"]) for one in gpus] == [("Tesla T4", None)]
+
+
+def test_a_preempted_container_saves(cloud: Machines, guard: FakeGuard) -> None:
+    """SIGTERM goes through docker to the command, and its exit code comes back."""
+    checkpoint = cloud.folder / "checkpoint"
+    vm = launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(checkpoint), "for-ever", image="acme/train")
+    guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > 3)
+    cloud.world.preempt(PROJECT, "train")
+    end = guard.wait_for("exit")
+    assert (end["code"], end["asked"]) == (3, "preemption")
+    cloud.wait_until_gone(vm)

@@ -1,0 +1,317 @@
+"""VMs that run: what boots, what ends, and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import requests
+from tests.sandbox.guest.machines import PATIENCE_S, Machines, command_lines, machines, processes_of
+from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, ZONE, body, new_world
+
+from costguard_sandbox.guest.machines import CannotRun, MachineSettings
+from costguard_sandbox.guest.machines import Machines as RealMachines
+from costguard_sandbox.vm import Status
+
+SAVES = """
+trap 'echo saved >"$HOME/checkpoint"; echo saved >$say; exit' TERM
+echo ready >$say
+while :; do sleep 0.05; done
+"""
+IGNORES = """
+trap 'echo not-yet >$say' TERM
+echo ready >$say
+while :; do sleep 0.05; done
+"""
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[Machines]:
+    """Gives all the time that is needed."""
+    with machines(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[Machines]:
+    """Kills after half a second."""
+    with machines(tmp_path, grace_s=0.5) as made:
+        yield made
+
+
+def test_a_vm_boots_by_its_startup_script(patient: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a directory of its own, with what a VM knows and nothing of this machine's environment but its PATH."""
+    monkeypatch.setenv("A_SECRET_OF_THIS_MACHINE", "hidden")
+    vm = patient.boot("env | sort >environment; pwd >$say")
+    assert patient.hear() == str(patient.disk(vm))
+    disk = patient.disk(vm)
+    lines = (line.partition("=") for line in (disk / "environment").read_text().splitlines())
+    environment = {name: value for name, _, value in lines}
+    assert {name: value for name, value in environment.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
+        "PATH": f"{disk / 'bin'}:{os.environ['PATH']}",
+        "LANG": "C.UTF-8",
+        "HOME": str(disk / "root"),
+        "TMPDIR": str(disk / "tmp"),
+        "COSTGUARD_METADATA": f"{patient.url}/metadata/{vm.id}/computeMetadata/v1",
+        "COSTGUARD_HOME": str(disk / "var/lib/costguard"),
+        "COSTGUARD_LOGS": str(disk / "var/log/costguard"),
+        "COSTGUARD_WITHOUT_SYSTEMD": "1",
+    }
+
+
+def test_only_vms_with_a_startup_script_run(patient: Machines) -> None:
+    """All others are as simulated as without machines: they come and go by the clock alone."""
+    patient.world.insert(PROJECT, ZONE, body(**SPOT))
+    patient.world.advance(MINUTE)
+    vm = patient.world.instance(PROJECT, "vm")
+    assert not patient.disk(vm).exists()
+    patient.world.preempt(PROJECT, "vm")
+    patient.world.advance(MINUTE)
+    assert vm.status is Status.TERMINATED
+
+
+def test_without_machines_no_startup_script_runs(tmp_path: Path) -> None:
+    """It is off unless somebody asks for it."""
+    world = new_world()
+    script = {"items": [{"key": "startup-script", "value": f"touch {tmp_path}/ran"}]}
+    world.insert(PROJECT, ZONE, body(metadata=script))
+    world.serve_at("http://127.0.0.1:1")
+    world.advance(MINUTE)
+    assert not world.guests
+    world.unserve()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_vm_that_came_up_before_the_server_boots_with_it(tmp_path: Path) -> None:
+    """A startup script needs the address of its metadata."""
+    world = new_world(START, machines=MachineSettings(tmp_path / "vms", boot=timedelta(0), path=os.environ["PATH"]))
+    os.mkfifo(tmp_path / "said")
+    said = os.open(tmp_path / "said", os.O_RDWR)
+    script = f"echo $COSTGUARD_METADATA >{tmp_path}/said"
+    world.insert(PROJECT, ZONE, body(metadata={"items": [{"key": "startup-script", "value": script}]}))
+    world.advance(MINUTE)
+    world.serve_at("http://127.0.0.1:1")
+    try:
+        assert os.read(said, 100).startswith(b"http://127.0.0.1:1/metadata/")
+    finally:
+        world.unserve()
+        os.close(said)
+
+
+def test_a_preempted_vm_saves_and_is_terminated(patient: Machines) -> None:
+    """SIGTERM with the notice; STOPPING until its processes are gone, TERMINATED then; its disk stays."""
+    vm = patient.boot(SAVES)
+    assert patient.hear() == "ready"
+    patient.world.preempt(PROJECT, "vm")
+    assert vm.is_preempted
+    assert vm.runs[0].ended == patient.world.now
+    assert patient.hear() == "saved"
+    patient.wait_until_gone(vm)
+    assert vm.status is Status.STOPPING  # the power-off takes its simulated time as well
+    patient.world.advance(MINUTE)
+    assert vm.status is Status.TERMINATED
+    assert (patient.disk(vm) / "root/checkpoint").read_text() == "saved\n"
+
+
+def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(hasty: Machines) -> None:
+    """Real seconds count, whatever the simulated clock says: until then the VM is STOPPING, and bills no more."""
+    vm = hasty.boot(IGNORES)
+    assert hasty.hear() == "ready"
+    hasty.world.preempt(PROJECT, "vm")
+    hasty.world.advance(timedelta(hours=1))
+    assert vm.status is Status.STOPPING
+    assert hasty.hear() == "not-yet"
+    hasty.wait_until_gone(vm)
+    assert vm.status is Status.TERMINATED
+    assert vm.last_stop == hasty.world.now
+    assert hasty.processes(vm) == []
+
+
+def test_nobody_escapes_into_a_session_of_their_own(hasty: Machines) -> None:
+    """Not by setsid, not by two of them, not with an empty environment."""
+    vm = hasty.boot("""
+cat >escape <<'END'
+trap '' TERM
+echo escaped >$1
+while :; do sleep 0.05; done
+END
+nohup setsid sh escape $say >/dev/null 2>&1 &
+(setsid env -i /bin/sh -c "setsid /bin/sh escape $say & cd /" &)
+""")
+    assert [hasty.hear(), hasty.hear()] == ["escaped", "escaped"]
+    hasty.world.stop(PROJECT, "vm")
+    hasty.world.advance(timedelta(seconds=1))
+    hasty.wait_until_gone(vm)
+    assert not [one for one in command_lines() if f"escape {hasty.said}" in one]
+
+
+def test_services_end_what_they_started(patient: Machines) -> None:
+    """As under systemd: a session inside a service gets its SIGTERM when the service has ended, not at once."""
+    vm = patient.boot("""
+cat >child <<'END'
+trap 'echo child was told >$1; exit' TERM
+echo ready >$1
+while :; do sleep 0.05; done
+END
+cat >service <<'END'
+trap 'echo service was told >$1; read x <go; exit' TERM
+setsid sh child $1 &
+while :; do sleep 0.05; done
+END
+mkfifo go
+setsid nohup sh service $say &
+""")
+    assert patient.hear() == "ready"
+    patient.world.stop(PROJECT, "vm")
+    patient.world.advance(timedelta(seconds=1))
+    assert patient.hear() == "service was told"
+    (patient.disk(vm) / "go").write_text("go\n")
+    assert patient.hear() == "child was told"
+    patient.wait_until_gone(vm)
+
+
+def test_a_shutdown_script_runs_while_the_vm_ends(patient: Machines) -> None:
+    """It may use all the time that there is."""
+    last = {"key": "shutdown-script", "value": f"echo goodbye >{patient.said}"}
+    vm = patient.boot("echo ready >$say", items=[last])
+    assert patient.hear() == "ready"
+    patient.world.preempt(PROJECT, "vm")
+    assert patient.hear() == "goodbye"
+    patient.wait_until_gone(vm)
+
+
+def test_a_stopped_vm_boots_anew_on_its_disk(patient: Machines) -> None:
+    """And hears of no preemption any more."""
+    vm = patient.boot('echo "$(cat count 2>/dev/null)x" >count; cat count >$say')
+    assert patient.hear() == "x"
+    patient.world.preempt(PROJECT, "vm")
+    patient.wait_until_gone(vm)
+    patient.world.advance(MINUTE)
+    patient.world.start(PROJECT, "vm")
+    patient.world.advance(MINUTE)
+    assert patient.hear() == "xx"
+    assert not vm.is_preempted
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_deleted_vm_takes_its_directory_along_unless_its_disk_stays(patient: Machines, keeps: bool) -> None:
+    """autoDelete of the boot disk decides."""
+    disks = [{"boot": True, "autoDelete": not keeps, "initializeParams": {"diskSizeGb": "10"}}]
+    vm = patient.boot(SAVES, disks=disks)
+    assert patient.hear() == "ready"
+    patient.world.delete(PROJECT, "vm")
+    patient.world.advance(timedelta(seconds=1))
+    assert patient.hear() == "saved"
+    patient.wait_until_gone(vm)
+    patient.world.advance(timedelta(minutes=5))
+    assert vm.status is Status.DELETED
+    assert patient.disk(vm).exists() is keeps
+
+
+def test_the_run_time_limit_ends_a_vm_that_runs(patient: Machines) -> None:
+    """As any stop does."""
+    vm = patient.boot(SAVES, scheduling={**SPOT["scheduling"], "maxRunDuration": {"seconds": "3600"}})
+    assert patient.hear() == "ready"
+    patient.world.advance(timedelta(hours=2))
+    assert patient.hear() == "saved"
+    patient.wait_until_gone(vm)
+    assert vm.status is Status.TERMINATED
+
+
+def test_a_host_error_kills_at_once_and_the_vm_boots_again(patient: Machines) -> None:
+    """Nobody is asked to save; automaticRestart brings it back on the same disk."""
+    vm = patient.boot(SAVES, scheduling={"automaticRestart": True})
+    assert patient.hear() == "ready"
+    patient.world.strike("host-error", PROJECT, "vm")
+    patient.world.advance(timedelta(minutes=5))
+    assert patient.hear() == "ready"
+    assert (vm.status, len(vm.runs)) == (Status.RUNNING, 2)
+    assert not (patient.disk(vm) / "root/checkpoint").exists()
+
+
+def test_a_reset_is_a_cold_boot(patient: Machines) -> None:
+    """Nothing is told, and the script runs again."""
+    patient.boot(SAVES)
+    assert patient.hear() == "ready"
+    patient.world.ask("reset", PROJECT, ZONE, "vm")
+    patient.world.advance(MINUTE)
+    assert patient.hear() == "ready"
+
+
+def test_a_suspended_vm_stands_still_and_goes_on(patient: Machines) -> None:
+    """Its processes are stopped, not ended."""
+    go = patient.folder / "go"
+    os.mkfifo(go)
+    vm = patient.boot(f"echo ready >$say; read word <{go}; echo $word >$say")
+    assert patient.hear() == "ready"
+    patient.world.suspend(PROJECT, "vm")
+    patient.world.advance(2 * MINUTE)
+    assert vm.status is Status.SUSPENDED
+    patient.wait_until_all_stand_still(vm)
+    with ThreadPoolExecutor() as threads:
+        writing = threads.submit(go.write_text, "on\n")
+        patient.world.ask("resume", PROJECT, ZONE, "vm")
+        patient.world.advance(MINUTE)
+        assert patient.hear() == "on"
+        writing.result(PATIENCE_S)
+
+
+def test_a_suspended_vm_can_be_deleted(patient: Machines) -> None:
+    """It is not woken for that."""
+    vm = patient.boot(SAVES)
+    assert patient.hear() == "ready"
+    patient.world.suspend(PROJECT, "vm")
+    patient.world.advance(2 * MINUTE)
+    patient.world.delete(PROJECT, "vm")
+    patient.world.advance(MINUTE)
+    patient.wait_until_gone(vm)
+    assert vm.status is Status.DELETED
+    assert not patient.disk(vm).exists()
+
+
+def test_a_guest_that_ends_by_itself_leaves_an_idle_vm(patient: Machines) -> None:
+    """It bills until somebody stops it."""
+    vm = patient.boot("echo done >$say")
+    assert patient.hear() == "done"
+    patient.world.advance(timedelta(hours=3))
+    assert vm.status is Status.RUNNING
+    patient.world.stop(PROJECT, "vm")
+    patient.world.advance(timedelta(minutes=3))
+    patient.wait_until_gone(vm)
+    assert vm.status is Status.TERMINATED
+
+
+def test_the_serial_port_shows_what_the_startup_script_printed(patient: Machines) -> None:
+    """Both of its outputs, from wherever the reader has read to."""
+    patient.boot("echo one; echo two >&2; echo ready >$say")
+    assert patient.hear() == "ready"
+    serial = f"{patient.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances/vm/serialPort"
+    shown = requests.get(serial, timeout=10).json()
+    assert (shown["kind"], shown["contents"], shown["start"], shown["next"]) == (
+        "compute#serialPortOutput",
+        "one\ntwo\n",
+        "0",
+        "8",
+    )
+    rest = requests.get(serial, params={"start": "4", "port": "1"}, timeout=10).json()
+    assert (rest["contents"], rest["start"], rest["next"]) == ("two\n", "4", "8")
+    assert requests.get(serial, params={"port": "5"}, timeout=10).status_code == 400
+
+
+def test_the_end_of_the_server_is_the_end_of_all_processes(tmp_path: Path) -> None:
+    """However little they wish to."""
+    with machines(tmp_path) as made:
+        made.boot(IGNORES, "one")
+        made.boot(IGNORES, "two")
+        assert {made.hear(), made.hear()} == {"ready"}
+    assert processes_of(tmp_path) == []
+
+
+def test_other_systems_are_told_what_to_do() -> None:
+    """No VM that cannot be ended for certain is ever begun."""
+    with pytest.raises(CannotRun, match="on Linux alone, and this is darwin"):
+        RealMachines(MachineSettings(), new_world().settled, platform="darwin")
