@@ -36,6 +36,7 @@ class Outlook(Out):
     preset: str | None
     owner: str | None
     team: str | None
+    job: str | None
     period: str = Field(description="day, week from Monday, or month, in UTC.")
     starts_at: Moment
     ends_at: Moment
@@ -79,6 +80,7 @@ class ForecastQuery(Query):
     preset: Text | None = None
     owner: Text | None = None
     team: Text | None = None
+    job: Text | None = None
 
 
 @router.get("/budgets", summary="Where the budgets stand")
@@ -103,7 +105,7 @@ def forecast(deps: Given, query: Annotated[ForecastQuery, Parameter()]) -> Forec
             f"Ask for one of these teams: {known}. They stand under [teams].",
             [FieldError(where="query.team", message="no such team")],
         )
-    scope = Scope(query.project, query.preset, query.owner, query.team)
+    scope = Scope(query.project, query.preset, query.owner, query.team, query.job)
     with deps.database.read() as connection:
         accrual = Accrual(load_prices(connection).book, now)
         (found,) = engine.outlooks(connection, accrual, [(scope, Period(query.period))], deps.rules.teams)
@@ -137,6 +139,7 @@ def _outlook(of: policy.Outlook) -> dict[str, Any]:
         "preset": of.scope.preset,
         "owner": of.scope.owner,
         "team": of.scope.team,
+        "job": of.scope.job,
         "period": of.period.value,
         "starts_at": of.starts_at,
         "ends_at": of.ends_at,

@@ -73,6 +73,7 @@ class SpendQuery(Query):
     project: Text | None = None
     preset: Text | None = None
     owner: Text | None = None
+    job: Text | None = Field(None, description="The id of a job.")
     format: Literal["json", "csv"] | None = Field(None, description="Default: what Accept asks for, else json.")
 
 
@@ -86,7 +87,7 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
     group_by = _groupings(query.group_by)
     with deps.database.read() as connection:
         accrual = Accrual(load_prices(connection).book, now)
-        scope = Scope(query.project, query.preset, query.owner)
+        scope = Scope(query.project, query.preset, query.owner, job=query.job)
         found = engine.spend(connection, accrual, first, last, group_by, scope)
     if (query.format or _preferred(request)) == "csv":
         name = f"costguard-spend-{first}-{last}.csv"

@@ -85,7 +85,7 @@ def _style(of: dict[str, Any]) -> str:
 
 
 def _scope(of: dict[str, Any]) -> str:
-    parts = [f"{part} {of[part]}" for part in ("project", "preset", "owner", "team") if of[part] is not None]
+    parts = [f"{part} {of[part]}" for part in ("project", "preset", "owner", "team", "job") if of[part] is not None]
     return ", ".join(parts) or "everything"
 
 

@@ -49,6 +49,7 @@ def spend(
     project: Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")] = None,
     preset: Annotated[str | None, typer.Option("--preset", help="Only this preset.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help='Only this owner; "" for the unclaimed.')] = None,
+    job: Annotated[str | None, typer.Option("--job", help="Only this job, by its id.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
@@ -63,6 +64,7 @@ def spend(
         "project": project,
         "preset": preset,
         "owner": owner,
+        "job": job,
     }
     server = Server(url)
     if as_csv:
@@ -75,7 +77,7 @@ def spend(
     out = console()
     _show(out, answer)
     month = answer["to"][:7]
-    if not (preset or owner is not None) and answer["from"] == f"{month}-01":
+    if not (preset or job or owner is not None) and answer["from"] == f"{month}-01":
         _show_discounts(out, server.get("discounts", month=month, project=project))
 
 

@@ -76,11 +76,13 @@ def outlooks(
     groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET]
     if wanted or any(scope.owner is not None for scope, _ in asked):
         groups.append(Grouping.OWNER)
+    if any(scope.job is not None for scope, _ in asked):
+        groups.append(Grouping.JOB)
     spent = spend(connection, accrual, first, now.date(), groups)
     days: dict[Whose, dict[date, int]] = defaultdict(dict)
     for row in spent.rows:
-        day, project, preset, *owner = row.group
-        days[Whose(project, preset, *owner)][date.fromisoformat(day)] = row.amounts.total.nanos
+        whose = Whose(**{name: value for name, value in zip(groups, row.group, strict=True) if name != Grouping.DAY})
+        days[whose][date.fromisoformat(row.group[0])] = row.amounts.total.nanos
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
     burns = _burns(connection, accrual)
     everybody = {*days, *burns, *map(_whose, spent.unpriced)} if wanted else ()
@@ -173,12 +175,13 @@ def _counts(scope: Scope, whose: Whose, ledger: _Ledger) -> bool:
         (scope.project is None or scope.project == whose.project)
         and (scope.preset is None or scope.preset == whose.preset)
         and (scope.owner is None or scope.owner == whose.owner)
+        and (scope.job is None or scope.job == whose.job)
         and (scope.team is None or scope.team == ledger.teams.get((whose.project, whose.owner)))
     )
 
 
 def _whose(gap: UnpricedSpan) -> Whose:
-    return Whose(gap.key.project, gap.attribution.preset, gap.attribution.owner)
+    return Whose(gap.key.project, gap.attribution.preset, gap.attribution.owner, gap.attribution.job)
 
 
 def _whole_days(since: date | None, today: date) -> Iterator[date]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import structlog
 from sqlalchemy import Connection
 
+from costguard.engine.launched import launched, launched_by_label
 from costguard.engine.ports import Cloud, Presence
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey, SeenInstance
@@ -54,18 +55,22 @@ def record(
     mark = _mark(belonging)
     with database.read() as connection:
         standings = ledger.standings(connection, observation.project)
+        ours = launched_by_label(connection, observation)
     if belonging.gpu_only:
-        kept = (seen for seen in observation.instances if _has_gpu(seen) or seen.key.gce_id in standings)
+        known_or_ours = {*standings, *ours}
+        kept = (seen for seen in observation.instances if _has_gpu(seen) or seen.key.gce_id in known_or_ours)
         observation = replace(observation, instances=tuple(kept))
     listed = {seen.key.gce_id: seen for seen in observation.instances}
+    # A VM that turns out to be of a job, or of none, is accounted for anew then.
+    marks = {gce_id: f"{mark}.{ours[gce_id].job}" if gce_id in ours else mark for gce_id in listed}
     changed = {
-        gce_id: replace(seen, fingerprint=seen.fingerprint + mark)
+        gce_id: _marked(seen, marks[gce_id])
         for gce_id, seen in listed.items()
-        if (known := standings.get(gce_id)) is None or known.fingerprint != seen.fingerprint + mark
+        if (known := standings.get(gce_id)) is None or known.fingerprint != seen.fingerprint + marks[gce_id]
     }
     absent, missing = _absences(cloud, observation, standings, listed)
     with database.write(fence) as connection:
-        changes, written, unread = _account_all(connection, observation, belonging, changed, absent, mark)
+        changes, written, unread = _account_all(connection, observation, belonging, changed, absent, marks)
         saved = ledger.save(connection, changes)
         looked = replace(observation, unread=observation.unread + unread)
         before = projects.last_look(connection, observation.project)
@@ -100,6 +105,7 @@ def close_account(database: Database, look: ProjectLook, belonging: Belonging, f
         known = ledger.load(connection, project, gce_ids)
         done = operations.of_targets(connection, project, gce_ids)
         claimed = _claims(connection, known)
+        of_jobs = launched(connection, project, gce_ids, {}, known, done)
         changes = []
         for gce_id in gce_ids:
             key, found = InstanceKey(project, gce_id), known[gce_id]
@@ -113,6 +119,7 @@ def close_account(database: Database, look: ProjectLook, belonging: Belonging, f
                 last_at,
                 absent=True,
                 claim=claimed.get(gce_id),
+                launched=of_jobs.get(gce_id),
             )
             if entry is not None:
                 changes.append(Change(entry.record, found, entry.lifetimes, entry.storage))
@@ -160,7 +167,7 @@ def _account_all(
     belonging: Belonging,
     changed: Mapping[str, SeenInstance],
     absent: Iterable[str],
-    mark: str,
+    marks: Mapping[str, str],
 ) -> tuple[list[Change], tuple[Fact, ...], tuple[Unread, ...]]:
     project, read_at = observation.project, observation.read_at
     news = operations.record(connection, observation.operations)
@@ -172,10 +179,13 @@ def _account_all(
     listed = {seen.key.gce_id: seen for seen in observation.instances} if gce_ids else {}
     watched_since = projects.watched_since(connection, project) or read_at
     claimed = _claims(connection, known)
+    of_jobs = launched(connection, project, gce_ids, listed, known, all_operations)
     changes, told, unread = [], [fact for op in news if (fact := tell_failed(op)) is not None], []
     for gce_id in gce_ids:
-        seen = changed.get(gce_id) or _marked(listed.get(gce_id), mark)
-        if belonging.gpu_only and seen is None and gce_id not in known:
+        seen = changed.get(gce_id)
+        if seen is None and gce_id in listed:
+            seen = _marked(listed[gce_id], marks[gce_id])
+        if belonging.gpu_only and seen is None and gce_id not in known and gce_id not in of_jobs:
             continue
         try:
             entry = account(
@@ -188,6 +198,7 @@ def _account_all(
                 watched_since,
                 absent=gce_id in gone,
                 claim=claimed.get(gce_id),
+                launched=of_jobs.get(gce_id),
             )
         except Exception as error:  # one VM's oddity must not keep the others out of the ledger
             log.exception("instance_not_recorded", project=project, gce_id=gce_id)
@@ -206,8 +217,8 @@ def _claims(connection: Connection, known: Mapping[str, KnownInstance]) -> dict[
     return {gce_id: claims[found.id][-1] for gce_id, found in known.items() if claims.get(found.id)}
 
 
-def _marked(seen: SeenInstance | None, mark: str) -> SeenInstance | None:
-    return replace(seen, fingerprint=seen.fingerprint + mark) if seen is not None else None
+def _marked(seen: SeenInstance, mark: str) -> SeenInstance:
+    return replace(seen, fingerprint=seen.fingerprint + mark)
 
 
 def _not_recorded(name: str, error: Exception) -> Unread:

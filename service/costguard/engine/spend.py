@@ -89,7 +89,7 @@ def spend(
 def _told_apart_by(group_by: Sequence[Grouping], scope: Scope) -> set[str]:
     """Whose money it is counts only where it was asked for."""
     asked = {grouping.value for grouping in group_by}
-    return asked | {name for name in ("preset", "owner") if getattr(scope, name) is not None}
+    return asked | {name for name in ("preset", "owner", "job") if getattr(scope, name) is not None}
 
 
 def _live(
@@ -165,7 +165,12 @@ def _by_day(bill: Bill) -> dict[date, Amounts]:
 
 
 def _is_in(scope: Scope, key: InstanceKey, attribution: Attribution) -> bool:
-    wanted = ((scope.project, key.project), (scope.preset, attribution.preset), (scope.owner, attribution.owner))
+    wanted = (
+        (scope.project, key.project),
+        (scope.preset, attribution.preset),
+        (scope.owner, attribution.owner),
+        (scope.job, attribution.job),
+    )
     return all(want is None or want == value for want, value in wanted)
 
 

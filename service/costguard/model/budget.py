@@ -24,9 +24,11 @@ class Scope:
     preset: str | None = None
     owner: str | None = None
     team: str | None = None
+    job: str | None = None
 
     def __str__(self) -> str:
-        parts = {"project": self.project, "preset": self.preset, "owner": self.owner, "team": self.team}
+        names = ("project", "preset", "owner", "team", "job")
+        parts = {name: getattr(self, name) for name in names}
         return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None) or "everything"
 
 

@@ -34,6 +34,14 @@ class InstanceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchedFor:
+    """The job that a VM was launched for, and whose it is."""
+
+    job: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
 class KnownInstance:
     """A stored record with its row id and all of its lifetimes and storage spans, oldest first."""
 

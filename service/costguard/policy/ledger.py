@@ -11,7 +11,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstanc
 from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
 from costguard.model.observation import SeenOperation
 from costguard.model.preset import Preset
-from costguard.model.record import InstanceRecord, KnownInstance
+from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor
 from costguard.model.reminder import Claim
 from costguard.policy.classify import classify
 from costguard.policy.narrate import tell
@@ -27,8 +27,8 @@ _RESHAPES = frozenset({"setMachineType", "setMachineResources", "setScheduling"}
 class Belonging:
     """Which VMs are recorded, and how one is sorted under a preset and an owner.
 
-    With `gpu_only`, a VM without a GPU is passed over, unless it is in the ledger already. So is one that
-    came and went between two looks, because nothing tells whether it had a GPU.
+    With `gpu_only`, a VM without a GPU is passed over, unless it is in the ledger already or was launched for a job.
+    So is one that came and went between two looks, because nothing tells whether it had a GPU.
     """
 
     presets: tuple[Preset, ...]
@@ -56,17 +56,19 @@ def account(
     watched_since: datetime,
     absent: bool = False,
     claim: Claim | None = None,
+    launched: LaunchedFor | None = None,
 ) -> Entry | None:
     """Bring one VM's record up to date with all that is known of it; repeating it changes nothing more.
 
-    `operations` are all that the ledger holds for this VM, `claim` is the latest one of it. None: there is
-    nothing to record, as for a VM that was gone before this project was watched, or whose creation failed.
+    `operations` are all that the ledger holds for this VM, `claim` is the latest one of it, `launched` the job that
+    it was made for, which says before all else whose it is. None: there is nothing to record, as for a VM that was
+    gone before this project was watched, or whose creation failed.
     """
     runs = runs_of(known.lifetimes if known else (), operations, seen, read_at, absent)
     gone_at = _gone_at(known, seen, runs, operations, read_at, absent)
     if known is None and seen is None and (not runs or (gone_at or runs[-1].ended_at or read_at) < watched_since):
         return None
-    record = _record(key, known, seen, operations, belonging, read_at, gone_at, claim)
+    record = _record(key, known, seen, operations, belonging, read_at, gone_at, claim, launched)
     lifetimes = _lifetimes(key, known, record, runs, operations)
     storage = _storage(key, known, record, seen, runs, operations, read_at, watched_since)
     return Entry(record, lifetimes, storage, tell(known, record, lifetimes, read_at))
@@ -106,6 +108,7 @@ def _record(
     read_at: datetime,
     gone_at: datetime | None,
     claim: Claim | None,
+    launched: LaunchedFor | None,
 ) -> InstanceRecord:
     creator = created_by(operations) or (known.record.created_by if known else "")
     if seen is not None:
@@ -142,12 +145,12 @@ def _record(
             fingerprint="",
             first_seen_at=read_at,
         )
-    owner = owner_of(base.labels, creator, None, belonging.owners, claim)
+    owner = owner_of(base.labels, creator, launched.owner if launched else None, belonging.owners, claim)
     preset = classify(base.labels, base.shape, belonging.presets)
     return replace(
         base,
         created_by=creator,
-        attribution=Attribution(preset=preset, owner=owner.address),
+        attribution=Attribution(preset, owner.address, launched.job if launched else ""),
         owner_source=owner.source.value,
         gone_at=gone_at,
     )

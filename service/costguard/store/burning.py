@@ -19,6 +19,7 @@ class Whose:
     project: str
     preset: str
     owner: str = ""
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def running(connection: Connection) -> list[Running]:
         instances.c.project,
         of.preset,
         of.owner,
+        of.job,
         of.machine_type,
         of.vcpus,
         of.memory_mib,
@@ -69,7 +71,7 @@ def running(connection: Connection) -> list[Running]:
     )
     return [
         Running(
-            whose=Whose(row.project, row.preset, row.owner),
+            whose=Whose(row.project, row.preset, row.owner, row.job),
             shape=shape_of(row),
             zone=row.zone,
             provisioning_model=ProvisioningModel(row.provisioning_model),
@@ -83,7 +85,7 @@ def running(connection: Connection) -> list[Running]:
 def stored(connection: Connection) -> list[Stored]:
     """All storage that bills now."""
     of = storage_spans.c
-    columns = (instances.c.project, of.preset, of.owner, of.resource, of.size_mib, of.zone)
+    columns = (instances.c.project, of.preset, of.owner, of.job, of.resource, of.size_mib, of.zone)
     query = (
         select(*columns, func.count().label("many"))
         .join_from(storage_spans, instances, instances.c.id == of.instance_id)
@@ -91,7 +93,7 @@ def stored(connection: Connection) -> list[Stored]:
         .group_by(*columns)
     )
     return [
-        Stored(Whose(row.project, row.preset, row.owner), row.resource, row.size_mib, row.zone, row.many)
+        Stored(Whose(row.project, row.preset, row.owner, row.job), row.resource, row.size_mib, row.zone, row.many)
         for row in connection.execute(query)
     ]
 

@@ -64,7 +64,7 @@ def rolled_up(
     # By the beginning of the primary key SQLite adds up as it reads; by anything else it sorts a year first.
     by_key = Grouping.DAY in group_by and _KEY_START.issuperset(group_by)
     sql_groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET] if by_key else list(group_by)
-    whose = {Grouping.OWNER, Grouping.JOB} & set(group_by) or scope.owner is not None
+    whose = {Grouping.OWNER, Grouping.JOB} & set(group_by) or scope.owner is not None or scope.job is not None
     table = daily_spend if whose else daily_totals
     columns = [table.c[grouping.value] for grouping in sql_groups]
     # PostgreSQL adds BIGINTs up to NUMERIC, and thousands of those take their time; nine billion dollars fit BIGINT.
@@ -145,5 +145,10 @@ def _is_unpriced(spans: Table) -> ColumnElement[bool]:
 
 def _within(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
     project = table.c.project if "project" in table.c else instances.c.project
-    wanted = ((project, scope.project), (table.c.preset, scope.preset), (table.c.get("owner"), scope.owner))
+    wanted = (
+        (project, scope.project),
+        (table.c.preset, scope.preset),
+        (table.c.get("owner"), scope.owner),
+        (table.c.get("job"), scope.job),
+    )
     return [column == value for column, value in wanted if column is not None and value is not None]

@@ -57,8 +57,8 @@ def crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules,
 
 
 def _most(connection: Connection, accrual: Accrual, budget: Budget, since: datetime) -> dict[str, str]:
-    """Who spent the most of it; of a team's budget that is not asked."""
-    if budget.scope.team is not None or budget.scope.owner is not None:
+    """Who spent the most of it; of a team's budget, or a job's, that is not asked."""
+    if any(part is not None for part in (budget.scope.team, budget.scope.owner, budget.scope.job)):
         return {}
     found = spend(connection, accrual, since.date(), accrual.now.date(), [Grouping.OWNER], budget.scope)
     rows = [row for row in found.rows if row.amounts.total][:SHOWN]

@@ -1,0 +1,78 @@
+"""Which VMs were launched for jobs: by the id that their attempt has come to know, and until then by name and label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from costguard.model.attempt import ATTEMPT_LABEL
+from costguard.model.instance import SeenInstance
+from costguard.model.observation import Observation, SeenOperation
+from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor
+from costguard.store import attempts
+
+
+@dataclass(frozen=True, slots=True)
+class _Vm:
+    """`attempt` is the name of the attempt that it says it is of; "" for none."""
+
+    gce_id: str
+    zone: str
+    attempt: str
+
+
+def launched_by_label(connection: Connection, observation: Observation) -> dict[str, LaunchedFor]:
+    """The jobs of the listed VMs that bear an attempt's label rightly, by the VM's id."""
+    listed = (_of_labels(seen.key.gce_id, seen) for seen in observation.instances if ATTEMPT_LABEL in seen.labels)
+    return _launched(connection, observation.project, list(listed))
+
+
+def launched(
+    connection: Connection,
+    project: str,
+    gce_ids: Sequence[str],
+    listed: Mapping[str, SeenInstance],
+    known: Mapping[str, KnownInstance],
+    operations: Mapping[str, Sequence[SeenOperation]],
+) -> dict[str, LaunchedFor]:
+    """The jobs of those of these VMs that are listed now, that are in the ledger, or that came and went unseen."""
+    return _launched(connection, project, list(_vms(gce_ids, listed, known, operations)))
+
+
+def _vms(
+    gce_ids: Iterable[str],
+    listed: Mapping[str, SeenInstance],
+    known: Mapping[str, KnownInstance],
+    operations: Mapping[str, Sequence[SeenOperation]],
+) -> Iterator[_Vm]:
+    for gce_id in gce_ids:
+        if gce_id in listed:
+            yield _of_labels(gce_id, listed[gce_id])
+        elif gce_id in known and known[gce_id].record.fingerprint:
+            yield _of_labels(gce_id, known[gce_id].record)
+        elif done := operations.get(gce_id):
+            # Nobody saw its labels; its name is one that no other VM of ours ever has.
+            yield _Vm(gce_id, done[0].zone, done[0].target_name)
+
+
+def _of_labels(gce_id: str, vm: SeenInstance | InstanceRecord) -> _Vm:
+    attempt = vm.labels.get(ATTEMPT_LABEL, "")
+    return _Vm(gce_id, vm.zone, attempt if attempt == vm.name else "")
+
+
+def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[str, LaunchedFor]:
+    if not vms:
+        return {}
+    of_vms = attempts.of_instances(
+        connection, project, [vm.gce_id for vm in vms], {vm.attempt for vm in vms if vm.attempt}
+    )
+    by_id = {each.gce_id: each for each in of_vms if each.gce_id}
+    by_name = {(each.name, each.zone): each for each in of_vms if not each.gce_id}
+    found = {}
+    for vm in vms:
+        attempt = by_id.get(vm.gce_id) or by_name.get((vm.attempt, vm.zone))
+        if attempt is not None:
+            found[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner)
+    return found
