@@ -173,7 +173,6 @@ def test_quotas(sandbox: Sandbox) -> None:
     [
         ("forbidden", {"project": "demo"}, PermissionDenied),
         ("project_gone", {"project": "demo"}, RequestRefused),
-        ("rate_limit", {"limit": 0}, RateLimited),
         ("server_error", {"code": 503, "count": 1}, CloudUnavailable),
         ("garbage", {}, CloudUnavailable),  # it came with a 200
     ],
@@ -195,6 +194,7 @@ def test_a_machine_that_cannot_be(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "said"),
     [
+        (google_error(403, "rateLimitExceeded"), RateLimited, "quota"),
         (google_error(403, "forbidden"), PermissionDenied, "Grant the role of deploy/iam-role-launch.yaml"),
         (google_error(400, "resourceNotReady", "It is not ready"), BadAnswer, "It is not ready"),
         (google_error(404, "notFound", "The resource 'family/x' was not found"), RequestRefused, "'family/x'"),
