@@ -16,6 +16,14 @@ class Period(StrEnum):
     MONTH = "month"
 
 
+class AtLimit(StrEnum):
+    """What is done once all of a budget is spent, until its period ends. Each does what those before it do."""
+
+    TELL = "tell"
+    REFUSE = "refuse"  # no VM is launched for a job that counts against it
+    STOP_SPOT = "stop-spot"  # and jobs' Spot VMs are stopped, once they have saved
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a budget counts. Every part that is given must hold; nothing given counts everything."""
@@ -43,3 +51,4 @@ class Budget:
     thresholds: tuple[int, ...] = (50, 80, 100)  # on what is spent
     forecast_thresholds: tuple[int, ...] = (100,)  # on what will have been spent at the period's end
     contact: str = ""  # the address of who answers for it
+    at_limit: AtLimit = AtLimit.TELL

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from costguard.model.launch import Recipe
 from costguard.model.reminder import ReminderRule
 from costguard.model.utilisation import IdleRule
 
@@ -24,7 +25,7 @@ class Match:
 class Preset:
     """`limit` is how long one lifetime may last before its owner is asked; None means never.
 
-    Without an `idle` rule it is not asked whether its VMs are idle.
+    Without an `idle` rule it is not asked whether its VMs are idle. Without a `launch` no VM of it can be launched.
     """
 
     name: str
@@ -33,6 +34,9 @@ class Preset:
     description: str = ""
     idle: IdleRule | None = None
     reminders: ReminderRule = field(default_factory=ReminderRule)
+    launch: Recipe | None = None
+    dev_image: str = ""  # what development VMs boot from; "" is the recipe's
+    may_override: tuple[str, ...] = ()  # what of the recipe operators may have otherwise; admins may all
 
 
 OTHER = "other"

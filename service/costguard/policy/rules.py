@@ -9,6 +9,7 @@ from datetime import timedelta
 from costguard.model.budget import Budget
 from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, RestRule, Team
+from costguard.policy.jobs.view import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,15 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRules:
+    """`guard_url` is where VMs reach this guard; "" where they cannot, and no command can be run on them."""
+
+    guard_url: str = ""
+    guard_ca: str = ""  # PEM text of the authority behind its certificate; "" is the system's
+    terms: Terms = field(default_factory=Terms)
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """`channel` is where reminders go that no team's channel takes; "" where nobody can be reminded at all."""
 
@@ -48,6 +58,7 @@ class Rules:
     access: Access = field(default_factory=Access)
     protection: Protection = field(default_factory=Protection)
     is_shadow: bool = True  # rules stop nothing: it is recorded what they would have stopped
+    jobs: JobRules = field(default_factory=JobRules)
 
     @property
     def limits(self) -> Mapping[str, timedelta | None]:
