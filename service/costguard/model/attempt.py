@@ -118,7 +118,7 @@ class Attempt:
     gce_id: str = ""
     made_at: datetime | None = None  # when its VM was known to be there
     stop_asked_at: datetime | None = None  # since when its agent is told to give the command its notice
-    stop_why: str = ""  # "cancel" or "pause"
+    stop_why: str = ""  # "cancel", "pause" or "ceiling"
     ended_at: datetime | None = None  # when its outcome was known
     delete_asked_at: datetime | None = None
     gone_at: datetime | None = None
@@ -138,6 +138,7 @@ class Attempt:
 class Interruption:
     """One run that ended before the work was done, whatever told of it, counted once: key (attempt, run).
 
+    `run` is the agent's count; 0, and -1 and on after restarts, where no agent spoke before the end.
     `happened_at` is Google's moment where it is known. `lost` is the work since the checkpoint that was resumed from,
     `lost_cost` what it had cost; None: not known. `from_zero`: there was no checkpoint, so all of it was lost.
     """

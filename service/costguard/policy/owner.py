@@ -61,7 +61,7 @@ def owner_of(
         return Owner(_address(labelled, rules), OwnerSource.LABEL, f"label {rules.label}")
     if not created_by:
         return Owner("", OwnerSource.NOBODY, f"no label {rules.label}, and nothing says who created it")
-    if _is_person(created_by):
+    if is_person(created_by):
         return Owner(created_by, OwnerSource.CREATOR, "created it")
     return Owner("", OwnerSource.NOBODY, f"created by {created_by}")
 
@@ -74,6 +74,6 @@ def _address(labelled: str, rules: OwnerRules) -> str:
     return labelled
 
 
-def _is_person(account: str) -> bool:
+def is_person(account: str) -> bool:
     """Not `system`, not a `principal://` of another identity pool, not a service account."""
     return "@" in account and "/" not in account and not account.endswith("gserviceaccount.com")

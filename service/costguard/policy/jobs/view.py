@@ -62,10 +62,25 @@ class JobView:
     checkpoint: SeenCheckpoint | None = None
     hold: str = ""
     pause: str = ""
+    pause_at: datetime | None = None  # None: since nobody knows when, so nothing is waited for
 
     @property
     def last(self) -> AttemptView | None:
         return self.attempts[-1] if self.attempts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What holds for all jobs at one moment.
+
+    `listening_since` is when this guard began to hear agents: silence before that was its own. `all_silent`: of
+    several agents none is heard, so that the guard's own door is suspected, and silence proves nothing.
+    """
+
+    terms: Terms
+    now: datetime
+    listening_since: datetime
+    all_silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +158,7 @@ class TellCommandToStop:
     """The agent is told to give the command its notice, at its next word."""
 
     attempt_id: int
-    why: str  # "cancel" or "pause"
+    why: str  # "cancel", "pause" or "ceiling"
     reason: str
 
 
@@ -166,6 +181,7 @@ class JobDecision:
 __all__ = [
     "AskAgain",
     "AttemptView",
+    "Circumstances",
     "DeleteOrphan",
     "DeleteVm",
     "EndAttempt",

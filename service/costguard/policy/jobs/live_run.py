@@ -1,0 +1,70 @@
+"""What an attempt calls for whose outcome is not known yet."""
+
+from __future__ import annotations
+
+from costguard.model.attempt import Attempt, AttemptState, Outcome
+from costguard.model.instance import Status
+from costguard.model.job import JobState
+from costguard.policy.jobs.limits import LEAST_RUN, time_left
+from costguard.policy.jobs.running import running
+from costguard.policy.jobs.runs import present_run
+from costguard.policy.jobs.step import HOLD_AGAIN, Step, is_due, wait_stably
+from costguard.policy.jobs.view import AskAgain, AttemptView, Circumstances, EndAttempt, JobView, RestartVm
+from costguard.policy.jobs.words import clock, place_of
+
+_UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING})
+
+
+def live_run(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
+    """The unknown is settled before anything else: nobody can delete a VM of which nobody knows whether it is there."""
+    attempt = seen.attempt
+    if attempt.state in _UNKNOWN:
+        return _ask(view, seen, about)
+    if attempt.state is AttemptState.RESTING:
+        return _resting(view, seen, about)
+    return running(view, present_run(seen, view.interruptions), about)
+
+
+def _ask(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
+    attempt = seen.attempt
+    place = place_of(attempt)
+    if attempt.state is AttemptState.INTENDED:
+        reason = f"asks for a VM in {place}"
+    elif attempt.state is AttemptState.ASKED:
+        reason = f"Google makes its VM in {place}"
+    else:
+        reason = f"its VM in {place} is started again"
+    if attempt.error:
+        reason = f"{reason}; the last answer was: {attempt.error}"
+    if view.job.cancel_asked_at is not None:
+        reason = f"is cancelled once it is known whether there is a VM: {reason}"
+    if not is_due(attempt.try_after, about.now):
+        return Step(JobState.PROVISIONING, reason, next_at=attempt.try_after)
+    return Step(JobState.PROVISIONING, reason, (AskAgain(attempt.id, reason),))
+
+
+def _resting(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
+    """Its disk holds what it saved, so the same VM is started again, where it is, for as long as it takes."""
+    attempt, vm, place = seen.attempt, seen.vm, place_of(seen.attempt)
+    if view.job.cancel_asked_at is not None:
+        return _end(view, attempt, Outcome.CANCELLED, "cancelled while its VM was stopped")
+    if vm is not None and vm.is_known and vm.gone_at is not None:
+        return _end(view, attempt, Outcome.LOST, f"its stopped VM in {place} is gone, and its disk with it")
+    left = time_left(view, attempt.rate) if attempt.rate is not None else None
+    if left is not None and left < LEAST_RUN:
+        return _end(view, attempt, Outcome.TIME_LIMIT, "its ceiling is reached")
+    if view.hold or view.pause:
+        due = wait_stably(view, about.now + HOLD_AGAIN, about.now)
+        return Step(JobState.RECOVERING, f"waits: {view.hold or view.pause}", next_at=due)
+    if attempt.try_after is not None and attempt.try_after > about.now:
+        again = f"asked again at {clock(attempt.try_after, about.now)}"
+        reason = f"its VM in {place} could not be started: {attempt.error or 'no reason told'}; {again}"
+        return Step(JobState.RECOVERING, reason, next_at=attempt.try_after)
+    if vm is None or not vm.is_known or vm.status is not Status.STOPPED:
+        return Step(JobState.RECOVERING, f"its VM in {place} is started again once it has stopped")
+    reason = f"its VM in {place} is started again, with what it saved on its disk"
+    return Step(JobState.RECOVERING, reason, (RestartVm(attempt.id, reason),))
+
+
+def _end(view: JobView, attempt: Attempt, outcome: Outcome, reason: str) -> Step:
+    return Step(view.job.state, reason, (EndAttempt(attempt.id, outcome, reason),))

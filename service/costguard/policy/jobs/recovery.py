@@ -1,0 +1,78 @@
+"""What comes next for a job, whatever became of its VMs: every pass decides anew from what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from costguard.model.attempt import AttemptState, Outcome
+from costguard.policy.jobs.live_run import live_run
+from costguard.policy.jobs.next_vm import next_vm
+from costguard.policy.jobs.placement import Place
+from costguard.policy.jobs.step import Step, earliest, is_due
+from costguard.policy.jobs.verdict import verdict
+from costguard.policy.jobs.view import (
+    AskAgain,
+    Circumstances,
+    DeleteVm,
+    EndAttempt,
+    JobAction,
+    JobDecision,
+    JobView,
+    Terms,
+)
+from costguard.policy.jobs.words import place_of
+
+_UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED})
+
+
+def decide(
+    view: JobView,
+    terms: Terms,
+    places: Sequence[Place],
+    now: datetime,
+    listening_since: datetime,
+    all_silent: bool,
+) -> JobDecision:
+    """The job's state and reason, and what is done for it now. The same view gives the same decision.
+
+    An end is written down first, and judged by the next decision, so that a crash in between loses nothing: right
+    after an `EndAttempt` or `RestAttempt` was carried out it is worth deciding again. `places` are only looked at
+    where no attempt is open.
+    """
+    about = Circumstances(terms, now, listening_since, all_silent)
+    last = view.last
+    if view.job.state.is_over:
+        step = Step(view.job.state, view.job.reason, _loose_end(view, about))
+    elif last is not None and last.attempt.is_open:
+        step = live_run(view, last, about)
+    elif (final := verdict(view, about)) is not None:
+        step = Step(*final)
+    else:
+        step = next_vm(view, places, about)
+    deletes, delete_at = _deletes(view, about)
+    actions = (*step.actions, *deletes)
+    return JobDecision(
+        view.job.id, step.state, step.reason, actions, now if actions else earliest(step.next_at, delete_at)
+    )
+
+
+def _loose_end(view: JobView, about: Circumstances) -> tuple[JobAction, ...]:
+    """A job that is over leaves no attempt open: its VM would bill for nobody."""
+    if view.last is None or not view.last.attempt.is_open:
+        return ()
+    attempt = view.last.attempt
+    if attempt.state not in _UNKNOWN:
+        return (EndAttempt(attempt.id, Outcome.CANCELLED, f"its job is over: {view.job.reason}"),)
+    return (AskAgain(attempt.id, "its job is over"),) if is_due(attempt.try_after, about.now) else ()
+
+
+def _deletes(view: JobView, about: Circumstances) -> tuple[tuple[JobAction, ...], datetime | None]:
+    """For every attempt that ended and whose VM may still be there; and when one is tried again."""
+    ending = [each.attempt for each in view.attempts if each.attempt.state is AttemptState.ENDING]
+    due = tuple(
+        DeleteVm(each.id, f"its attempt in {place_of(each)} has ended: {each.reason}")
+        for each in ending
+        if is_due(each.try_after, about.now)
+    )
+    return due, earliest(*(each.try_after for each in ending if not is_due(each.try_after, about.now)))
