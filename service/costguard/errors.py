@@ -24,6 +24,7 @@ CostguardError
 │   ├── SlackLimited         too fast; wait `retry_after`
 │   ├── SlackUnavailable     no connection; nothing was done
 │   └── SlackUncertain       the answer was lost; it may have been done
+├── AttemptUnknown           a VM's agent without the token of a known attempt
 ├── JobRefused               a job that cannot be taken in; `problems` say what to change
 ├── CheckpointError
 │   ├── CheckpointLocationWrong        no such kind of location, or a pattern that cannot be
@@ -155,8 +156,19 @@ class SlackUncertain(SlackError):
     """The answer was lost or says that something broke half-way: it may have been done."""
 
 
+class AttemptUnknown(CostguardError):
+    """An agent spoke for an attempt that this guard does not know, or without that attempt's own token."""
+
+    def __init__(self, attempt_name: str) -> None:
+        what_next = "An agent sends the token from its VM's metadata; no other token speaks for an attempt."
+        super().__init__(f"The token does not speak for an attempt {attempt_name[:101]}.", what_next)
+
+
 class JobRefused(CostguardError):
-    """A job that cannot be taken in: nothing was stored or launched. Each problem is one sentence with what to change."""
+    """A job that cannot be taken in: nothing was stored or launched.
+
+    Each problem is one sentence that says what to change.
+    """
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(" ".join(problems), "Nothing was launched.")

@@ -57,7 +57,7 @@ def test_what_is_heard_is_kept(database: Database) -> None:
         booted_at=NOW,
         started_at=NOW,
         step=7,
-        machine={"cpu": "0.5"},
+        machine={"cpu": 0.5},
         output="epoch 1\0",
         exit=Exit("exited", NOW, code=1),
         accepted_through=9,
@@ -66,11 +66,11 @@ def test_what_is_heard_is_kept(database: Database) -> None:
         job_rows.added(connection)
         attempt = job_rows.attempt(connection, state=AttemptState.BOOTING)
         attempts.hear(connection, attempt.id, heard, AttemptState.RUNNING)
-        attempts.hear(connection, attempt.id, Heard(at=NOW + MINUTE, accepted_through=10), with_texts=False)
+        attempts.hear(connection, attempt.id, Heard(at=NOW + MINUTE, accepted_through=10))
         read, (live,) = attempts.read(connection, attempt.id), attempts.live(connection)
     assert read is not None
     assert (read.state, read.heard.at, read.heard.exit) == (AttemptState.RUNNING, NOW + MINUTE, None)
-    assert (read.heard.output, read.heard.machine) == ("epoch 1\N{REPLACEMENT CHARACTER}", {"cpu": "0.5"})
+    assert (read.heard.output, read.heard.machine) == ("epoch 1\N{REPLACEMENT CHARACTER}", {"cpu": 0.5})
     assert (live.heard.output, live.heard.machine, live.heard.accepted_through) == ("", {}, 10)
 
 

@@ -156,11 +156,10 @@ def hear(
     attempt_id: int,
     heard: Heard,
     state: AttemptState | None = None,
-    with_texts: bool = True,
 ) -> None:
     """Keep what its agent told. `state` is where that takes it; None leaves it where it is.
 
-    Without `with_texts` the stored output and figures of the machine stay.
+    Without an output, or without figures of the machine, those that are stored stay.
     """
     values: dict[str, Any] = {
         "heard_at": heard.at,
@@ -174,10 +173,8 @@ def hear(
         "exit": None if heard.exit is None else storable(EXIT.dump_python(heard.exit, mode="json")),
         "accepted_through": heard.accepted_through,
     }
-    if with_texts:
-        values |= {"machine": storable(heard.machine), "output": storable(heard.output)}
-    if state is not None:
-        values["state"] = state.value
+    given = {"state": state, "output": heard.output, "machine": heard.machine}
+    values |= {name: storable(value) for name, value in given.items() if value}
     connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(values))
 
 

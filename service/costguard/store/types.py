@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from math import isfinite
 from typing import Any
 
 from sqlalchemy import BigInteger
@@ -41,6 +42,8 @@ def storable(value: Any) -> Any:
             text = str(value)
             return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
         case None | bool() | int():
+            return value
+        case float() if isfinite(value):
             return value
         case datetime() | date():
             return value.isoformat()
