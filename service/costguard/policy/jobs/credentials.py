@@ -1,0 +1,86 @@
+"""Credentials that somebody wrote where all can read them: in a command, or in a variable of the environment."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import log2
+
+# Bounded wherever a text could begin to match at every place: what is looked through may be long and hostile.
+_SHAPES = (
+    ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
+    ("a Google API key", re.compile(r"\bAIza[\w-]{35}")),
+    ("a Google access token", re.compile(r"\bya29\.[\w-]{20,}")),
+    ("a Google client secret", re.compile(r"\bGOCSPX-[\w-]{20,}")),
+    ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{20,}")),
+    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})")),
+    ("a GitLab token", re.compile(r"\bglpat-[\w-]{20,}")),
+    ("a Slack token", re.compile(r"\bx(?:ox[abceoprs]|app)-[\w-]{10,}")),
+    ("an OpenAI or Anthropic key", re.compile(r"(?<![\w-])sk-(?=[\w-]{0,200}\d)[\w-]{20,}")),
+    ("a private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")),
+    ("a signed token (JWT)", re.compile(r"(?<![\w-])eyJ[\w-]{10,1000}\.eyJ[\w-]{10,}")),
+    (
+        "a password in an address",
+        re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,19}://[^\s/:@$]{0,100}:[^\s/:@$]{1,300}@"),
+    ),
+)
+# A value at the end of its word, its quotes left out.
+_ASSIGNED = re.compile(r"""(?<![\w.-])(-{0,2}[A-Za-z][\w.-]*)=["']?([^\s"';&|]+)""")
+_OPTION = re.compile(r"""(?<![\w.-])(--[A-Za-z][\w.-]*)\s+["']?([^\s"';&|-][^\s"';&|]*)""")
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_PASSWORDS = frozenset({"password", "passwd", "pwd", "passphrase"})
+_KEYS = frozenset({"token", "secret", "apikey", "credential", "credentials"})
+_KINDS_OF_KEY = frozenset({"api", "access", "secret", "private", "auth", "account", "service"})
+_ELSEWHERE = re.compile(r"[$%<{*]|/|\.{1,2}/|~|[a-z0-9]+://|projects/")  # a variable, a file, a reference
+_LEAST_BITS = 3.0  # a character; English is below, random letters and digits of this length are above
+_SHORTEST_KEY = 16
+
+
+def in_command(words: Sequence[str]) -> str | None:
+    """What kind of credential the command holds, without any of it; None: none was recognised."""
+    for word in words:
+        if found := in_text(word):
+            return found
+    for name, value in pairwise(words):
+        if name.startswith("--") and "=" not in name and (found := _of_pair(name, value)):
+            return found
+    return None
+
+
+def in_environment(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Names of variables that hold a credential, each with its kind."""
+    for name, value in variables.items():
+        if found := in_text(value) or _of_pair(name, value):
+            yield name, found
+
+
+def in_text(text: str) -> str | None:
+    for kind, shape in _SHAPES:
+        if shape.search(text):
+            return kind
+    for pairs in (_ASSIGNED, _OPTION):
+        for name, value in pairs.findall(text):
+            if found := _of_pair(name, value):
+                return found
+    return None
+
+
+def _of_pair(name: str, value: str) -> str | None:
+    """A token counts where it looks random: `--token_budget 2048` and `HF_TOKEN=$TOKEN` are nobody's secret."""
+    if not value or value.startswith("-") or _ELSEWHERE.match(value):
+        return None
+    words = [word.lower() for word in _WORDS.findall(name)]
+    last, before = words[-1:], words[-2:-1]
+    if last and last[0] in _PASSWORDS:
+        return f"a password ({name})"
+    is_key = bool(last) and (last[0] in _KEYS or (last[0] == "key" and bool(before) and before[0] in _KINDS_OF_KEY))
+    return f"a secret ({name})" if is_key and _looks_random(value) else None
+
+
+def _looks_random(text: str) -> bool:
+    if len(text) < _SHORTEST_KEY or not re.search(r"[0-9]", text) or not re.search(r"[A-Za-z]", text):
+        return False
+    shares = [count / len(text) for count in Counter(text).values()]
+    return -sum(share * log2(share) for share in shares) >= _LEAST_BITS
