@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.guest.machines import CannotRun
 from costguard_sandbox.scenario import build, load, shipped
 from costguard_sandbox.scenario_keys import ScenarioError
+from costguard_sandbox.scenario_machines import here
 from costguard_sandbox.server import serve
 
 
@@ -23,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine only)")
     parser.add_argument("--port", type=int, default=0, help="0, the default, takes any free one")
     parser.add_argument("--speed", type=float, default=1.0, help="its seconds in one of yours (default: 1)")
+    parser.add_argument("--machines", action="store_true", help="run VMs with a startup script as local processes")
+    parser.add_argument("--machines-folder", type=Path, metavar="DIR", help="where their directories are; implies it")
     parser.add_argument("--until-input-ends", action="store_true", help="end when standard input is closed")
     wanted = parser.parse_args(arguments)
     if wanted.speed <= 0:
@@ -34,7 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ScenarioError as wrong:
         sys.stderr.write(f"{wrong}\n")
         return 2
-    world = build(scenario, ScaledClock(speed=wanted.speed))
+    if wanted.machines or wanted.machines_folder:
+        machines = scenario.machines or here()
+        scenario = replace(scenario, machines=replace(machines, folder=wanted.machines_folder or machines.folder))
+    try:
+        world = build(scenario, ScaledClock(speed=wanted.speed))
+    except CannotRun as wrong:
+        sys.stderr.write(f"{wrong}\n")
+        return 2
 
     def announce(url: str) -> None:
         sys.stdout.write(f"{scenario.title}: {url} (projects {', '.join(scenario.projects)}). Ctrl-C ends it.\n")

@@ -13,13 +13,14 @@ from costguard_sandbox.places import ZONES, project_number, region_of, zones_of
 from costguard_sandbox.problems import Refused, not_found
 from costguard_sandbox.vm import Shape
 
-_MAX_DELAY_SECONDS = 60.0
+LONGEST_SILENCE_S = 60.0
 # The keys that each kind takes, those it cannot do without first.
 _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unreachable_zone": (("zone",), ("project",)),
     "stockout": ((), ("zone", "gpu", "spot", "project", "count")),
     "quota": (("metric", "limit"), ("region", "project")),
-    "rate_limit": (("limit",), ("project",)),
+    "rate_limit": (("limit",), ("project", "writes")),
+    "lost_answer": ((), ("when", "how", "code", "seconds", "count", "method", "path", "project")),
     "unauthenticated": ((), ("project", "count")),
     "forbidden": (("project",), ("path",)),
     "project_gone": (("project",), ()),
@@ -28,6 +29,9 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "garbage": ((), ("count", "method", "path", "project")),
     "failing_page": (("page",), ("code", "count", "path", "project")),
 }
+
+
+_WHEN, _HOW = ("after", "before"), ("reset", "error", "silence")
 
 
 class BadFault(ValueError):
@@ -53,6 +57,9 @@ class Fault:
     path: str = ""  # a regular expression that is searched for in the request's path
     seconds: float = 0.0
     page: int = 0
+    writes: bool = False  # these are limited, in place of reads
+    when: str = _WHEN[0]  # whether the answer is lost after what was asked for took effect, or instead of that
+    how: str = _HOW[0]  # the connection breaks, at once or after `seconds` of silence, or the answer is `code`
 
     def concerns(self, project: str, method: str = "", path: str = "") -> bool:
         return (
@@ -69,7 +76,7 @@ class Fault:
         return {key: values[key] for key in keys}
 
 
-_TYPES = {"spot": bool, "limit": int, "code": int, "count": int, "seconds": float, "page": int}
+_TYPES = {"spot": bool, "writes": bool, "limit": int, "code": int, "count": int, "seconds": float, "page": int}
 
 
 class Faults:
@@ -77,7 +84,7 @@ class Faults:
         self._active: dict[int, Fault] = {}
         self._next = 1
         self.changes = 0  # grows when a fault comes or goes
-        self._reads: dict[str, tuple[datetime, int]] = {}
+        self._asked: dict[tuple[str, bool], tuple[datetime, int]] = {}
 
     def add(self, kind: str, **values: Any) -> Fault:
         """Raises BadFault for an unknown kind or key, a missing key, or a value of the wrong kind."""
@@ -128,7 +135,7 @@ class Faults:
         slow = [fault for fault in self._of("slow") if fault.concerns(project, method, path)]
         for fault in slow:
             self._spend(fault)
-        return min(_MAX_DELAY_SECONDS, max((fault.seconds for fault in slow), default=0.0))
+        return min(LONGEST_SILENCE_S, max((fault.seconds for fault in slow), default=0.0))
 
     def is_garbage(self, project: str, method: str, path: str) -> bool:
         for fault in self._of("garbage"):
@@ -142,7 +149,7 @@ class Faults:
         for fault in self._of("server_error"):
             if fault.concerns(project, method, path):
                 self._spend(fault)
-                raise _server_error(fault.code)
+                raise server_error(fault.code)
         for fault in self._of("unauthenticated"):
             if fault.concerns(project):
                 self._spend(fault)
@@ -153,25 +160,33 @@ class Faults:
         for fault in self._of("forbidden"):
             if fault.concerns(project, method, path):
                 raise _forbidden(project, path)
-        if method == "GET":
-            self._count_read(project, now)
+        is_wait = method == "POST" and path.endswith("/wait")
+        self._count(project, now, is_write=method != "GET" and not is_wait)
 
-    def _count_read(self, project: str, now: datetime) -> None:
-        """Google refills a project's bucket on the minute, not a minute after the first read."""
+    def _count(self, project: str, now: datetime, *, is_write: bool) -> None:
+        """Google refills a project's bucket on the minute, not a minute after the first request."""
         minute = now.replace(second=0, microsecond=0)
         for fault in self._of("rate_limit"):
-            if fault.concerns(project):
-                since, reads = self._reads.get(project, (minute, 0))
-                reads = reads + 1 if since == minute else 1
-                self._reads[project] = minute, reads
-                if reads > fault.limit:
-                    raise _rate_limited(project)
+            if fault.concerns(project) and fault.writes is is_write:
+                since, asked = self._asked.get((project, is_write), (minute, 0))
+                asked = asked + 1 if since == minute else 1
+                self._asked[project, is_write] = minute, asked
+                if asked > fault.limit:
+                    raise _rate_limited(project, is_write=is_write)
+
+    def lose(self, project: str, method: str, path: str) -> Fault | None:
+        """How the answer to this request gets lost, if it does."""
+        for fault in self._of("lost_answer"):
+            if fault.concerns(project, method, path):
+                self._spend(fault)
+                return fault
+        return None
 
     def refuse_page(self, project: str, path: str, page: int) -> None:
         for fault in self._of("failing_page"):
             if fault.page == page and fault.concerns(project, path=path):
                 self._spend(fault)
-                raise _server_error(fault.code)
+                raise server_error(fault.code)
 
     def stockout(self, project: str, zone: str, shape: Shape, *, spot: bool) -> Failure | None:
         for fault in self._of("stockout"):
@@ -207,6 +222,9 @@ def _check_value(key: str, value: Any) -> None:
         raise BadFault(f"{key!r} must be {_WORDS[wanted]}, not {value!r}")
     if key == "zone" and value not in ZONES:
         raise BadFault(f"{value!r} is not a zone of Google's")
+    for name, choices in (("when", _WHEN), ("how", _HOW)):
+        if key == name and value not in choices:
+            raise BadFault(f"{key!r} must be one of {', '.join(choices)}, not {value!r}")
     if key == "path":
         try:
             re.compile(value)
@@ -218,7 +236,7 @@ _WORDS = {bool: "true or false", int: "a whole number from 0 up", float: "a numb
 assert all(key in {one.name for one in fields(Fault)} for pair in _KINDS.values() for keys in pair for key in keys)
 
 
-def _server_error(code: int) -> Refused:
+def server_error(code: int) -> Refused:
     reason, message = {
         500: ("internalError", "Internal error. Please try again or contact Google Support."),
         502: ("backendError", "Error 502 (Server Error)"),
@@ -245,11 +263,14 @@ def _unauthenticated() -> Refused:
     )
 
 
-def _rate_limited(project: str) -> Refused:
+def _rate_limited(project: str, *, is_write: bool) -> Refused:
+    metric, limit = (
+        ("Queries", "Queries per minute") if is_write else ("Read requests", "Read requests per minute per region")
+    )
     return Refused(
         403,
         "rateLimitExceeded",
-        "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per region' of service "
+        f"Quota exceeded for quota metric '{metric}' and limit '{limit}' of service "
         f"'compute.googleapis.com' for consumer 'project_number:{project_number(project)}'.",
         domain="usageLimits",
     )

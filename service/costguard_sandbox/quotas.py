@@ -30,12 +30,24 @@ def usage(vms: Iterable[VM], project: str, region: str | None = None) -> dict[st
     used: Counter[str] = Counter()
     for vm in vms:
         if vm.project == project and region in (None, vm.region):
-            used["INSTANCES"] += 1
-            for disk in vm.disks:
-                used["DISKS_TOTAL_GB" if disk.disk_type == "pd-standard" else "SSD_TOTAL_GB"] += disk.size_gib
-            if vm.status not in _USES_NOTHING:
-                used.update(demand(vm))
+            _count(vm, used)
     return dict(used)
+
+
+def usage_by_region(vms: Iterable[VM]) -> dict[str, dict[str, float]]:
+    """What one project's VMs use, in each region where there are any."""
+    used: dict[str, Counter[str]] = {}
+    for vm in vms:
+        _count(vm, used.setdefault(vm.region, Counter()))
+    return {region: dict(counted) for region, counted in used.items()}
+
+
+def _count(vm: VM, used: Counter[str]) -> None:
+    used["INSTANCES"] += 1
+    for disk in vm.disks:
+        used["DISKS_TOTAL_GB" if disk.disk_type == "pd-standard" else "SSD_TOTAL_GB"] += disk.size_gib
+    if vm.status not in _USES_NOTHING:
+        used.update(demand(vm))
 
 
 def exceeded(faults: Faults, vms: Iterable[VM], vm: VM) -> Failure | None:

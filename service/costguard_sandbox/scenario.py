@@ -13,9 +13,13 @@ from pathlib import Path
 
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.faults import Fault
+from costguard_sandbox.filters import BadFilter, compile_filter
+from costguard_sandbox.guest.machines import MachineSettings
 from costguard_sandbox.prices import NoRate, PriceList
 from costguard_sandbox.problems import Refused
+from costguard_sandbox.reclaiming import Reclaim, reclaim
 from costguard_sandbox.scenario_keys import Keys, ScenarioError
+from costguard_sandbox.scenario_machines import read_machines
 from costguard_sandbox.scenario_vm import ScenarioVM, read_load, read_vm
 from costguard_sandbox.slack.people import DEFAULT_PEOPLE
 from costguard_sandbox.slack.presses import Wish
@@ -25,7 +29,8 @@ from costguard_sandbox.world import DEFAULT_USER, World
 _SHIPPED = Path(__file__).with_name("scenarios")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _VERBS = ("start", "stop", "suspend", "resume", "delete")
-_ACTS = (*_VERBS, *EVENTS, "insert", "load", "fault", "price", "press")
+_ACTS = (*_VERBS, *EVENTS, "reclaim", "insert", "load", "fault", "price", "press")
+_LOOKS_EVERY = timedelta(seconds=5)
 _PATIENCE = timedelta(hours=6)
 _log = logging.getLogger(__name__)
 
@@ -49,6 +54,7 @@ class Scenario:
     projects: tuple[str, ...]
     fleet: tuple[ScenarioVM, ...]
     events: tuple[ScenarioEvent, ...]
+    machines: MachineSettings | None = None
 
 
 def shipped() -> list[str]:
@@ -85,7 +91,9 @@ def read(text: str, path: Path) -> Scenario:
         raise keys.wrong("projects", "at least one project id")
     fleet = tuple(read_vm(one, projects) for one in keys.tables("instance"))
     events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
-    scenario = Scenario(path.stem, keys.text("title", path.stem), keys.whole("seed", 1), projects, fleet, events)
+    machines = read_machines(keys.table("machines")) if keys.has("machines") else None
+    title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
+    scenario = Scenario(path.stem, title, seed, projects, fleet, events, machines)
     keys.done()
     return scenario
 
@@ -100,6 +108,7 @@ def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = Fal
         seed=scenario.seed,
         begins=start - oldest,
         wait_moves_clock=wait_moves_clock,
+        machines=scenario.machines,
     )
     for vm in scenario.fleet:
         world.at(start - vm.started_ago, _guarded(world, f"insert {vm.name}", vm.insert))
@@ -132,6 +141,8 @@ def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, 
         what = f"insert {vm.name}"
     elif do == "fault":
         what, act = _read_fault(keys)
+    elif do == "reclaim":
+        what, act = _read_reclaim(keys, projects)
     elif do == "price":
         what, act = _read_price(keys.table("price"))
     elif do == "press":
@@ -145,7 +156,8 @@ def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, 
             act = partial(World.set_load, project=project, name=name, load=load)
         else:
             user = keys.text("user", DEFAULT_USER)
-            act = _strike(do, project, name) if do in EVENTS else _ask(do, project, name, user)
+            notice = keys.duration("notice", None) if do in EVENTS else None
+            act = _strike(do, project, name, notice) if do in EVENTS else _ask(do, project, name, user)
         here = {vm.name for vm in fleet if vm.project == project}
         _check_known(keys, "name", here | {name for where, name in _inserted(keys) if where == project})
     keys.done()
@@ -182,11 +194,39 @@ def _ask(verb: str, project: str, name: str, user: str) -> Act:
     return act
 
 
-def _strike(event: str, project: str, name: str) -> Act:
+def _strike(event: str, project: str, name: str, notice: timedelta | None) -> Act:
     def act(world: World) -> None:
-        world.strike(event, project, name)
+        world.strike_after_notice(event, project, name, notice=notice)
 
     return act
+
+
+def _read_reclaim(keys: Keys, projects: tuple[str, ...]) -> tuple[str, Act]:
+    """Spot VMs that nobody can know beforehand, such as those of jobs; `within` a time, as soon as there is one."""
+    wanted = Reclaim(
+        keys.choice("project", projects) if keys.has("project") else "",
+        keys.text("region", ""),
+        keys.text("zone", ""),
+        keys.text("filter", ""),
+        keys.duration_or("up_for", timedelta(0)),
+        keys.duration("notice", None),
+    )
+    patience = keys.duration_or("within", timedelta(0))
+    try:
+        compile_filter(wanted.filter)
+    except BadFilter as wrong:
+        raise keys.wrong("filter", f"a filter of the Compute API: {wrong}") from None
+
+    def act(world: World) -> None:
+        until = world.timeline.now + patience
+
+        def look() -> None:
+            if not reclaim(world, wanted) and world.timeline.now < until:
+                world.at(world.timeline.now + _LOOKS_EVERY, look)
+
+        look()
+
+    return "reclaim", act
 
 
 def _read_fault(keys: Keys) -> tuple[str, Act]:

@@ -140,6 +140,8 @@ class World:
     def instance(self, project: str, name: str, zone: str | None = None) -> VM:
         """The VM that has this name now. Raises Refused (404) when there is none."""
         with self.settled():
+            if zone is not None and (found := self._vms.get((project, zone, name))):
+                return found
             for (owner, where, called), vm in self._vms.items():
                 if (owner, called) == (project, name) and zone in (None, where):
                     return vm
@@ -298,13 +300,14 @@ class World:
     ) -> Operation | None:
         """Strikes once the VM's metadata have told of it for so long; None when that is still to come.
 
-        Where no notice is given, a preemption takes the VM's own preemptionNoticeDuration.
+        Where no notice is given, a preemption takes the VM's own preemptionNoticeDuration. A VM that is not up yet
+        has nobody to hear of it, and is struck at once.
         """
         with self.settled():
             vm = self._strikable(event, project, name, zone)
             if notice is None:
                 notice = vm.preemption_notice if event == "preempt" else timedelta(0)
-            if not notice:
+            if not notice or vm.status is not Status.RUNNING:
                 return self._strikes.strike(event, vm)
             self._strikes.strike_after(notice, event, vm)
             return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import requests
 from slack_sdk import WebClient
 from slack_sdk.signature import SignatureVerifier
 from tests.sandbox.slack.receiver import App, receiving
+from tests.sandbox.vms import body
 
 from costguard_sandbox.__main__ import main
 from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
@@ -79,6 +82,30 @@ def test_a_port_that_is_taken_is_told() -> None:
         )
     assert done.returncode == 2
     assert "try --port 0" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_vms_that_run_end_with_the_program(tmp_path: Path, number: signal.Signals) -> None:
+    """However it ends; its own end is seen through a pipe that they all hold."""
+    os.mkfifo(tmp_path / "said")
+    said = os.open(tmp_path / "said", os.O_RDONLY | os.O_NONBLOCK)
+    script = f"exec 9>{tmp_path}/said; trap '' TERM; setsid sleep 1000 & while :; do echo alive >&9; sleep 0.1; done"
+    metadata = {"items": [{"key": "startup-script", "value": script}]}
+    with started("empty", "--speed", "1000", "--machines-folder", str(tmp_path / "vms")) as (program, url):
+        zone = f"{url}/compute/v1/projects/demo-project/zones/us-central1-a"
+        project = requests.get(f"{url}/sandbox/projects", timeout=10).json()["projects"][0]
+        zone = zone.replace("demo-project", project)
+        made = requests.post(f"{zone}/instances", json=body(metadata=metadata), timeout=10)
+        assert made.status_code == 200
+        assert select.select([said], [], [], 30)[0]
+        program.send_signal(number)
+        program.wait(20)
+        while select.select([said], [], [], 30)[0]:
+            if not os.read(said, 4096):
+                break
+        else:
+            raise AssertionError("a process of the VM holds the pipe for ever")
+    os.close(said)
 
 
 _PRESSING = """

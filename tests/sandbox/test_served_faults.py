@@ -72,6 +72,61 @@ def test_reads_are_limited_per_minute_and_project(served: Served) -> None:
     assert served.get(_ALL).status_code == 200
 
 
+def test_writes_can_be_limited_in_place_of_reads(served: Served) -> None:
+    """The same 403; a wait for an operation and all reads go on, and nothing that was refused has happened."""
+    served.world.faults.add("rate_limit", limit=1, writes=True)
+    inserts = [served.post(f"{_ZONAL}/instances", body(f"new-{number}")) for number in range(3)]
+    assert [answer.status_code for answer in inserts] == [200, 403, 403]
+    assert served.post(f"{_ZONAL}/operations/{inserts[0].json()['name']}/wait", {}).status_code == 200
+    (error,) = inserts[1].json()["error"]["errors"]
+    assert (error["reason"], error["domain"]) == ("rateLimitExceeded", "usageLimits")
+    assert [vm.name for vm in served.world.instances(PROJECT)] == ["new-0", "vm"]
+    assert {served.get(_ALL).status_code for _ in range(5)} == {200}
+    served.world.advance(MINUTE)
+    assert served.post(f"{_ZONAL}/instances", body("later")).status_code == 200
+
+
+_UUID = "5f5c9a1e-0b5e-4d0e-9a55-2f6a2b8f1c11"
+
+
+@pytest.mark.parametrize(("when", "took_effect"), [("after", True), ("before", False)])
+def test_an_answer_can_be_lost_after_or_before_the_effect(served: Served, when: str, took_effect: bool) -> None:
+    """The connection breaks; asked again under the same requestId there is one VM, and one operation."""
+    served.world.faults.add("lost_answer", when=when, method="POST", path="/instances$", count=1)
+    url = f"{served.url}{_ZONAL}/instances?requestId={_UUID}"
+    with pytest.raises(requests.exceptions.ConnectionError):
+        requests.post(url, json=body("new"), timeout=10)
+    assert ("new" in {vm.name for vm in served.world.instances(PROJECT)}) is took_effect
+    again = requests.post(url, json=body("new"), timeout=10)
+    assert (again.status_code, again.json()["clientOperationId"]) == (200, _UUID)
+    inserts = [one for one in served.world.operations.of(PROJECT) if one.target_link.endswith("/new")]
+    assert len(inserts) == 1
+
+
+def test_a_lost_answer_can_be_an_error_or_silence(served: Served) -> None:
+    """A delete that took effect, and a client that hears 503, or nothing at all until its patience ends."""
+    up(served.world, "other")
+    served.world.faults.add("lost_answer", how="error", method="DELETE", count=1)
+    answer = served.session.delete(f"{served.url}{_ZONAL}/instances/vm", timeout=10)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, 503)
+    served.world.faults.add("lost_answer", how="silence", method="DELETE", count=1)
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        requests.delete(f"{served.url}{_ZONAL}/instances/other", timeout=0.2)
+    served.world.advance(5 * MINUTE)
+    assert served.world.instances(PROJECT) == []
+
+
+def test_a_preemption_while_a_vm_is_made_fails_its_insert(served: Served) -> None:
+    """As an error of the operation; the VM is there, and was never up."""
+    made = served.post(f"{_ZONAL}/instances", body("new", scheduling={"provisioningModel": "SPOT"})).json()
+    served.world.advance(timedelta(seconds=2))
+    assert served.post("/sandbox/preempt", {"zone": ZONE}).json()["preempted"][0]["name"] == "new"
+    served.world.advance(MINUTE)
+    done = served.get(f"{_ZONAL}/operations/{made['name']}").json()
+    assert (done["status"], done["error"]["errors"][0]["code"]) == ("DONE", "UNSUPPORTED_OPERATION")
+    assert served.get(f"{_ZONAL}/instances/new").json()["status"] == "TERMINATED"
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "code", "reason"),
     [
@@ -174,6 +229,8 @@ def test_a_body_that_is_not_json_is_a_400(served: Served) -> None:
         ("unreachable_zone", {"zone": "mars-1a"}, "not a zone"),
         ("garbage", {"path": "("}, "regular expression"),
         ("rate_limit", {"limit": True}, "a whole number"),
+        ("lost_answer", {"when": "never"}, "one of after, before"),
+        ("lost_answer", {"how": "loudly"}, "one of reset, error, silence"),
     ],
 )
 def test_a_fault_that_cannot_be_made_says_why(kind: str, values: dict[str, Any], text: str) -> None:

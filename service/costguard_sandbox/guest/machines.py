@@ -15,12 +15,13 @@ from pathlib import Path
 
 from costguard_sandbox.guest.guest import Guest, Order
 from costguard_sandbox.guest.guests import Ending, Guests
+from costguard_sandbox.guest.keeper import SHUTDOWN, STARTUP
 from costguard_sandbox.guest.metadata import attributes, metadata_path
 from costguard_sandbox.guest.tools import has_docker, put_tools
 from costguard_sandbox.vm import VM, Status
 
+DOCKERS = ("auto", "shim", "host")
 _SERIAL_BYTES = 1 << 20  # Google keeps as much
-SCRIPT = "startup-script"
 
 
 class CannotRun(ValueError):
@@ -104,7 +105,7 @@ class Machines(Guests):
             guest.cut()
         else:
             grace = self._settings.grace if ending is Ending.PREEMPTION else self._settings.stop_grace
-            guest.end(grace, attributes(vm).get("shutdown-script", ""))
+            guest.end(grace, attributes(vm).get(SHUTDOWN, ""))
 
     def suspend(self, vm: VM) -> None:
         if guest := self._guests.get(vm.id):
@@ -148,7 +149,7 @@ class Machines(Guests):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _boot(self, vm: VM, transition: int) -> None:
-        script = attributes(vm).get(SCRIPT, "")
+        script = attributes(vm).get(STARTUP, "")
         if not script or not self._url or vm.transition != transition or vm.status is not Status.RUNNING:
             return
         if len(vm.runs) == 1:  # a new VM finds an empty disk, whatever an earlier cloud of this seed has left there

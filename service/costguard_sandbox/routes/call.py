@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from costguard_sandbox.broken import broken
+from costguard_sandbox.faults import LONGEST_SILENCE_S, Fault, server_error
 from costguard_sandbox.fields import BadMask, compile_mask
 from costguard_sandbox.filters import BadFilter
 from costguard_sandbox.paging import MAX_RESULTS, BadPageToken, position_of
@@ -81,11 +83,23 @@ def compute(
                 await asyncio.sleep(delay)
             if before is not None:
                 await before(world, call.params)
-            return _answer(call, request, handler, pages)
+            with world.settled():
+                lost = world.faults.lose(call.params.get("project", ""), call.method, call.path)
+            if lost is None or lost.when == "after":
+                answer = _answer(call, request, handler, pages)
+            return answer if lost is None else await _lose(request, lost)
         except Refused as refused:
             return refusal(refused)
 
     return Route(f"{root}{path}", endpoint, methods=[method])
+
+
+async def _lose(request: Request, fault: Fault) -> Response:
+    if fault.how == "error":
+        return refusal(server_error(fault.code))
+    if fault.how == "silence":
+        await asyncio.sleep(min(LONGEST_SILENCE_S, fault.seconds or LONGEST_SILENCE_S))
+    return await broken(request)
 
 
 def control(path: str, handler: Handler, world: World, methods: tuple[str, ...] = ("GET",)) -> Route:

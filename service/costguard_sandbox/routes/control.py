@@ -10,8 +10,10 @@ from starlette.routing import Route
 
 from costguard_sandbox.clock import ManualClock, ScaledClock
 from costguard_sandbox.faults import BadFault
+from costguard_sandbox.filters import BadFilter
 from costguard_sandbox.meter import bills
 from costguard_sandbox.problems import Refused, bad_request, not_found
+from costguard_sandbox.reclaiming import Reclaim, reclaim
 from costguard_sandbox.routes.call import Call, compute, control
 from costguard_sandbox.skus import SERVICE, skus_page
 from costguard_sandbox.strikes import EVENTS
@@ -28,6 +30,7 @@ def routes(world: World) -> list[Route]:
         control("/sandbox/faults", _faults, world, ("GET", "POST", "DELETE")),
         control("/sandbox/faults/{id:int}", _remove_fault, world, ("DELETE",)),
         control("/sandbox/events", _events, world, ("GET", "POST")),
+        control("/sandbox/preempt", _preempt, world, ("POST",)),
     ]
 
 
@@ -103,17 +106,55 @@ def _remove_fault(call: Call) -> Any:
 
 
 def _events(call: Call) -> Any:
-    """POST {"event": "preempt", "project": ..., "name": ...} strikes one VM; "load" takes a "load" as well."""
+    """POST {"event": "preempt", "project": ..., "name": ...} strikes one VM; "load" takes a "load" as well.
+
+    With "notice", in seconds, its metadata tell of it first.
+    """
     if call.method == "GET":
         return {"events": [*EVENTS, "load"], "loads": list(Load)}
     event, project, name = (_text(call.body, key) for key in ("event", "project", "name"))
     if event != "load":
-        return call.world.strike(event, project, name).resource()
+        struck = call.world.strike_after_notice(event, project, name, notice=_span(call.body, "notice"))
+        return {"project": project, "name": name, "announced": event} if struck is None else struck.resource()
     wanted = _text(call.body, "load")
     if wanted not in tuple(Load):
         raise bad_request(f"unknown load {wanted!r}; expected one of {', '.join(Load)}")
     call.world.set_load(project, name, Load(wanted))
     return {"project": project, "name": name, "load": wanted}
+
+
+def _preempt(call: Call) -> Any:
+    """POST {"region": ...} preempts all Spot VMs there; also by "project", "zone", "filter", "up_for" and "notice"."""
+    places = {key: _text(call.body, key) for key in ("project", "region", "zone", "filter") if key in call.body}
+    unknown = sorted(call.body.keys() - {*places, "up_for", "notice"})
+    if unknown:
+        raise bad_request(f"{unknown[0]!r} means nothing here; known are project, region, zone, filter, up_for, notice")
+    up_for = _span(call.body, "up_for") or timedelta(0)
+    try:
+        struck = reclaim(call.world, Reclaim(**places, up_for=up_for, notice=_span(call.body, "notice")))
+    except BadFilter as wrong:
+        raise bad_request(str(wrong)) from None
+    return {
+        "preempted": [
+            {
+                "project": vm.project,
+                "zone": vm.zone,
+                "name": vm.name,
+                "id": str(vm.id),
+                "operation": operation.name if operation is not None else None,
+            }
+            for vm, operation in struck
+        ]
+    }
+
+
+def _span(body: Mapping[str, Any], key: str) -> timedelta | None:
+    value = body.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 86_400:
+        raise bad_request(f"{key} must be seconds from 0 to a day, not {value!r}")
+    return timedelta(seconds=value)
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:

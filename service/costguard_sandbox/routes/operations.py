@@ -53,11 +53,13 @@ async def _wait(world: World, params: Mapping[str, str]) -> None:
     """
     with world.settled():
         operation = world.operations.find(params["project"], params["zone"], params["name"])
-        if operation is None:
-            return
-        if world.wait_moves_clock:
-            while not operation.is_done:
-                world.advance_to(max(operation.ends_at, world.timeline.now))
+    if operation is None:
+        return
+    while world.wait_moves_clock and not operation.is_done:
+        with world.settled():
+            world.advance_to(max(operation.ends_at, world.timeline.now))
+        if not operation.is_done:  # it waits for processes, whose time no hand moves
+            await asyncio.sleep(_STEP_SECONDS)
     speed = world.clock.speed
     if not speed:
         return

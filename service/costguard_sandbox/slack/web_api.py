@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from costguard_sandbox.broken import broken
 from costguard_sandbox.slack.errors import RateLimited, SlackError
 from costguard_sandbox.slack.faults import Fault
 from costguard_sandbox.slack.methods.call import Call
@@ -77,7 +78,7 @@ async def _struck(request: Request, workspace: Workspace, method: str, fault: Fa
         return _json({"ok": False, "error": fault.code})
     if fault.kind == "timeout":
         await asyncio.sleep(fault.seconds)
-    return await _broken(request)
+    return await broken(request)
 
 
 async def _lost(request: Request, fault: Fault) -> Response:
@@ -85,17 +86,7 @@ async def _lost(request: Request, fault: Fault) -> Response:
         return Response("Internal Server Error", status_code=500, media_type="text/plain")
     if fault.kind == "lost_answer_timeout":
         await asyncio.sleep(fault.seconds)
-    return await _broken(request)
-
-
-async def _broken(request: Request) -> Response:
-    """The connection ends without one byte of an answer."""
-    cycle = getattr(request.receive, "__self__", None)  # ASGI has no word for it; uvicorn's own object does
-    transport = getattr(cycle, "transport", None)
-    if transport is not None:
-        transport.abort()
-        await asyncio.sleep(0)
-    return Response(status_code=503)
+    return await broken(request)
 
 
 def _values(request: Request, raw: bytes) -> dict[str, Any]:

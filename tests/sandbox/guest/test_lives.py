@@ -15,7 +15,7 @@ from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, ZONE, body, new_worl
 
 from costguard_sandbox.guest.machines import CannotRun, MachineSettings
 from costguard_sandbox.guest.machines import Machines as RealMachines
-from costguard_sandbox.vm import Status
+from costguard_sandbox.vm import VM, Status
 
 SAVES = """
 trap 'echo saved >"$HOME/checkpoint"; echo saved >$say; exit' TERM
@@ -27,6 +27,11 @@ trap 'echo not-yet >$say' TERM
 echo ready >$say
 while :; do sleep 0.05; done
 """
+
+
+def status(vm: VM) -> Status:
+    """Looked up anew, whatever it was before."""
+    return vm.status
 
 
 @pytest.fixture
@@ -71,7 +76,7 @@ def test_only_vms_with_a_startup_script_run(patient: Machines) -> None:
     assert not patient.disk(vm).exists()
     patient.world.preempt(PROJECT, "vm")
     patient.world.advance(MINUTE)
-    assert vm.status is Status.TERMINATED
+    assert status(vm) is Status.TERMINATED
 
 
 def test_without_machines_no_startup_script_runs(tmp_path: Path) -> None:
@@ -111,9 +116,9 @@ def test_a_preempted_vm_saves_and_is_terminated(patient: Machines) -> None:
     assert vm.runs[0].ended == patient.world.now
     assert patient.hear() == "saved"
     patient.wait_until_gone(vm)
-    assert vm.status is Status.STOPPING  # the power-off takes its simulated time as well
+    assert status(vm) is Status.STOPPING  # the power-off takes its simulated time as well
     patient.world.advance(MINUTE)
-    assert vm.status is Status.TERMINATED
+    assert status(vm) is Status.TERMINATED
     assert (patient.disk(vm) / "root/checkpoint").read_text() == "saved\n"
 
 
@@ -123,10 +128,10 @@ def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(hasty: Machine
     assert hasty.hear() == "ready"
     hasty.world.preempt(PROJECT, "vm")
     hasty.world.advance(timedelta(hours=1))
-    assert vm.status is Status.STOPPING
+    assert status(vm) is Status.STOPPING
     assert hasty.hear() == "not-yet"
     hasty.wait_until_gone(vm)
-    assert vm.status is Status.TERMINATED
+    assert status(vm) is Status.TERMINATED
     assert vm.last_stop == hasty.world.now
     assert hasty.processes(vm) == []
 
@@ -208,7 +213,7 @@ def test_a_deleted_vm_takes_its_directory_along_unless_its_disk_stays(patient: M
     assert patient.hear() == "saved"
     patient.wait_until_gone(vm)
     patient.world.advance(timedelta(minutes=5))
-    assert vm.status is Status.DELETED
+    assert status(vm) is Status.DELETED
     assert patient.disk(vm).exists() is keeps
 
 
@@ -219,7 +224,7 @@ def test_the_run_time_limit_ends_a_vm_that_runs(patient: Machines) -> None:
     patient.world.advance(timedelta(hours=2))
     assert patient.hear() == "saved"
     patient.wait_until_gone(vm)
-    assert vm.status is Status.TERMINATED
+    assert status(vm) is Status.TERMINATED
 
 
 def test_a_host_error_kills_at_once_and_the_vm_boots_again(patient: Machines) -> None:
@@ -229,7 +234,7 @@ def test_a_host_error_kills_at_once_and_the_vm_boots_again(patient: Machines) ->
     patient.world.strike("host-error", PROJECT, "vm")
     patient.world.advance(timedelta(minutes=5))
     assert patient.hear() == "ready"
-    assert (vm.status, len(vm.runs)) == (Status.RUNNING, 2)
+    assert (status(vm), len(vm.runs)) == (Status.RUNNING, 2)
     assert not (patient.disk(vm) / "root/checkpoint").exists()
 
 
@@ -250,7 +255,7 @@ def test_a_suspended_vm_stands_still_and_goes_on(patient: Machines) -> None:
     assert patient.hear() == "ready"
     patient.world.suspend(PROJECT, "vm")
     patient.world.advance(2 * MINUTE)
-    assert vm.status is Status.SUSPENDED
+    assert status(vm) is Status.SUSPENDED
     patient.wait_until_all_stand_still(vm)
     with ThreadPoolExecutor() as threads:
         writing = threads.submit(go.write_text, "on\n")
@@ -269,7 +274,7 @@ def test_a_suspended_vm_can_be_deleted(patient: Machines) -> None:
     patient.world.delete(PROJECT, "vm")
     patient.world.advance(MINUTE)
     patient.wait_until_gone(vm)
-    assert vm.status is Status.DELETED
+    assert status(vm) is Status.DELETED
     assert not patient.disk(vm).exists()
 
 
@@ -278,11 +283,11 @@ def test_a_guest_that_ends_by_itself_leaves_an_idle_vm(patient: Machines) -> Non
     vm = patient.boot("echo done >$say")
     assert patient.hear() == "done"
     patient.world.advance(timedelta(hours=3))
-    assert vm.status is Status.RUNNING
+    assert status(vm) is Status.RUNNING
     patient.world.stop(PROJECT, "vm")
     patient.world.advance(timedelta(minutes=3))
     patient.wait_until_gone(vm)
-    assert vm.status is Status.TERMINATED
+    assert status(vm) is Status.TERMINATED
 
 
 def test_the_serial_port_shows_what_the_startup_script_printed(patient: Machines) -> None:
@@ -309,6 +314,18 @@ def test_the_end_of_the_server_is_the_end_of_all_processes(tmp_path: Path) -> No
         made.boot(IGNORES, "two")
         assert {made.hear(), made.hear()} == {"ready"}
     assert processes_of(tmp_path) == []
+
+
+def test_a_clock_that_waiting_moves_waits_for_processes_too(tmp_path: Path) -> None:
+    """The operation of a stop is done when the VM is off, however its end was brought about."""
+    with machines(tmp_path, grace_s=0.5, wait_moves_clock=True) as made:
+        vm = made.boot(IGNORES)
+        assert made.hear() == "ready"
+        zone = f"{made.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}"
+        stop = requests.post(f"{zone}/instances/vm/stop", timeout=10).json()
+        done = requests.post(f"{zone}/operations/{stop['name']}/wait", timeout=PATIENCE_S).json()
+        assert done["status"] == "DONE"
+        assert status(vm) is Status.TERMINATED
 
 
 def test_other_systems_are_told_what_to_do() -> None:
