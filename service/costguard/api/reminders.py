@@ -51,7 +51,7 @@ class MessageQuery(Query):
     subject: Text | None = None
     gce_id: Text | None = None
     status: Literal["intended", "sending", "accepted", "withdrawn", "failed"] | None = None
-    kind: Literal["reminder", "digest", "notice", "whisper"] | None = None
+    kind: Literal["reminder", "digest", "notice", "job", "whisper"] | None = None
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
 

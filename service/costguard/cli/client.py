@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -13,7 +14,27 @@ from costguard.errors import CostguardError, ServerUnreachable
 
 DEFAULT_URL = "http://127.0.0.1:8765"
 _TIMEOUT_S = 30
-_OPTIONS = {"end_reason": "reason", "gce_id": "id", "group_by": "by"}  # those called otherwise than the parameter
+_GOOD = frozenset({200, 201, 202})
+_TRIES = 3  # of what is harmless to repeat
+# What options are called where it is otherwise than the parameter, or than the field of a body.
+_OF_QUERIES = {"end_reason": "reason", "gce_id": "id", "group_by": "by"}
+_OF_BODIES = {
+    "preset": "PRESET",
+    "command": "COMMAND",
+    "kind": "--dev",
+    "checkpoint": "--checkpoint",
+    "checkpoint.location": "--checkpoint",
+    "environment": "--env",
+    "secrets": "--secret",
+    "mounts": "--mount",
+    "expected_hours": "--hours",
+    "overrides.image": "--boot-image",
+    "overrides.zones": "--zone",
+    "overrides.disk_gib": "--disk",
+    "overrides.max_run_hours": "--max-run",
+    "overrides.on_demand_fallback": "--fallback",
+    "by": "--owner",
+}
 
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
 
@@ -22,14 +43,27 @@ class WrongUsage(CostguardError):
     """The server does not take what an option was given."""
 
 
+class _AnswerLost(ServerUnreachable):
+    """It was asked, and may have done it."""
+
+    def __init__(self, error: ServerUnreachable) -> None:
+        super().__init__(error.message, error.what_next)
+
+
 class Server:
     """A server by its address. The token comes from the environment: arguments can be read by others.
 
     Redirects are not followed: the token is for the server that was named, and for no other.
     """
 
-    def __init__(self, url: str, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        url: str,
+        environ: Mapping[str, str] = os.environ,
+        pause: Callable[[float], object] = threading.Event().wait,
+    ) -> None:
         self.url = url.rstrip("/")
+        self._pause = pause
         self._token = environ.get("COSTGUARD_TOKEN", "").strip()
         try:
             parts = urlsplit(self.url)
@@ -43,11 +77,25 @@ class Server:
 
     def get(self, *path: str, **parameters: str | int | bool | Sequence[str] | None) -> dict[str, Any]:
         """The answer to GET /api/v1/PATH."""
-        answer: dict[str, Any] = json.loads(self._read(path, parameters, "application/json"))
+        answer: dict[str, Any] = json.loads(self._ask("GET", path, parameters, {"Accept": "application/json"}))
         return answer
 
     def get_csv(self, *path: str, **parameters: str | int | bool | Sequence[str] | None) -> str:
-        return self._read(path, parameters, "text/csv").decode()
+        return self._ask("GET", path, parameters, {"Accept": "text/csv"}).decode()
+
+    def post(self, *path: str, body: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+        """The answer to POST /api/v1/PATH. With a `key` a lost answer is asked for again: it is done once at most."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json", "Costguard-Client": "cli"}
+        headers |= {"Idempotency-Key": key} if key else {}
+        for number in range(1, _TRIES + 1):
+            try:
+                answer: dict[str, Any] = json.loads(self._ask("POST", path, {}, headers, json.dumps(body).encode()))
+                return answer
+            except _AnswerLost:
+                if not key or number == _TRIES:
+                    raise
+                self._pause(number)
+        raise AssertionError("the last try returns or raises")
 
     def pages(
         self, path: str, items: str, limit: int, **parameters: str | int | bool | Sequence[str] | None
@@ -68,25 +116,40 @@ class Server:
             if cursor is None or (limit and got >= limit):
                 return
 
-    def _read(self, path: Sequence[str], parameters: Parameters, accept: str) -> bytes:
+    def _ask(
+        self,
+        method: str,
+        path: Sequence[str],
+        parameters: Parameters,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+    ) -> bytes:
         query = urlencode([pair for name, value in parameters.items() for pair in _pairs(name, value)])
-        target = f"{self._base}/api/v1/{'/'.join(quote(part, safe='') for part in path)}?{query}"
-        headers = {"Accept": accept} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
+        target = f"{self._base}/api/v1/{'/'.join(quote(part, safe='') for part in path)}{'?' if query else ''}{query}"
+        token = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         connection = self._connect(self._host, self._port, timeout=_TIMEOUT_S)
         try:
-            connection.request("GET", target, headers=headers)
-            answer = connection.getresponse()
-            body = answer.read()
+            connection.connect()
         except (HTTPException, OSError) as error:
-            raise ServerUnreachable(
-                f"No Costguard server answers at {self.url}: {error}.",
-                "Start one with `costguard serve`, or name another with --url or COSTGUARD_URL.",
-            ) from None
+            connection.close()
+            raise self._unreachable(error) from None
+        try:
+            connection.request(method, target, body, {**headers, **token})
+            answer = connection.getresponse()
+            got = answer.read()
+        except (HTTPException, OSError) as error:
+            raise _AnswerLost(self._unreachable(error)) from None
         finally:
             connection.close()
-        if answer.status != 200:
-            raise _refusal(self.url, answer.status, answer.reason, body)
-        return body
+        if answer.status not in _GOOD:
+            raise _refusal(self.url, answer.status, answer.reason, got)
+        return got
+
+    def _unreachable(self, error: Exception) -> ServerUnreachable:
+        return ServerUnreachable(
+            f"No Costguard server answers at {self.url}: {error}.",
+            "Start one with `costguard serve`, or name another with --url or COSTGUARD_URL.",
+        )
 
 
 def _pairs(name: str, value: str | int | bool | Sequence[str] | None) -> list[tuple[str, str]]:
@@ -116,5 +179,10 @@ def _refusal(url: str, status: int, reason: str, body: bytes) -> CostguardError:
 
 def _option(where: str) -> str:
     """`query.gce_id` is --id to who typed it; parts of a list, `query.status.0`, are one option."""
-    parameter = where.split(".")[1] if "." in where else where
-    return f"--{_OPTIONS.get(parameter, parameter)}"
+    place, _, name = where.partition(".")
+    first, _, rest = name.partition(".")
+    if place != "body":
+        parameter = first or place
+        return f"--{_OF_QUERIES.get(parameter, parameter)}"
+    field = f"{first}.{rest.partition('.')[0]}" if rest and first in {"checkpoint", "overrides"} else first
+    return _OF_BODIES.get(field) or f"--{field.rpartition('.')[2].replace('_', '-')}"

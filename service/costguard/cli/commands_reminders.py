@@ -20,7 +20,7 @@ _EXAMPLES = """Examples:
   costguard reminders preview                  what would be sent now, and why nothing else
 """
 _STATUSES = ("intended", "sending", "accepted", "withdrawn", "failed")
-_KINDS = ("reminder", "digest", "notice", "whisper")
+_KINDS = ("reminder", "digest", "notice", "job", "whisper")
 
 
 def _one_of(known: tuple[str, ...]) -> Any:

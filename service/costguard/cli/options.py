@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from costguard.cli.client import DEFAULT_URL as DEFAULT_URL
+from costguard.cli.client import WrongUsage
 
 Url = Annotated[
     str, typer.Option("--url", envvar="COSTGUARD_URL", help="Address of the server. COSTGUARD_TOKEN holds its token.")
@@ -18,6 +19,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the server's answer 
 Project = Annotated[list[str] | None, typer.Option("--project", "-p", help="Only this project; repeatable.")]
 Preset = Annotated[list[str] | None, typer.Option("--preset", help="Only this preset; repeatable.")]
 Owner = Annotated[list[str] | None, typer.Option("--owner", help='Only this owner; repeatable; "" for the unclaimed.')]
+Me = Annotated[
+    str, typer.Option("--owner", envvar="COSTGUARD_OWNER", help="Your e-mail address, which reminders are sent to.")
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most so many; 0 shows all.")]
 
 
@@ -32,7 +36,7 @@ def _day(text: str | None) -> str | None:
     raise typer.BadParameter(f"{text!r} is not a UTC day such as 2026-11-20.")
 
 
-def _moment(text: str | None) -> str | None:
+def utc_moment(text: str | None) -> str | None:
     """The tables show UTC without saying so in each line: what is taken from them is understood."""
     if text is None:
         return None
@@ -49,9 +53,11 @@ From = Annotated[
 To = Annotated[str | None, typer.Option("--to", metavar="DAY", callback=_day, help="Last UTC day; today.")]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", callback=_moment, help="Not before, such as 2026-11-20T08:00:00Z; in UTC."),
+    typer.Option(
+        "--since", metavar="TIME", callback=utc_moment, help="Not before, such as 2026-11-20T08:00:00Z; in UTC."
+    ),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", callback=_moment, help="Before this time.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", callback=utc_moment, help="Before this time.")]
 
 
 def print_json(answer: dict[str, Any]) -> None:
@@ -73,3 +79,10 @@ def listening_address(text: str) -> str:
 def is_asked(*filters: object) -> bool:
     """Whether anything was asked for: an empty owner is the unclaimed."""
     return any(each is not None and each != [] for each in filters)
+
+
+def whose(owner: str) -> str:
+    """Nobody is guessed: reminders and questions go to this address."""
+    if owner:
+        return owner
+    raise WrongUsage("It is not known who asks.", "Give --owner with your e-mail address, or set COSTGUARD_OWNER.")

@@ -1,0 +1,88 @@
+"""`costguard jobs`, `costguard job`, `costguard output` and `costguard cancel`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from costguard.cli import jobs_table
+from costguard.cli.client import Server
+from costguard.cli.format import clean_lines
+from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Me, Url, is_asked, print_json, whose
+from costguard.cli.tables import console
+from costguard.model.job import JobKind, JobState
+
+_EXAMPLES = """Examples:
+
+  costguard jobs                            those that are not over
+
+  costguard jobs --all --state failed       what went wrong, the latest first
+
+  costguard job j7k2m9q4                    one job: its attempts, checkpoints, what it lost and what comes next
+"""
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id, such as j7k2m9q4.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("jobs", epilog=_EXAMPLES)(jobs)
+    app.command("job", epilog="Example:  costguard job j7k2m9q4")(job)
+    app.command("output", epilog="Example:  costguard output j7k2m9q4 --attempt 2")(output)
+    app.command("cancel", epilog="Example:  costguard cancel j7k2m9q4 --reason 'wrong data'")(cancel)
+
+
+def jobs(
+    state: Annotated[JobState | None, typer.Option("--state", help="Only this state, over or not.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only this owner's.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="Only this preset.")] = None,
+    project: Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")] = None,
+    kind: Annotated[JobKind | None, typer.Option("--kind", help="training or dev.")] = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also those that are over.")] = False,
+    limit: Limit = 50,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Jobs, the newest first: whose, how they stand and why, attempts, and dollars so far."""
+    filters = {"state": state, "owner": owner, "preset": preset, "project": project, "kind": kind}
+    only_open = None if everything or state is not None else True
+    answer = Server(url).pages("jobs", "jobs", limit, open=only_open, **filters)
+    asked = is_asked(*filters.values()) or bool(only_open)
+    print_json(answer) if as_json else jobs_table.show(console(), answer, asked)
+
+
+def job(job_id: JobId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """One job: its attempts in time, checkpoints, work at risk and lost, what it costs, and what comes next."""
+    answer = Server(url).get("jobs", job_id)
+    print_json(answer) if as_json else jobs_table.show_job(console(), answer)
+
+
+def output(
+    job_id: JobId,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, help="Of this attempt; the last that spoke.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """The last part of what a job's command printed, as its VM told it."""
+    answer = Server(url).get("jobs", job_id, "output", attempt=attempt)
+    if as_json:
+        print_json(answer)
+        return
+    if answer["output"]:
+        print(clean_lines(answer["output"].rstrip("\n").expandtabs()))
+    print(clean_lines(jobs_table.about_output(answer)), file=sys.stderr)
+
+
+def cancel(
+    job_id: JobId,
+    reason: Annotated[str, typer.Option("--reason", help="For whoever reads it later.")] = "",
+    owner: Me = "",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a job: its command may save, then its VM is deleted. Asking twice is harmless."""
+    answer = Server(url).post("jobs", job_id, "cancel", body={"by": whose(owner), "reason": reason})
+    print_json(answer) if as_json else jobs_table.show_cancelled(console(), answer)

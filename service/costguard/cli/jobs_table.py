@@ -1,0 +1,255 @@
+"""Jobs in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.console import Console
+
+from costguard.cli.format import age, amount_text, count, dollars, moment, rate, when
+from costguard.cli.tables import NARROW, Row, cell, say, say_nothing, show_table
+
+_STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "cancelled": "dim", "succeeded": "dim"}
+_ENDED_WELL = {None, "succeeded"}
+_BAR, _NARROW_BAR = 32, 20  # characters
+_WORKS, _COMES, _FREE, _SAVED = "█", "░", "·", "▲"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A job's time from its beginning to its end, or to now, on so many characters."""
+
+    first: datetime
+    last: datetime
+    width: int
+
+    def place(self, text: str) -> int:
+        whole = max(self.last - self.first, timedelta(seconds=1))
+        return min(self.width - 1, max(0, int(self.width * (moment(text) - self.first) / whole)))
+
+
+def show(console: Console, answer: dict[str, Any], asked: bool) -> None:
+    rows: list[Row] = [
+        {
+            "Job": cell(each["id"]),
+            "Name": cell(each["name"] or "-"),
+            "Owner": cell(each["owner"]),
+            "Preset": cell(each["preset"]),
+            "State": cell(each["state"], _STYLES.get(each["state"], "")),
+            "Step": cell(_step(each["step"])),
+            "Attempts": cell(each["attempts"]),
+            "Cost": cell(amount_text(each["cost"]), "" if each["cost"]["complete"] else "bold red"),
+            "Why, and what comes next": cell(each["reason"]),
+        }
+        for each in answer["jobs"]
+    ]
+    if rows:
+        spare = ("Attempts", "Step", "Preset", "Owner")
+        prose = ("Why, and what comes next",)
+        show_table(console, tuple(rows[0]), rows, right=("Step", "Attempts", "Cost"), prose=prose, spare=spare)
+    else:
+        say_nothing(console, "job", asked, "`costguard jobs --all` shows those that are over too.")
+    if answer["next_cursor"] is not None:
+        say(console, f"Shown: the newest {len(rows)}. --limit 0 shows all.")
+
+
+def show_job(console: Console, answer: dict[str, Any]) -> None:
+    job = answer["job"]
+    say(console, f"{job['title']}  {job['id']}  {job['state']}", "bold")
+    say(console, job["reason"])
+    if answer["next"] and answer["next"] != job["reason"]:
+        say(console, f"Next: {answer['next']}")
+    console.print()
+    show_table(console, ("", " "), [{"": cell(name), " ": cell(value)} for name, value in _about(answer)], prose=(" ",))
+    if answer["attempts"]:
+        console.print()
+        _attempts(console, answer)
+    for each in answer["interruptions"]:
+        say(console, _interruption(each), "bold red" if each["from_zero"] else "yellow")
+    for torn in (answer["checkpoint"] or {}).get("torn", ()):
+        say(console, f"TORN: {torn}", "yellow")
+    if answer["ssh_command"]:
+        show_access(console, answer)
+
+
+def show_access(console: Console, answer: dict[str, Any]) -> None:
+    """How to reach a dev VM."""
+    say(console, f"Shell:     {answer['ssh_command']}")
+    say(console, f"Notebook:  {answer['notebook_command']}, then http://localhost:8888")
+
+
+def show_cancelled(console: Console, answer: dict[str, Any]) -> None:
+    job = answer["job"]
+    say(console, f"{job['title']}: {job['reason']}")
+    say(console, f"See it with: costguard job {job['id']}")
+
+
+def about_output(answer: dict[str, Any]) -> str:
+    """Of which attempt an output is, from when, and where there is more."""
+    if answer["attempt"] is None:
+        return f"Nothing was heard of job {answer['job']} yet. See how it stands with: costguard job {answer['job']}"
+    heard = f", heard at {when(answer['heard_at'])} UTC" if answer["heard_at"] else ""
+    said = "" if answer["output"] else "It printed nothing. "
+    return f"{said}Attempt {answer['attempt']}{heard}. All of it is on its VM: {answer['log']}"
+
+
+def _about(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    job, spec, recipe = answer["job"], answer["spec"], answer["recipe"]
+    yield "owner", job["owner"]
+    gpus = f", {recipe['gpu_count']} x {recipe['gpu_type']}" if recipe["gpu_count"] else ""
+    model = "Spot" if recipe["provisioning_model"] == "spot" else "on-demand"
+    yield "preset", f"{job['preset']}: {recipe['machine_type']}{gpus}, {model}, project {job['project']}"
+    if job["image"]:
+        yield "image", job["image"]
+    if job["command"]:
+        yield "command", " ".join(job["command"])
+    yield "asked for", f"{when(job['created_at'])} by {job['via']}"
+    if job["cancel_asked_at"]:
+        yield "cancel", f"asked by {job['cancel_asked_by']} at {when(job['cancel_asked_at'])}"
+    yield "cost", _cost(answer)
+    yield from _progress(answer)
+    if spec["checkpoint"]:
+        yield "checkpoint", _checkpoint(answer)
+    if (risk := answer["work_at_risk"]) is not None:
+        yield "at risk", f"{_worth(risk['seconds'], risk['cost'])}: the work since {when(risk['since'])}"
+    lost = answer["lost"]
+    if lost["seconds"]:
+        zero = f", from zero {count(lost['from_zero'], 'time')}" if lost["from_zero"] else ""
+        yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
+    yield "limits", _limits(answer)
+
+
+def _cost(answer: dict[str, Any]) -> str:
+    job, place = answer["job"], answer["job"]["place"]
+    parts = [amount_text(job["cost"])]
+    if job["ceiling"] is not None:
+        parts.append(f"of {dollars(job['ceiling'])} at most")
+    if place is not None and place["rate_per_hour"] is not None and job["settled_at"] is None:
+        parts.append(f"(about {rate(place['rate_per_hour'])} an hour)")
+    return " ".join(parts)
+
+
+def _progress(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    step, pace = answer["job"]["step"], answer["pace"]
+    if step is None:
+        return
+    parts = [_step(step)]
+    if pace["per_hour"] is not None:
+        parts.append(f"{float(pace['per_hour']):,.0f} an hour")
+    if pace["cost_per_1000_steps"] is not None:
+        parts.append(f"{dollars(pace['cost_per_1000_steps'], 4)} per 1,000 steps")
+    yield "step", ", ".join(parts)
+
+
+def _checkpoint(answer: dict[str, Any]) -> str:
+    location, seen = answer["spec"]["checkpoint"]["location"], answer["checkpoint"]
+    if seen is None:
+        return f"{location}: not looked at yet"
+    if seen["error"]:
+        return f"{location}: NOT READ: {seen['error']}"
+    if not seen["resume_from"]:
+        return f"{location}: nothing complete yet, as of {when(seen['looked_at'])}"
+    at = f" at step {_step(seen['step'])}" if seen["step"] is not None else ""
+    return f"{seen['resume_from']}{at}, written {when(seen['written_at'])}"
+
+
+def _limits(answer: dict[str, Any]) -> str:
+    job, spec = answer["job"], answer["spec"]
+    parts = [
+        f"{job['preemptions']} of {count(spec['max_preemptions'], 'preemption')}",
+        f"{job['crashes']} of {count(spec['max_crashes'], 'crash', 'crashes')}",
+    ]
+    if job["deadline"]:
+        late = moment(answer["as_of"]) > moment(job["deadline"]) and job["settled_at"] is None
+        parts.append(f"deadline {when(job['deadline'])}{' (PAST)' if late else ''}")
+    return ", ".join(parts)
+
+
+def _attempts(console: Console, answer: dict[str, Any]) -> None:
+    """In time: a column of the bar is the same moment in every row."""
+    job = answer["job"]
+    first, last = moment(job["created_at"]), moment(job["settled_at"] or answer["as_of"])
+    axis = Axis(first, last, _NARROW_BAR if console.width < NARROW else _BAR)
+    rows = [_attempt(each, axis, answer["as_of"]) for each in answer["attempts"]]
+    if answer["checkpoints"]:
+        rows.append(_saved(answer["checkpoints"], axis))
+    show_table(
+        console,
+        tuple(rows[0]),
+        rows,
+        right=("#", "Ran", "$/h"),
+        prose=("How it ended",),
+        spare=("$/h", "Model", "Steps", "Asked (UTC)", "Ran"),
+    )
+    span = age(last - first)
+    say(console, f"The bar is {span} long: {_COMES} asked for and booting, {_WORKS} working, {_SAVED} saved.", "dim")
+
+
+def _attempt(of: dict[str, Any], axis: Axis, as_of: str) -> Row:
+    started, ended = of["started_at"], of["ended_at"]
+    ran = age(moment(ended or as_of) - moment(started)) if started else "-"
+    marks = [_FREE] * axis.width
+    end = axis.place(ended or as_of)
+    for place in range(axis.place(of["intended_at"]), end + 1):
+        marks[place] = _COMES
+    for place in range(axis.place(started), end + 1) if started else ():
+        marks[place] = _WORKS
+    return {
+        "#": cell(of["number"]),
+        "Zone": cell(of["zone"]),
+        "Model": cell("Spot" if of["provisioning_model"] == "spot" else "on-demand"),
+        "Asked (UTC)": cell(when(of["asked_at"] or of["intended_at"])),
+        "In time": cell("".join(marks)),
+        "Ran": cell(ran),
+        "Steps": cell(_steps(of)),
+        "$/h": cell("-" if of["rate_per_hour"] is None else rate(of["rate_per_hour"])),
+        "How it ended": cell(_outcome(of), "" if of["outcome"] in _ENDED_WELL else "yellow"),
+    }
+
+
+def _saved(seen: list[dict[str, Any]], axis: Axis) -> Row:
+    marks = [" "] * axis.width
+    for each in seen:
+        marks[axis.place(each["written_at"])] = _SAVED
+    blank = dict.fromkeys(("#", "Model", "Asked (UTC)", "Ran", "$/h", "How it ended"), cell(""))
+    steps = [each["step"] for each in seen if each["step"] is not None]
+    newest = f"to {_step(max(steps))}" if steps else ""
+    named = {"Zone": cell("checkpoints"), "In time": cell("".join(marks)), "Steps": cell(newest)}
+    return {**blank, **named}
+
+
+def _steps(of: dict[str, Any]) -> str:
+    """`12,000 to 41,200`: from the checkpoint that it resumed from."""
+    if of["step"] is None:
+        return "-"
+    since = _step(of["resume_step"]) if of["resume_step"] is not None else "0" if not of["resume_from"] else "?"
+    return f"{since} to {_step(of['step'])}"
+
+
+def _outcome(of: dict[str, Any]) -> str:
+    if of["outcome"] is not None:
+        return f"{of['outcome'].replace('_', ' ')}: {of['reason']}" if of["reason"] else of["outcome"].replace("_", " ")
+    return f"{of['state']}; {of['error']}" if of["error"] else str(of["state"])
+
+
+def _interruption(of: dict[str, Any]) -> str:
+    what = "LOST" if of["from_zero"] else "Lost"
+    lost = "not known" if of["lost_seconds"] is None else _worth(of["lost_seconds"], of["lost_cost"])
+    back = age(moment(of["resumed_at"]) - moment(of["happened_at"])) if of["resumed_at"] else None
+    resumed = f"; back at work after {back}" if back else "; not back at work yet"
+    zero = ", and it started again from zero" if of["from_zero"] else ""
+    outcome = of["outcome"].replace("_", " ")
+    return f"{when(of['happened_at'])}  attempt {of['attempt']} {outcome}. {what}: {lost}{zero}{resumed}."
+
+
+def _worth(seconds: int, cost: str | None) -> str:
+    """`12 min ($0.31)`."""
+    span = age(timedelta(seconds=seconds))
+    return span if cost is None else f"{span} ({dollars(cost)})"
+
+
+def _step(step: int | None) -> str:
+    return "-" if step is None else f"{step:,}"

@@ -1,0 +1,84 @@
+"""What was launched, and what it would cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from costguard.cli.format import count, dollars, rate
+from costguard.cli.jobs_table import show_access
+from costguard.cli.tables import Row, cell, say, show_table
+
+_MODELS = {"spot": "Spot", "standard": "on-demand"}
+
+
+def show_launched(console: Console, answer: dict[str, Any]) -> None:
+    job = answer["job"]
+    say(console, f"{job['title']}  {job['id']}  {job['state']}", "bold")
+    say(console, job["reason"])
+    if answer["ssh_command"]:
+        show_access(console, answer)
+    elif job["kind"] == "dev":
+        say(console, f"How to reach it, once it is up: costguard job {job['id']}")
+    else:
+        say(console, f"See it with: costguard job {job['id']}; end it with: costguard cancel {job['id']}")
+
+
+def show_quote(console: Console, answer: dict[str, Any]) -> None:
+    machine, hours = answer["machine"], answer["hours"]
+    gpus = f", {machine['gpu_count']} x {machine['gpu_type']}" if machine["gpu_count"] else ""
+    size = f"{machine['vcpus']} vCPUs, {machine['memory_mib'] / 1024:,.0f} GiB"
+    say(
+        console,
+        f"{answer['preset']}: {machine['machine_type']}{gpus}, {size}, {machine['disk_gib']} GiB of disk",
+        "bold",
+    )
+    rows: list[Row] = [
+        {
+            "Zone": cell(each["zone"]),
+            "Spot $/h": cell(_rate(each["spot"])),
+            "On-demand $/h": cell(_rate(each["on_demand"])),
+            "GPU": cell(_part(each["spot"]["gpu"])),
+            "Machine": cell(_part(each["spot"]["machine"])),
+            "Disk": cell(_part(each["spot"]["disk"])),
+            "Note": cell(each["note"]),
+        }
+        for each in answer["places"]
+    ]
+    if rows:
+        money = ("Spot $/h", "On-demand $/h", "GPU", "Machine", "Disk")
+        show_table(console, tuple(rows[0]), rows, right=money, prose=("Note",), spare=("Disk", "Machine", "GPU"))
+        say(console, "GPU, machine and disk are Spot's. The first zone is tried first.", "dim")
+    console.print()
+    for name, words in (("first", "Now"), ("cheapest", "Cheapest")):
+        found = answer[name]
+        if found is not None and (name == "first" or found != answer["first"]):
+            say(console, f"{words}: {_total(found, hours)}", "bold" if name == "first" else "")
+    if answer["saving_percent"] is not None:
+        say(console, f"Spot saves {answer['saving_percent']}% against on-demand there.")
+    for each in answer["budgets"]:
+        left = f"{dollars(each['left'])} of {dollars(each['limit'])} left this {each['period']}"
+        say(console, f"Budget {each['name']}: {left}, {dollars(each['left_after'])} after this.", _over(each))
+    for each in answer["refusals"]:
+        say(console, f"WOULD BE REFUSED: {each['message']}", "bold red")
+
+
+def _total(of: dict[str, Any], hours: str) -> str:
+    model = _MODELS.get(of["provisioning_model"], of["provisioning_model"])
+    if of["cost"] is None:
+        return f"{of['zone']}, {model}: not priced"
+    span = count(int(float(hours)), "hour") if float(hours).is_integer() else f"{hours} hours"
+    return f"{dollars(of['cost'])} for {span} in {of['zone']}, {model}, {rate(of['rate_per_hour'])} an hour"
+
+
+def _rate(of: dict[str, Any]) -> str:
+    return "unpriced" if of["total"] is None else rate(of["total"])
+
+
+def _part(amount: str | None) -> str:
+    return "-" if amount is None else rate(amount)
+
+
+def _over(budget: dict[str, Any]) -> str:
+    return "bold red" if budget["left_after"].startswith("-") else ""

@@ -1,0 +1,168 @@
+"""Jobs, zones and recoveries as the commands show them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from tests.cli.job_answers import ATTEMPT, DETAIL, DEV, JOB, SECOND, SSH
+
+from costguard.cli import jobs_table, places_table
+
+
+def shown(show: Callable[..., None], *of: Any, width: int = 200) -> str:
+    out = io.StringIO()
+    show(Console(file=out, width=width), *of)
+    return out.getvalue()
+
+
+def test_jobs_are_listed_with_why_they_are_so() -> None:
+    """Where nothing fits, it says how to see more."""
+    text = shown(jobs_table.show, {"jobs": [JOB], "next_cursor": None}, True)
+    (line,) = (line for line in text.splitlines() if line.startswith("j7k2m9q4"))
+    for part in ("llama", "ada@lab.example", "a100", "running", "41,200", " 2 ", "$5.30", "Attempt 2 runs in"):
+        assert part in line
+    assert "costguard jobs --all" in shown(jobs_table.show, {"jobs": [], "next_cursor": None}, True)
+
+
+def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:
+    """With dollars at each, and what comes next."""
+    text = " ".join(shown(jobs_table.show_job, DETAIL).split())
+    for part in (
+        "Next: If its VM is lost, it resumes from step 40,000.",
+        "$5.30 of $60.00 at most (about $1.47 an hour)",
+        "41,200, 12,034 an hour, $0.1286 per 1,000 steps",
+        "gs://lab/run/checkpoint-40000 at step 40,000, written 2026-11-20 11:50:00",
+        "10 min ($0.24): the work since 2026-11-20 11:50:00",
+        "1 of 100 preemptions, 0 of 3 crashes, deadline 2026-11-21 08:00:00",
+        "attempt 1 preempted. Lost: 12 min ($0.31); back at work after 5 min.",
+        "TORN: checkpoint-40500: trainer_state.json is missing",
+    ):
+        assert part in text
+
+
+def test_attempts_share_one_axis_of_time() -> None:
+    """Four hours in 32 signs: eight an hour. Waiting, working and saving stand under each other."""
+    lines = shown(jobs_table.show_job, DETAIL).splitlines()
+    (first,) = (line for line in lines if line.startswith("1  us-central1-a"))
+    (second,) = (line for line in lines if line.startswith("2  us-central1-b"))
+    (saved,) = (line for line in lines if line.lstrip().startswith("checkpoints"))
+    assert "░░░░█████████████···············" in first.replace(" ", "")
+    assert "················████████████████" in second.replace(" ", "")
+    assert saved.index("▲") == first.index("░") + 14
+    assert "0 to 12,800" in first
+    assert "12,000 to 41,200" in second
+    assert "preempted: Google took it back." in first
+    assert "to 40,000" in saved
+    narrow = shown(jobs_table.show_job, DETAIL, width=80).splitlines()
+    assert [line for line in narrow if line.startswith("1  us-central1-a") and "░░█████████·········" in line]
+
+
+def test_what_is_not_known_of_a_job_is_not_made_up() -> None:
+    """No step, nothing to resume from, a location that could not be read, work lost without a price."""
+    interruption = {**DETAIL["interruptions"][0], "lost_cost": None, "resumed_at": None, "from_zero": True}
+    bare = {
+        **DETAIL,
+        "job": {**JOB, "step": None, "place": None, "ceiling": None, "deadline": None},
+        "attempts": [{**ATTEMPT, "started_at": None, "step": None}, {**SECOND, "error": "Google: out of stock"}],
+        "interruptions": [interruption, {**interruption, "lost_seconds": None, "from_zero": False}],
+        "checkpoints": [],
+        "checkpoint": {**DETAIL["checkpoint"], "error": "No credentials for gs://lab.", "torn": []},
+        "work_at_risk": None,
+        "lost": {"seconds": 0, "cost": "0", "from_zero": 0},
+    }
+    text = " ".join(shown(jobs_table.show_job, bare).split())
+    assert "gs://lab/run: NOT READ: No credentials for gs://lab." in text
+    assert "LOST: 12 min, and it started again from zero; not back at work yet." in text
+    assert "Lost: not known" in text
+    assert "running; Google: out of stock" in text
+    nothing = {**bare, "checkpoint": {**DETAIL["checkpoint"], "resume_from": "", "torn": []}}
+    assert "gs://lab/run: nothing complete yet" in shown(jobs_table.show_job, nothing)
+    assert "gs://lab/run: not looked at yet" in shown(jobs_table.show_job, {**bare, "checkpoint": None})
+
+
+def test_a_dev_vm_says_how_to_reach_it() -> None:
+    """For a shell, and for a notebook."""
+    text = shown(jobs_table.show_job, DEV)
+    assert f"Shell:     {SSH}\n" in text
+    assert "-L 8888:localhost:8888, then http://localhost:8888" in text
+
+
+def test_an_output_says_whose_it_is_and_where_the_rest_is() -> None:
+    """Also where there is none."""
+    answer = {"job": "j1", "attempt": 2, "heard_at": "2026-11-20T12:00:00Z", "output": "x", "log": "/var/log/x.log"}
+    text = "Attempt 2, heard at 2026-11-20 12:00:00 UTC. All of it is on its VM: /var/log/x.log"
+    assert jobs_table.about_output(answer) == text
+    assert jobs_table.about_output({**answer, "output": ""}).startswith("It printed nothing.")
+    nothing = {"job": "j1", "attempt": None, "heard_at": None, "output": "", "log": ""}
+    assert "costguard job j1" in jobs_table.about_output(nothing)
+
+
+PLACE: dict[str, Any] = {
+    "zone": "us-central1-a",
+    "gpu_type": "nvidia-tesla-t4",
+    "provisioning_model": "spot",
+    "stockouts": "1.5",
+    "preemptions": "0",
+    "presets": ["t4"],
+    "events": [{"at": "2026-11-20T11:00:00Z", "outcome": "stockout", "job": "j1", "attempt": 1}],
+}
+
+
+def test_zones_come_with_what_their_scores_rest_on() -> None:
+    """And how fast they fade."""
+    answer = {
+        "as_of": "2026-11-20T12:00:00Z",
+        "stockout_half_life_seconds": 1800,
+        "preemption_half_life_seconds": 86400,
+    }
+    text = shown(places_table.show_places, {**answer, "places": [PLACE]})
+    (line,) = (line for line in text.splitlines() if line.startswith("us-central1-a"))
+    assert line.split("  ")[0] == "us-central1-a"
+    for part in ("nvidia-tesla-t4", "Spot", "1.50", "stockout 1 h ago"):
+        assert part in line
+    assert "A stockout counts half after 30 min, a preemption after 1 d." in text
+    assert "No zone is known" in shown(places_table.show_places, {**answer, "places": []})
+
+
+def test_recoveries_are_a_histogram() -> None:
+    """Fractions of a second are told where they matter; a span that nobody measured is named."""
+    spans = [
+        {
+            "what": "noticed",
+            "count": 3,
+            "median_seconds": "0.4",
+            "p90_seconds": "2",
+            "longest_seconds": "75",
+            "buckets": [{"up_to_seconds": 1, "count": 2}, {"up_to_seconds": None, "count": 1}],
+        },
+        {
+            "what": "resumed",
+            "count": 0,
+            "median_seconds": None,
+            "p90_seconds": None,
+            "longest_seconds": None,
+            "buckets": [],
+        },
+    ]
+    answer = {
+        "since": "2026-10-21T12:00:00Z",
+        "interruptions_total": 3,
+        "by_outcome": {"preempted": 2, "host_error": 1},
+        "noticed_first": {"notice": 2, "operation": 1},
+        "from_zero": 1,
+        "lost_seconds": 720,
+        "lost_cost": "0.31",
+        "spans": spans,
+    }
+    text = shown(places_table.show_recoveries, answer)
+    assert "3 interruptions since 2026-10-21 12:00:00 UTC: 2 preempted, 1 host error." in text
+    assert "What told of it first: the VM's own notice 2, Google's operations 1." in text
+    assert "Lost: 12 min of work ($0.31); started from zero: 1 time." in text
+    assert "until it was noticed: median 0.4 s, 9 of 10 within 2 s, longest 1 min 15 s" in text
+    bars = {line.split("█")[0].strip(): line.count("█") for line in text.splitlines() if "█" in line}
+    assert bars == {"to 1 s": 30, "longer": 15}
+    assert "until the command ran again: not measured yet." in text
+    assert "No job was interrupted since" in shown(places_table.show_recoveries, {**answer, "interruptions_total": 0})

@@ -1,0 +1,280 @@
+"""What `costguard launch` asks for, asks again, waits for, and shows."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from rich.console import Console
+from tests.cli.job_answers import DETAIL, DEV, JOB, SSH
+from typer.testing import CliRunner, Result
+
+from costguard.cli import job_wait, launch_table
+from costguard.cli.app import app
+from costguard.cli.client import Server, WrongUsage
+from costguard.errors import CostguardError, ServerUnreachable
+
+PROBLEM = {
+    "detail": "The job cannot be taken in.",
+    "next": "Nothing was launched.",
+    "errors": [
+        {"where": "body.overrides.zones.0", "message": "There is no zone mars-a."},
+        {"where": "body.checkpoint.resume", "message": "There is no {checkpoint} in it."},
+        {"where": "body.preset", "message": "There is no preset b300."},
+    ],
+}
+
+
+class Script:
+    """A server that answers what it is told, in turn; None drops the connection. It keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, dict[str, Any]] | None] = []
+        self.asked: list[tuple[str, str, dict[str, str], Any]] = []
+        self.url = ""
+
+    def body(self, number: int = -1) -> Any:
+        return self.asked[number][3]
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    made = Script()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(None)
+
+        def do_POST(self) -> None:
+            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def _answer(self, body: Any) -> None:
+            made.asked.append((self.command, self.path, dict(self.headers), body))
+            answer = made.answers.pop(0)
+            if answer is not None:
+                content = json.dumps(answer[1]).encode()
+                self.send_response(answer[0])
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield made
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def run(script: Script, *arguments: str, owner: str = "ada@lab.example") -> Result:
+    return CliRunner().invoke(app, arguments, env={"COSTGUARD_URL": script.url, "COSTGUARD_OWNER": owner})
+
+
+def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
+    """The command keeps its own options after `--`; what was left out is left to the server."""
+    script.answers = [(201, DETAIL)]
+    asked = (
+        "launch a100 --image lab/train:7 --checkpoint gs://lab/run --framework hugging-face --env EPOCHS=3 --env X=a=b"
+        " --secret KEY=projects/lab/secrets/key --zone us-central1-a --zone us-central1-b --on-demand --ceiling 12.50"
+        " --deadline 2026-11-22T08:00 --hours 30 --max-crashes 0 --max-run 12 --disk 200"
+    )
+    done = run(script, *asked.split(), "--resume", "--from {checkpoint}", "--", "python", "train.py", "--zone", "moon")
+    assert done.exit_code == 0, done.output
+    assert "llama  j7k2m9q4  running" in done.output
+    assert "costguard cancel j7k2m9q4" in done.output
+    body = script.body()
+    assert body["command"] == ["python", "train.py", "--zone", "moon"]
+    assert body["environment"] == {"EPOCHS": "3", "X": "a=b"}
+    assert body["secrets"] == {"KEY": "projects/lab/secrets/key"}
+    assert body["overrides"] == {
+        "zones": ["us-central1-a", "us-central1-b"],
+        "spot": False,
+        "disk_gib": 200,
+        "max_run_hours": 12.0,
+    }
+    assert body["checkpoint"] == {
+        "location": "gs://lab/run",
+        "resume": "--from {checkpoint}",
+        "framework": "hugging-face",
+        "pattern": "",
+        "marker": "",
+    }
+    expected = ("12.50", "2026-11-22T08:00:00+00:00", 30.0, 0, "ada@lab.example", "training")
+    names = ("ceiling", "deadline", "expected_hours", "max_crashes", "owner", "kind")
+    assert tuple(body[name] for name in names) == expected
+    assert "max_preemptions" not in body
+    method, path, headers, _ = script.asked[0]
+    assert (method, path, headers["Costguard-Client"]) == ("POST", "/api/v1/jobs", "cli")
+
+
+def test_a_lost_answer_is_asked_for_again_under_the_same_key(script: Script) -> None:
+    """So that it is one job, however often the line breaks."""
+    script.answers = [None, None, (200, DETAIL)]
+    pauses: list[float] = []
+    made = Server(script.url, {}, pauses.append).post("jobs", body={"preset": "t4"}, key="k1")
+    assert made == DETAIL
+    assert [headers["Idempotency-Key"] for _, _, headers, _ in script.asked] == ["k1"] * 3
+    assert pauses == [1, 2]
+
+
+def test_without_a_key_nothing_is_asked_twice(script: Script) -> None:
+    """A cancel says who asked, and when the line breaks nobody knows; the person decides."""
+    script.answers = [None]
+    with pytest.raises(ServerUnreachable):
+        Server(script.url, {}, lambda _: None).post("jobs", "j1", "cancel", body={})
+    assert len(script.asked) == 1
+
+
+def test_a_launch_that_nobody_answers_says_how_to_ask_again() -> None:
+    """With the key that it was asked under."""
+    url = "http://127.0.0.1:1"
+    done = CliRunner().invoke(
+        app, ["launch", "t4", "--key", "k7"], env={"COSTGUARD_URL": url, "COSTGUARD_OWNER": "a@b.c"}
+    )
+    assert isinstance(done.exception, ServerUnreachable)
+    assert "the same command with --key k7 launches nothing twice" in done.exception.what_next
+
+
+def test_every_problem_is_shown_by_its_option(script: Script) -> None:
+    """As it was typed, not as the field is called."""
+    script.answers = [(422, PROBLEM)]
+    done = run(script, "launch", "b300", "--", "true")
+    assert isinstance(done.exception, WrongUsage)
+    assert done.exception.message.splitlines() == [
+        "--zone: There is no zone mars-a.",
+        "--resume: There is no {checkpoint} in it.",
+        "PRESET: There is no preset b300.",
+    ]
+
+
+def test_nobody_is_guessed_to_be_the_owner(script: Script) -> None:
+    """Reminders and questions would go to the wrong person."""
+    done = run(script, "launch", "t4", "--", "true", owner="")
+    assert isinstance(done.exception, WrongUsage)
+    assert "--owner" in done.exception.what_next
+    assert script.asked == []
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--env", "TOKEN"), "expected NAME=VALUE"),
+        (("--env", "A=1", "--env", "A=2"), "A is given twice"),
+        (("--secret", "=hush-hush"), "expected NAME=VALUE"),
+        (("--deadline", "soon"), "is not a time"),
+    ],
+)
+def test_what_is_wrong_by_itself_is_not_sent(script: Script, option: tuple[str, ...], said: str) -> None:
+    """And a value that may be a secret is not repeated."""
+    done = run(script, "launch", "t4", *option, "--", "true")
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.replace("│", " ").split())
+    assert "hush-hush" not in done.output
+    assert script.asked == []
+
+
+def test_how_to_resume_needs_a_place_to_resume_from(script: Script) -> None:
+    """Else the option would be passed over in silence."""
+    done = run(script, "launch", "t4", "--resume", "--from {checkpoint}", "--", "true")
+    assert isinstance(done.exception, WrongUsage)
+    assert "--checkpoint" in done.exception.what_next
+
+
+def test_a_job_is_waited_for_until_it_is_over(script: Script) -> None:
+    """Each change is told once, and a server that is away for a while is waited for."""
+    recovers = {**DETAIL, "job": {**JOB, "state": "recovering", "reason": "It was preempted."}}
+    failed = {**DETAIL, "job": {**JOB, "state": "failed", "reason": "It crashed."}}
+    script.answers = [(200, DETAIL), (200, recovers), None, None, (200, recovers), (200, failed)]
+    told: list[str] = []
+    made = job_wait.follow(Server(script.url, {}), DETAIL, told.append, lambda: None)
+    assert made["job"]["state"] == "failed"
+    assert told[:2] == ["llama: running. Attempt 2 runs in us-central1-b.", "llama: recovering. It was preempted."]
+    assert "The job goes on" in told[2]
+    assert told[3:] == ["llama: failed. It crashed."]
+
+
+@pytest.mark.parametrize(("state", "code"), [("failed", 1), ("cancelled", 1), ("succeeded", 0)])
+def test_the_exit_code_of_a_wait_is_the_jobs(script: Script, state: str, code: int) -> None:
+    """So that a script can go on after it, or not."""
+    script.answers = [(201, {**DETAIL, "job": {**JOB, "state": state}})]
+    assert run(script, "launch", "t4", "--wait", "--json", "--", "true").exit_code == code
+
+
+def test_a_dev_vm_comes_with_how_to_reach_it(script: Script) -> None:
+    """A shell and a notebook, once it is up; before, how to ask."""
+    asked = {**DEV, "job": {**DEV["job"], "state": "provisioning"}, "ssh_command": None}
+    script.answers = [(201, DEV), (201, asked)]
+    shown = run(script, "launch", "t4", "--dev", "--wait").output
+    assert SSH in shown
+    assert f"{SSH} -- -L 8888:localhost:8888, then http://localhost:8888" in shown
+    assert script.body()["kind"] == "dev"
+    assert "once it is up: costguard job d7k2m9q4" in run(script, "launch", "t4", "--dev").output
+
+
+def test_a_refusal_that_is_no_usage_is_told_in_the_servers_words(script: Script) -> None:
+    """With what to do next."""
+    script.answers = [(409, {"detail": "It succeeded already.", "next": "Nothing is left to cancel."})]
+    done = run(script, "cancel", "j7k2m9q4", "--reason", "wrong data")
+    assert isinstance(done.exception, CostguardError)
+    assert str(done.exception) == "It succeeded already. Nothing is left to cancel."
+    assert script.asked[0][1] == "/api/v1/jobs/j7k2m9q4/cancel"
+    assert script.body() == {"by": "ada@lab.example", "reason": "wrong data"}
+
+
+QUOTE: dict[str, Any] = {
+    "preset": "a100",
+    "hours": "40",
+    "machine": {
+        "machine_type": "a2-highgpu-1g",
+        "vcpus": 12,
+        "memory_mib": 87040,
+        "gpu_type": "nvidia-tesla-a100",
+        "gpu_count": 1,
+        "disk_gib": 100,
+    },
+    "places": [
+        {
+            "zone": "us-central1-a",
+            "spot": {"machine": "0.2", "gpu": "0.9", "disk": "0.01", "total": "1.11", "unpriced": ""},
+            "on_demand": {"machine": "0.5", "gpu": "2.9", "disk": "0.01", "total": "3.41", "unpriced": ""},
+            "note": "",
+        },
+        {
+            "zone": "us-central1-b",
+            "spot": {"machine": None, "gpu": None, "disk": None, "total": None, "unpriced": "no price"},
+            "on_demand": {"machine": "0.5", "gpu": "2.9", "disk": "0.01", "total": "3.41", "unpriced": ""},
+            "note": "out of stock 5 min ago",
+        },
+    ],
+    "first": {"zone": "us-central1-a", "provisioning_model": "spot", "rate_per_hour": "1.11", "cost": "44.40"},
+    "cheapest": {"zone": "us-central1-a", "provisioning_model": "spot", "rate_per_hour": "1.11", "cost": "44.40"},
+    "saving_percent": 67,
+    "budgets": [{"name": "lab", "period": "month", "limit": "100", "left": "20", "left_after": "-24.40"}],
+    "refusals": [{"where": "body.preset", "message": "Budget lab is spent."}],
+}
+
+
+def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
+    """A zone without a price says so, and why a launch would be refused stands last."""
+    out = io.StringIO()
+    launch_table.show_quote(Console(file=out, width=200), QUOTE)
+    shown = out.getvalue()
+    first, second = (line.split() for line in shown.splitlines() if line.startswith("us-central1-"))
+    assert first == ["us-central1-a", "$1.11", "$3.41", "$0.900", "$0.200", "$0.010"]
+    assert second[:3] == ["us-central1-b", "unpriced", "$3.41"]
+    assert "out of stock 5 min ago" in shown
+    assert "Now: $44.40 for 40 hours in us-central1-a, Spot, $1.11 an hour" in shown
+    assert "Cheapest" not in shown
+    assert "Spot saves 67%" in shown
+    assert "$20.00 of $100.00 left this month, -$24.40 after this." in shown
+    assert shown.rstrip().endswith("WOULD BE REFUSED: Budget lab is spent.")
