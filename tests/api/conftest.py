@@ -33,6 +33,10 @@ class Standstill:
 
 @pytest.fixture
 def deps(database: Database) -> Deps:
+    return deps_of(database)
+
+
+def deps_of(database: Database) -> Deps:
     return Deps(
         database=database,
         clock=Standstill(),

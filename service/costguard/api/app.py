@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from costguard.api import (
+    attempts,
     budgets,
     configuration,
     discounts,
@@ -29,7 +30,7 @@ whose `next` says what to do. What could not be read or priced is listed as such
 
 
 def create_app(deps: Deps) -> FastAPI:
-    """The API over one database. With a token, every path but those in auth.OPEN_PATHS asks for it."""
+    """The API over one database. With a token, every path asks for it but those in auth.OPEN_PATHS and the agents'."""
     app = FastAPI(
         title="Costguard",
         version=deps.version,
@@ -42,6 +43,7 @@ def create_app(deps: Deps) -> FastAPI:
     if deps.token is not None:
         app.add_middleware(TokenRequired, token=deps.token)
     for module in (
+        attempts,
         instances,
         facts,
         prices,

@@ -10,6 +10,7 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Request
 from sqlalchemy import Connection
 
+from costguard.engine.jobs.events import Hearing
 from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.budget import Budget
@@ -58,6 +59,7 @@ class Deps:
     slack: SlackDoor | None = None  # None: Slack is not set up, or comes over a socket
     slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, whichever way it came in
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
+    hearing: Hearing | None = None  # None: no agents are listened to
     socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
 
     @property

@@ -143,7 +143,7 @@ _JUNK = st.recursive(
 _FIELDS = ("run", "step", "step_at", "output", "machine", "reason", "code", "error", "asked", "ended_at", "started_at")
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.sampled_from(["start", "exit", "notice"]), st.dictionaries(st.sampled_from(_FIELDS), _JUNK)))
 )

@@ -1,0 +1,186 @@
+"""Agents are heard with their own token alone, in bodies of any make, and learn whether their command is to stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api.conftest import Standstill, deps_of
+from tests.api.rows import NOW
+from tests.store import job_rows
+
+from costguard.api.app import create_app
+from costguard.api.deps import Deps
+from costguard.engine.jobs.events import Hearing
+from costguard.engine.jobs.tokens import Tokens
+from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
+from costguard.store import attempts, interruptions, jobs
+from costguard.store.transaction import Database
+
+NAME = "cg-j7k2m9q4-1"
+PATH = f"/api/v1/attempts/{NAME}/events"
+TOKENS = Tokens(b"k" * 32)
+BEARER = {"Authorization": f"Bearer {TOKENS.of(NAME)}"}
+OPERATOR = {"Authorization": "Bearer the operators"}
+
+
+class Guard:
+    """An API that listens to agents, with one attempt that boots."""
+
+    def __init__(self, deps: Deps) -> None:
+        self.database = deps.database
+        self.woken = 0
+        hearing = Hearing(deps.database, Standstill(), TOKENS, self._wake)
+        self.client = TestClient(create_app(replace(deps, token="the operators", hearing=hearing)))
+        with self.database.write() as connection:
+            job_rows.added(connection)
+            self.attempt_id = job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71").id
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def tell(self, *events: dict[str, Any], headers: dict[str, str] | None = None) -> Any:
+        return self.client.post(PATH, json={"events": list(events)}, headers=headers or BEARER)
+
+
+@pytest.fixture
+def guard(deps: Deps) -> Guard:
+    return Guard(deps)
+
+
+@pytest.fixture
+def sqlite_guard(sqlite_database: Database) -> Guard:
+    """On one database alone, for what never reaches it."""
+    return Guard(deps_of(sqlite_database))
+
+
+def event(seq: int, kind: str, ago: int = 0, **fields: Any) -> dict[str, Any]:
+    at = (NOW - timedelta(seconds=ago)).isoformat()
+    return {"seq": seq, "kind": kind, "at": at, "run": 1, **fields}
+
+
+def test_an_attempt_is_heard_once(guard: Guard) -> None:
+    """What is told is kept, a repeat answers the same, and only news wakes the daemon."""
+    told = [
+        event(1, "boot", 60),
+        event(2, "start", 50),
+        event(3, "heartbeat", step=7, output="step 7", machine={"cpu": 0.5}),
+    ]
+    with guard.database.write() as connection:
+        job_rows.attempt(connection, number=2)
+        interrupted = Interruption(guard.attempt_id, "j7k2m9q4", 0, Outcome.PREEMPTED, NOW, NOW, Notice.STATUS)
+        interruptions.add(connection, interrupted)
+    for _ in range(2):
+        answer = guard.tell(*told)
+        assert (answer.status_code, answer.json()) == (200, {"cancel": False, "accepted_through": 3})
+    with guard.database.read() as connection:
+        attempt = attempts.read(connection, guard.attempt_id)
+        resumed = interruptions.of_jobs(connection, ["j7k2m9q4"])["j7k2m9q4"][0].resumed_at
+    assert attempt is not None
+    assert (attempt.state, attempt.heard.step, attempt.heard.output) == (AttemptState.RUNNING, 7, "step 7")
+    assert (attempt.heard.machine, resumed, guard.woken) == ({"cpu": 0.5}, NOW - timedelta(seconds=50), 1)
+
+
+@pytest.mark.parametrize("why", ["the job", "the attempt", "over"])
+def test_an_agent_learns_that_its_command_is_to_stop(guard: Guard, why: str) -> None:
+    """When its job is cancelled, the attempt is to stop, or it is over; its last words are kept all the same."""
+    with guard.database.write() as connection:
+        if why == "the job":
+            jobs.ask_cancel(connection, "j7k2m9q4", "ada", "ada cancelled it.", NOW)
+        elif why == "the attempt":
+            attempts.change(connection, guard.attempt_id, list(AttemptState), stop_asked_at=NOW, stop_why="pause")
+        else:
+            over = {"state": AttemptState.OVER, "outcome": Outcome.LOST}
+            attempts.change(connection, guard.attempt_id, list(AttemptState), **over)  # type: ignore[arg-type]
+    assert guard.tell(event(1, "start", output="late")).json() == {"cancel": True, "accepted_through": 1}
+    assert guard.tell().json()["cancel"] is True
+    with guard.database.read() as connection:
+        attempt = attempts.read(connection, guard.attempt_id)
+    assert attempt is not None
+    assert (attempt.state is AttemptState.OVER, attempt.heard.output) == (why == "over", "late")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        OPERATOR,
+        {"Authorization": f"Basic {TOKENS.of(NAME)}"},
+        {"Authorization": f"Bearer {TOKENS.of('cg-j7k2m9q4-2')}"},
+        {"Authorization": f"Bearer {TOKENS.of(NAME).upper()}"},
+    ],
+)
+def test_no_other_token_speaks_for_an_attempt(sqlite_guard: Guard, headers: dict[str, str]) -> None:
+    """The operator's does not either; nothing is kept, and the problem is a 401."""
+    answer = sqlite_guard.client.post(PATH, json={"events": [event(1, "start")]}, headers=headers)
+    assert (answer.status_code, answer.headers["content-type"]) == (401, "application/problem+json")
+    assert sqlite_guard.woken == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", PATH),
+        ("GET", "/api/v1/instances"),
+        ("POST", PATH + "/"),
+        ("POST", "/api/v1/attempts/a%2Fb/events"),
+        ("POST", "/api/v1/attempts/cg-unknown-1/events"),
+        ("GET", "/openapi.json"),
+    ],
+)
+def test_an_attempts_token_opens_nothing_else(sqlite_guard: Guard, method: str, path: str) -> None:
+    """Not the same path in other ways, nor the rest of the API; a token of an unknown attempt opens nothing at all."""
+    token = TOKENS.of("cg-unknown-1") if "unknown" in path else TOKENS.of(NAME)
+    headers = {"Authorization": f"Bearer {token}"}
+    assert sqlite_guard.client.request(method, path, json={"events": []}, headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"[1, 2", 422),
+        (b"[" * 100_000, 422),
+        (b'{"events": {}}', 422),
+        (json.dumps({"events": [{"kind": "boot", "at": NOW.isoformat()}]}).encode(), 422),
+        (json.dumps({"events": [event(0, "boot")]}).encode(), 422),
+        (json.dumps({"events": [event(2**63, "boot")]}).encode(), 422),
+        (json.dumps({"events": [{**event(1, "boot"), "at": "2026-11-20T12:00:00"}]}).encode(), 422),
+        (json.dumps({"events": [event(n, "heartbeat") for n in range(1, 202)]}).encode(), 422),
+        (json.dumps({"events": [], "mood": "x" * (1 << 20)}).encode(), 413),
+        (json.dumps({"events": [event(1, "dance", output=7)], "mood": "good"}).encode(), 200),
+        (
+            b'{"events": [{"seq": 1, "kind": "heartbeat", "at": "2026-11-20T12:00:00Z", "run": NaN, "step": 1e999}]}',
+            200,
+        ),
+    ],
+)
+def test_what_is_not_understood_is_refused_for_good(sqlite_guard: Guard, body: bytes, status: int) -> None:
+    """With what makes an agent give up that one event; what a newer agent adds is passed over."""
+    assert sqlite_guard.client.post(PATH, content=body, headers=BEARER).status_code == status
+
+
+def test_a_body_without_an_announced_length_is_cut_off(sqlite_guard: Guard) -> None:
+    """No more is read of it than is allowed."""
+    read = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal read
+        while read < 100 << 20:
+            read += 1 << 16
+            yield b" " * (1 << 16)
+
+    assert sqlite_guard.client.post(PATH, content=endless(), headers=BEARER).status_code == 413
+
+
+def test_a_guard_without_jobs_listens_to_nobody(client: TestClient) -> None:
+    """It says what to set."""
+    answer = client.post(PATH, json={"events": []}, headers=BEARER)
+    assert (answer.status_code, "guard_url" in answer.json()["next"]) == (404, True)
+    described = client.get("/openapi.json").json()["paths"]["/api/v1/attempts/{attempt}/events"]["post"]
+    assert described["requestBody"]["content"]["application/json"]["schema"]["properties"]["events"]["maxItems"] == 200
