@@ -1,0 +1,131 @@
+"""Deleting VMs of jobs: by their numeric id, again and again, and believed only when the VM is seen to be gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.engine.acting import launch_words
+from costguard.engine.acting.launch_step import AboutAttempt, Means, Urgency, is_of, put_off, request_uuid
+from costguard.engine.jobs.boot import GUARD_LABEL
+from costguard.errors import CloudError, NotFound
+from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
+from costguard.model.instance import Status
+from costguard.policy.jobs.view import DeleteOrphan
+from costguard.store import attempts, facts
+from costguard.store.attempts import JobVm
+
+_LOOK_AGAIN = timedelta(seconds=20)
+_LONGEST = timedelta(minutes=2)
+_ON_ITS_WAY = frozenset({Status.STOPPING, Status.DEPROVISIONING})
+# An insert of which no answer came may still take effect for so long. Until then a 404 is not believed.
+_LATE = timedelta(minutes=2)
+
+
+@dataclass(slots=True)
+class Delete(AboutAttempt):
+    """The VM of an attempt whose outcome is known; that it was never there is found out here as well."""
+
+    gce_id: str = ""
+    is_gone: bool = False
+    is_asked: bool = False
+    urgency: Urgency = field(default=Urgency.DELETE, init=False)
+
+    def call(self) -> None:
+        attempt = self.attempt
+        seen = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
+        if seen is None or not is_of(seen, attempt, self.means.maker):
+            self.is_gone = True
+            return
+        self.gce_id = seen.gce_id
+        if seen.status in _ON_ITS_WAY and attempt.delete_asked_at is not None:
+            return
+        uuid = request_uuid(attempt.project, attempt.name, f"delete/{seen.gce_id}/{attempt.tries}")
+        self.means.launcher.delete(attempt.project, attempt.zone, seen.gce_id, uuid)
+        self.is_asked = True
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        attempt, ending = self.attempt, [AttemptState.ENDING]
+        if isinstance(error, NotFound):
+            # It was there a moment ago: the next look says so for certain.
+            attempts.change(connection, attempt.id, ending, try_after=now, error="")
+            return True
+        if error is not None:
+            changes = put_off(attempt, error, now)
+            if self.gce_id:
+                changes["gce_id"] = self.gce_id
+            attempts.change(connection, attempt.id, ending, **changes)
+            return False
+        if self.is_gone:
+            return self._gone(connection, now)
+        attempts.change(
+            connection,
+            attempt.id,
+            ending,
+            gce_id=self.gce_id,
+            delete_asked_at=attempt.delete_asked_at or now,
+            tries=attempt.tries + 1 if self.is_asked else attempt.tries,
+            try_after=now + min(_LONGEST, _LOOK_AGAIN * 2 ** min(attempt.tries, 5)),
+            error="",
+        )
+        return False
+
+    def _gone(self, connection: Connection, now: datetime) -> bool:
+        attempt, ending = self.attempt, [AttemptState.ENDING]
+        until = (attempt.ended_at or attempt.intended_at) + _LATE
+        if not attempt.gce_id and not attempt.operation and now < until:
+            attempts.change(connection, attempt.id, ending, try_after=until)
+            return False
+        return attempts.change(
+            connection,
+            attempt.id,
+            ending,
+            state=AttemptState.OVER,
+            gone_at=now,
+            try_after=None,
+            error="",
+        )
+
+
+@dataclass(slots=True)
+class Orphan:
+    """A VM of ours that no live attempt stands for. Nothing of it is stored but that it was deleted."""
+
+    means: Means
+    guard_id: str
+    action: DeleteOrphan
+    is_asked: bool = False
+    asked_in: str = ""
+    urgency: Urgency = field(default=Urgency.DELETE, init=False)
+    job_id: str = field(default="", init=False)
+
+    def intend(self, connection: Connection, now: datetime) -> bool:
+        """An attempt may have come to stand for it meanwhile."""
+        self.asked_in = f"{now:%Y%m%d%H%M}"  # what failed once is asked under another request id a minute later
+        named = attempts.of_instances(connection, self.action.project, names=[self.action.name])
+        return not any(stands_for(known, self.action.gce_id) for known in named)
+
+    def call(self) -> None:
+        action = self.action
+        seen = self.means.launcher.look(action.project, action.zone, action.name)
+        if seen is None or seen.gce_id != action.gce_id:
+            return
+        ours = seen.labels.get(GUARD_LABEL) == self.guard_id and seen.labels.get(ATTEMPT_LABEL) == action.name
+        if not ours or seen.status in _ON_ITS_WAY:
+            return
+        uuid = request_uuid(action.project, action.name, f"orphan/{action.gce_id}/{self.asked_in}")
+        self.means.launcher.delete(action.project, action.zone, action.gce_id, uuid)
+        self.is_asked = True
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        if error is None and self.is_asked:
+            named = (self.action.project, self.action.zone, self.action.name, self.action.gce_id)
+            facts.append(connection, [launch_words.orphan_deleted(*named, self.action.reason, now)], now)
+        return False
+
+
+def stands_for(known: JobVm, gce_id: str) -> bool:
+    """Whether this attempt answers for that VM: deleting it is its own affair."""
+    return known.is_live and known.gce_id in ("", gce_id)

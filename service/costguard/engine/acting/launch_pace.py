@@ -1,0 +1,101 @@
+"""Google's limits on calls: when one is reached, all of a project's calls of that kind wait, and nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TypeVar
+
+from costguard.engine.ports import Clock, Launcher
+from costguard.errors import RateLimited
+from costguard.model.launch import OperationAnswer, Quota, VmRequest
+from costguard.model.observation import Sighting
+
+_Answer = TypeVar("_Answer")
+
+FIRST_PAUSE = timedelta(seconds=2)
+LONGEST_PAUSE = timedelta(seconds=60)
+
+
+class Kind(StrEnum):
+    """Google counts them apart, so that looking on never keeps VMs from being made."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+class Paused(RateLimited):
+    """The limit was reached, now or a moment ago. Nothing was done."""
+
+    def __init__(self, project: str, until: datetime) -> None:
+        super().__init__(said(project, until))
+        self.until = until
+
+
+def said(project: str, until: datetime) -> str:
+    return f"Google's limit on API calls of project {project} is used up; it goes on at {until:%H:%M:%S} UTC."
+
+
+class PacedLauncher:
+    """A launcher that asks nothing while a project's limit is used up. Raises RateLimited then, as Google would.
+
+    The pause doubles while Google goes on refusing, up to a minute: its limits are refilled by the minute.
+    """
+
+    def __init__(self, launcher: Launcher, clock: Clock) -> None:
+        self._launcher = launcher
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until: dict[tuple[str, Kind], datetime] = {}
+        self._pause: dict[tuple[str, Kind], timedelta] = {}
+
+    def paused_until(self, project: str, kind: Kind) -> datetime | None:
+        with self._lock:
+            until = self._until.get((project, kind))
+        return until if until is not None and until > self._clock.now() else None
+
+    def look(self, project: str, zone: str, name: str) -> Sighting | None:
+        return self._paced(project, Kind.READ, lambda: self._launcher.look(project, zone, name))
+
+    def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
+        return self._paced(project, Kind.WRITE, lambda: self._launcher.insert(project, zone, vm, request_id))
+
+    def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        return self._paced(project, Kind.WRITE, lambda: self._launcher.start(project, zone, instance, request_id))
+
+    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        return self._paced(project, Kind.WRITE, lambda: self._launcher.delete(project, zone, instance, request_id))
+
+    def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
+        return self._paced(project, Kind.READ, lambda: self._launcher.operation(project, zone, operation))
+
+    def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
+        return self._paced(project, Kind.READ, lambda: self._launcher.quotas(project, region))
+
+    def _paced(self, project: str, kind: Kind, ask: Callable[[], _Answer]) -> _Answer:
+        until = self.paused_until(project, kind)
+        if until is not None:
+            raise Paused(project, until)
+        asked_at = self._clock.now()
+        try:
+            answer = ask()
+        except RateLimited as error:
+            raise Paused(project, self._slow_down((project, kind), asked_at)) from error
+        with self._lock:
+            if asked_at >= self._until.get((project, kind), asked_at):  # not one that was on its way before the refusal
+                self._pause.pop((project, kind), None)
+        return answer
+
+    def _slow_down(self, what: tuple[str, Kind], asked_at: datetime) -> datetime:
+        """Of many that are refused at once, the first makes the pause longer."""
+        now = self._clock.now()
+        with self._lock:
+            until = self._until.get(what)
+            if until is not None and asked_at < until:
+                return until
+            pause = min(LONGEST_PAUSE, self._pause.get(what, FIRST_PAUSE / 2) * 2)
+            self._pause[what] = pause
+            self._until[what] = now + pause
+            return now + pause

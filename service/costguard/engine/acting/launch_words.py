@@ -1,0 +1,126 @@
+"""The facts of jobs' VMs: one sentence each, for the audit log and the timeline."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from costguard.engine.jobs.risk import WorkAtRisk
+from costguard.model.attempt import Attempt, Outcome
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobState
+from costguard.policy.moments import zone_of
+
+_UTC = zone_of("UTC")
+
+
+def launched(job: Job, attempt: Attempt, now: datetime) -> Fact:
+    rate = f", about {attempt.rate} an hour" if attempt.rate is not None else ""
+    text = (
+        f"Attempt {attempt.number} of job {job.title} was asked of Google: {_model(attempt)} "
+        f"{job.recipe.machine_type} in {attempt.zone}{rate}, for at most {hours(attempt.max_run)}; {begins(attempt)}."
+    )
+    return of_attempt("AttemptLaunched", job, attempt, now, text, "launched")
+
+
+def restarted(job: Job, attempt: Attempt, now: datetime) -> Fact:
+    text = f"{attempt.name} of job {job.title} is started again in {attempt.zone}: its disk holds the checkpoints."
+    return of_attempt("AttemptRestarted", job, attempt, now, text, f"restarted/{attempt.restarts}")
+
+
+def ended(job: Job, attempt: Attempt, outcome: Outcome, reason: str, now: datetime) -> Fact:
+    text = f"Attempt {attempt.number} of job {job.title} in {attempt.zone} ended: {reason}"
+    return of_attempt("AttemptEnded", job, attempt, now, text, "ended", outcome=outcome.value)
+
+
+def rested(job: Job, attempt: Attempt, run: int, reason: str, now: datetime) -> Fact:
+    text = f"Run {run} of attempt {attempt.number} of job {job.title} in {attempt.zone} was interrupted: {reason}"
+    return of_attempt("AttemptInterrupted", job, attempt, now, text, f"rested/{run}", run=run)
+
+
+def started(job: Job, attempt: Attempt, run: int, at: datetime) -> Fact:
+    text = f"The command of job {job.title} runs in {attempt.zone} (attempt {attempt.number}): {begins(attempt)}."
+    return of_attempt("AttemptStarted", job, attempt, at, text, f"started/{run}", run=run)
+
+
+def resumed(job: Job, attempt: Attempt, run: int, after: timedelta, at: datetime) -> Fact:
+    text = f"Job {job.title} works again in {attempt.zone}, {span(after)} after it was interrupted; {begins(attempt)}."
+    seconds = after // timedelta(seconds=1)
+    return of_attempt("JobResumed", job, attempt, at, text, f"resumed/{run}", run=run, seconds=seconds)
+
+
+def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime) -> Fact:
+    """Loud: what was paid for is gone."""
+    cost = f", about {loss.cost}" if loss.cost is not None else ""
+    where = f" at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
+    why = f"there is no complete checkpoint{where}" if where else "it saves no checkpoints"
+    text = f"Job {job.title} starts again from the beginning, for {why}: {span(loss.span)} of work{cost}, are lost."
+    nanos = loss.cost.nanos if loss.cost is not None else None
+    seconds = loss.span // timedelta(seconds=1)
+    return of_attempt("JobRestartedFromZero", job, attempt, now, text, "from_zero", seconds=seconds, nanos=nanos)
+
+
+def waits(job: Job, episode: int, reason: str, now: datetime) -> Fact:
+    text = f"Job {job.title} waits: {reason}"
+    return of_job("JobWaits", job, now, text, f"waits/{episode}")
+
+
+_OVER = {
+    JobState.SUCCEEDED: ("JobSucceeded", "finished"),
+    JobState.FAILED: ("JobFailed", "failed"),
+    JobState.CANCELLED: ("JobCancelled", "was cancelled"),
+}
+
+
+def over(job: Job, state: JobState, reason: str, cost: str, now: datetime) -> Fact:
+    kind, verb = _OVER[state]
+    text = f"Job {job.title} {verb}, at {cost}: {reason}"
+    return of_job(kind, job, now, text, "over", actor=job.cancel_asked_by if state is JobState.CANCELLED else "")
+
+
+def orphan_deleted(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Fact:
+    text = f"{name} in {zone} of project {project} is deleted: {reason}"
+    return Fact(f"orphan/{project}/{gce_id}", "OrphanDeleted", now, text, project, gce_id, name)
+
+
+def of_attempt(
+    kind: str, job: Job, attempt: Attempt, at: datetime, text: str, what: str, actor: str = "", **data: object
+) -> Fact:
+    key = f"attempt/{attempt.project}/{attempt.name}/{what}"
+    named = {"job": job.id, "attempt": attempt.name, **data}
+    return Fact(key, kind, at, text, attempt.project, attempt.gce_id, attempt.name, actor, named)
+
+
+def of_job(kind: str, job: Job, at: datetime, text: str, what: str, actor: str = "", **data: object) -> Fact:
+    return Fact(f"job/{job.id}/{what}", kind, at, text, job.spec.project, "", "", actor, {"job": job.id, **data})
+
+
+def begins(attempt: Attempt) -> str:
+    """How it begins, in words."""
+    if attempt.restarts:
+        return "it goes on from its disk"
+    if not attempt.resume_from:
+        return "it starts from the beginning"
+    step = f"step {attempt.resume_step}, " if attempt.resume_step is not None else ""
+    return f"it resumes from {step}{attempt.resume_from}"
+
+
+def hours(limit: timedelta) -> str:
+    whole, rest = divmod(limit // timedelta(minutes=1), 60)
+    return f"{whole} h {rest:02d} min" if rest else f"{whole} h"
+
+
+def span(of: timedelta) -> str:
+    """`45 s`, `12 min`, `3 h 05 min`."""
+    seconds = max(0, of // timedelta(seconds=1))
+    if seconds < 90:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else hours(of)
+
+
+def clock(moment: datetime) -> str:
+    return f"{moment.astimezone(_UTC):%H:%M:%S} UTC"
+
+
+def _model(attempt: Attempt) -> str:
+    return "a Spot" if attempt.provisioning_model is ProvisioningModel.SPOT else "an on-demand"

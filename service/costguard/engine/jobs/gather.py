@@ -1,0 +1,90 @@
+"""Everything that decisions about jobs rest on, in a few queries for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.engine.reminding import unread
+from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.instance import InstanceKey
+from costguard.model.job import Job
+from costguard.model.money import Priced
+from costguard.policy.jobs.view import AttemptView, JobView, VmStanding
+from costguard.store import attempts, interruptions, job_costs, job_vms, jobs, projects
+from costguard.store.job_vms import SeenVm
+
+
+class Held(Protocol):
+    """What budgets have against a job."""
+
+    @property
+    def hold(self) -> str: ...
+
+    @property
+    def pause(self) -> str: ...
+
+
+Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, Held]]
+
+_EVERYTHING = "*"
+
+
+def views(
+    connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
+) -> list[JobView]:
+    """These jobs, the oldest first."""
+    found = sorted(jobs.of_ids(connection, job_ids).values(), key=lambda job: (job.created_at, job.id))
+    ids = [job.id for job in found]
+    tried = attempts.of_jobs(connection, ids)
+    interrupted = interruptions.of_jobs(connection, ids)
+    costs = job_costs.costs(connection, accrual, ids)
+    looks = jobs.checkpoint(connection, ids)
+    held = holds(connection, [job for job in found if not job.state.is_over], now)
+    standings = _standings(connection, [one for some in tried.values() for one in some])
+    return [
+        JobView(
+            job=job,
+            attempts=tuple(AttemptView(one, standings.get(one.id)) for one in tried.get(job.id, ())),
+            interruptions=tuple(interrupted.get(job.id, ())),
+            cost=costs.get(job.id, Priced()),
+            checkpoint=looks.get(job.id),
+            hold=held[job.id].hold if job.id in held else "",
+            pause=held[job.id].pause if job.id in held else "",
+        )
+        for job in found
+    ]
+
+
+def _standings(connection: Connection, tried: Sequence[Attempt]) -> dict[int, VmStanding]:
+    """The VMs of live attempts, by attempt; those that the ledger has not seen are left out."""
+    keys = {
+        one.id: InstanceKey(one.project, one.gce_id)
+        for one in tried
+        if one.gce_id and one.state is not AttemptState.OVER
+    }
+    if not keys:
+        return {}
+    seen = job_vms.of_keys(connection, set(keys.values()))
+    blind = unread(projects.read_all(connection))
+    return {
+        attempt_id: _standing(seen[key], blind.get(key.project, frozenset()))
+        for attempt_id, key in keys.items()
+        if key in seen
+    }
+
+
+def _standing(vm: SeenVm, blind: frozenset[str]) -> VmStanding:
+    return VmStanding(
+        status=vm.status,
+        is_known=vm.zone not in blind and _EVERYTHING not in blind,
+        gone_at=vm.gone_at,
+        ended_at=vm.ended_at,
+        end_reason=vm.end_reason,
+        ended_by=vm.ended_by,
+        started_at=vm.started_at,
+    )

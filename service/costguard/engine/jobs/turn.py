@@ -1,0 +1,229 @@
+"""A turn of the jobs: what is new is gathered, decided on and carried out, until nothing more is due at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from costguard.engine.accrual import Accrual
+from costguard.engine.acting.launch_delete import Orphan
+from costguard.engine.acting.launch_insert import Insert
+from costguard.engine.acting.launch_pace import Kind, PacedLauncher, said
+from costguard.engine.acting.launch_step import Means, Note, Step
+from costguard.engine.acting.launches import WORKERS, Launching
+from costguard.engine.jobs import gather, orphans, resume, steps
+from costguard.engine.jobs.agenda import Agenda
+from costguard.engine.jobs.boot import VmMaker
+from costguard.engine.jobs.progress import Progress
+from costguard.engine.jobs.put_off import PutOff
+from costguard.engine.jobs.rates import Shapes
+from costguard.engine.jobs.resume import ResumePoint
+from costguard.engine.jobs.surroundings import Surroundings, lately, may_launch
+from costguard.engine.ports import Checkpoints, Clock, Launcher
+from costguard.errors import CheckpointError
+from costguard.policy.jobs.placement import Place
+from costguard.policy.jobs.recovery import decide
+from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt, Terms
+from costguard.policy.price_book import PriceBook
+from costguard.store import job_news, prices
+from costguard.store.job_news import News
+from costguard.store.lease import Lease
+from costguard.store.transaction import Database
+
+_ROUNDS = 6  # from an end that was told to the request for the next VM there are three
+_ORPHANS_EVERY = timedelta(seconds=60)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class TurnReport:
+    """What one turn came to. `left` is what there was no time for: the next turn does it."""
+
+    open: int = 0
+    decided: int = 0
+    launched: int = 0
+    deleted: int = 0
+    calls: int = 0
+    left: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+class JobsTurn:
+    """Runs turns. One at a time, by the holder of the lease; the caller sees to that.
+
+    What it remembers between turns only saves work: a new one on the same database goes on where this one ended.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        launcher: Launcher,
+        maker: VmMaker,
+        checkpoints: Checkpoints | None,
+        terms: Terms,
+        shapes: Shapes,
+        holds: gather.Holds,
+        workers: int = WORKERS,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._paced = PacedLauncher(launcher, clock)
+        self._means = Means(self._paced, maker)
+        self._checkpoints = checkpoints
+        self._terms = terms
+        self._holds = holds
+        self._workers = workers
+        self._surroundings = Surroundings(self._paced, shapes, clock)
+        self._launching = Launching(database, clock, workers, monotonic)
+        self._agenda = Agenda()
+        self._put_off = PutOff()
+        self._progress = Progress()
+        self._listening_since = clock.now()
+        self._looked_for_orphans_at: datetime | None = None
+
+    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> TurnReport:
+        """Raises LeaseLost when another daemon took over, and StoreError when the database failed."""
+        now = self._clock.now()
+        with self._database.read() as connection:
+            news = job_news.read(connection)
+        self._progress.forget(set(news.marks))
+        report = TurnReport(open=len(news.marks))
+        more = self._orphans(now)
+        due = self._agenda.due(news, now)
+        for _ in range(_ROUNDS):
+            if not (due or more) or (stop is not None and stop.is_set()):
+                break
+            due = self._round(due, more, news, report, fence, stop)
+            more = []
+        if report.calls or report.troubles:
+            log.info("jobs", open=report.open, decided=report.decided, launched=report.launched, calls=report.calls)
+        return report
+
+    def _round(
+        self,
+        job_ids: Collection[str],
+        more: Sequence[Step],
+        news: News,
+        report: TurnReport,
+        fence: Lease | None,
+        stop: threading.Event | None,
+    ) -> set[str]:
+        """Which jobs are to be decided on again at once."""
+        now = self._clock.now()
+        with self._database.read() as connection:
+            accrual = Accrual(PriceBook(prices.load(connection)), now)
+            views = gather.views(connection, accrual, job_ids, self._holds, now)
+            asking = [view for view in views if may_launch(view)]
+            known = lately(connection, now) if asking else {}
+        views = [self._held_up(view, now) for view in views]
+        places = self._surroundings.places(asking, accrual, known)
+        about = Circumstances(self._terms, now, self._listening_since, self._all_silent(news, now))
+        decided = [(view, decision) for view in views if (decision := self._decide(view, places, about, report))]
+        decided, points = self._prepared(decided, places, about, report)
+        notes: list[Note] = []
+        todo: list[Step] = list(more)
+        for view, decision in decided:
+            written, asked = steps.of_decision(view, decision, points, self._means, now)
+            started = self._progress.news(view)
+            notes += [*written, *([started] if started is not None else [])]
+            todo += asked
+            self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
+        done = self._launching.carry_out(notes, todo, fence, stop)
+        report.decided += len(decided)
+        report.calls += done.calls
+        report.left = done.left
+        report.troubles += done.troubles
+        report.launched += sum(isinstance(step, Insert) and step.operation != "" for step in todo)
+        return done.changed & news.marks.keys()
+
+    def _decide(
+        self, view: JobView, places: dict[str, list[Place]], about: Circumstances, report: TurnReport
+    ) -> JobDecision | None:
+        try:
+            found = places.get(view.job.id, [])
+            return decide(view, about.terms, found, about.now, about.listening_since, about.all_silent)
+        except Exception as error:  # one job's oddity must not keep the others from being decided on
+            log.exception("job_not_decided", job=view.job.id)
+            report.troubles.append(f"Job {view.job.id} could not be decided on ({type(error).__name__}: {error}).")
+            return None
+
+    def _prepared(
+        self,
+        decided: Sequence[tuple[JobView, JobDecision]],
+        places: dict[str, list[Place]],
+        about: Circumstances,
+        report: TurnReport,
+    ) -> tuple[list[tuple[JobView, JobDecision]], dict[str, ResumePoint]]:
+        """Where each launch resumes from. Those that nobody can tell of are decided on again, as held up."""
+        launches = [view for view, decision in decided if _launches(decision)]
+        if not launches:
+            return list(decided), {}
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="looks") as pool:
+            found = dict(zip((view.job.id for view in launches), pool.map(self._point, launches), strict=True))
+        ready: list[tuple[JobView, JobDecision]] = []
+        for view, decision in decided:
+            job_id = view.job.id
+            if job_id in found and found[job_id] is None:
+                again = self._decide(self._held_up(view, about.now), places, about, report)
+                ready += [(view, again)] if again is not None else []
+                continue
+            ready.append((view, decision))
+        return ready, {job_id: point for job_id, point in found.items() if point is not None}
+
+    def _point(self, view: JobView) -> ResumePoint | None:
+        job, now = view.job, self._clock.now()
+        paused = self._paced.paused_until(job.spec.project, Kind.WRITE)
+        if paused is not None:
+            self._put_off.until_then(job.id, paused, said(job.spec.project, paused))
+            return None
+        try:
+            point = resume.find(self._checkpoints, job, now)
+        except CheckpointError as error:
+            self._put_off.for_longer(job.id, f"its checkpoints cannot be looked at: {error}", now)
+            return None
+        except Exception as error:  # nobody knows what lies there, and to begin anew may cost days
+            log.exception("checkpoints_not_looked_at", job=job.id)
+            reason = f"its checkpoints cannot be looked at ({type(error).__name__}: {error})"
+            self._put_off.for_longer(job.id, reason, now)
+            return None
+        self._put_off.forget(job.id)
+        return point
+
+    def _held_up(self, view: JobView, now: datetime) -> JobView:
+        why = self._put_off.why(view.job.id, now)
+        return replace(view, hold=why) if why and not view.hold else view
+
+    def _next(self, view: JobView, decision: JobDecision, now: datetime) -> datetime | None:
+        """When it is to be decided on again without news."""
+        later = [self._put_off.until(view.job.id)]
+        later += [seen.attempt.try_after for seen in view.attempts if seen.attempt.gone_at is None]
+        moments = [moment for moment in later if moment is not None and moment > now]
+        return min([*moments, *([decision.next_at] if decision.next_at is not None else [])], default=None)
+
+    def _all_silent(self, news: News, now: datetime) -> bool:
+        """Of several agents none is heard: rather than all of them, our own door is shut."""
+        heard = [max(moment, self._listening_since) for moment in news.heard.values()]
+        return len(heard) > 1 and all(now - moment > self._terms.silence / 2 for moment in heard)
+
+    def _orphans(self, now: datetime) -> list[Step]:
+        last = self._looked_for_orphans_at
+        if last is not None and now - last < _ORPHANS_EVERY:
+            return []
+        self._looked_for_orphans_at = now
+        guard_id = self._means.maker.guard_id
+        with self._database.read() as connection:
+            found = orphans.find(connection, guard_id, self._terms.orphan_grace, now)
+        return [Orphan(self._means, guard_id, action) for action in found]
+
+
+def _launches(decision: JobDecision) -> bool:
+    return any(isinstance(action, LaunchAttempt) for action in decision.actions)

@@ -1,0 +1,329 @@
+"""A Compute Engine in memory for VMs of jobs: names, request ids, slow operations, stockouts, preemptions.
+
+It is a `Launcher` and a `Cloud`. Everything in it happens by the clock that it is given.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+
+from tests.fakes import HandClock
+
+from costguard.errors import AlreadyExists, CloudError, CloudUnavailable, NotFound, RateLimited, RequestRefused
+from costguard.model.instance import InstanceKey, SeenInstance, Shape, Status
+from costguard.model.launch import OperationAnswer, Quota, VmRequest
+from costguard.model.observation import Observation, OperationStatus, Presence, SeenOperation, Sighting
+
+GUARD = "guard@acme.iam.gserviceaccount.com"
+_MADE, _GONE = "insert", "delete"
+_RESTS, _VANISHES = "rests", "vanishes"  # what becomes of a VM that was preempted; no operation of Google's
+_UNSEEN = frozenset({_RESTS, _VANISHES})
+
+
+@dataclass
+class Vm:
+    """One VM, for ever: those that are gone stay in `CloudOfVms.all`."""
+
+    gce_id: str
+    project: str
+    zone: str
+    request: VmRequest
+    made_at: datetime
+    status: Status = Status.PROVISIONING
+    started_at: datetime | None = None
+    stopped_at: datetime | None = None
+    gone_at: datetime | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+
+@dataclass
+class _Operation:
+    id: str
+    kind: str
+    project: str
+    zone: str
+    target_id: str
+    target_name: str
+    begun_at: datetime
+    done_at: datetime
+    error: tuple[str, str] = ("", "")
+    user: str = GUARD
+
+
+class CloudOfVms:
+    """Faults: `stockouts` and `used_up` are zones; `refusals` zones that answer 400, with what they say.
+
+    `deaf`: so many calls that change something are lost before they have an effect; `mute`: so many after it.
+    `per_minute` is Google's limit on calls of a project that change something, and on those that look.
+    """
+
+    def __init__(self, clock: HandClock, insert_takes: float = 8, delete_takes: float = 40) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._insert_takes, self._delete_takes = timedelta(seconds=insert_takes), timedelta(seconds=delete_takes)
+        self.all: list[Vm] = []
+        self.stockouts: set[str] = set()
+        self.used_up: set[str] = set()
+        self.refusals: dict[str, str] = {}
+        self.deaf = self.mute = 0
+        self.per_minute: int | None = None
+        self.calls: dict[str, int] = defaultdict(int)
+        self.refused_calls = 0
+        self._operations: dict[str, _Operation] = {}
+        self._by_request: dict[tuple[str, str], str] = {}
+        self._there: dict[tuple[str, str, str], Vm] = {}
+        self._by_id: dict[str, Vm] = {}
+        self._pending: list[tuple[datetime, int, _Operation]] = []
+        self._spent: dict[tuple[str, str, int], int] = defaultdict(int)
+
+    # The launcher.
+
+    def look(self, project: str, zone: str, name: str) -> Sighting | None:
+        with self._called("look", project, changes=False):
+            vm = self._there.get((project, zone, name))
+            return Sighting(vm.gce_id, vm.status, vm.started_at, dict(vm.labels)) if vm is not None else None
+
+    def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
+        with self._called("insert", project):
+            self._deafness()
+            known = self._by_request.get((project, request_id))
+            if known is None:
+                known = self._insert(project, zone, vm, request_id)
+            self._muteness()
+            return known
+
+    def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._called("start", project):
+            self._deafness()
+            known = self._by_request.get((project, request_id))
+            if known is None:
+                vm = self._at(project, zone, instance)
+                if vm.status is not Status.STOPPED:
+                    raise RequestRefused(f"The resource {vm.name} is not ready.")
+                error = _stockout(zone) if zone in self.stockouts else ("", "")
+                if not error[0]:
+                    vm.status = Status.STAGING
+                known = self._begin("start", vm, self._insert_takes, request_id, error)
+            self._muteness()
+            return known
+
+    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._called("delete", project):
+            self._deafness()
+            known = self._by_request.get((project, request_id))
+            if known is None:
+                vm = self._at(project, zone, instance)
+                vm.status = Status.STOPPING
+                known = self._begin(_GONE, vm, self._delete_takes, request_id)
+            self._muteness()
+            return known
+
+    def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
+        with self._called("operation", project, changes=False):
+            found = self._operations.get(operation)
+            if found is None or (found.project, found.zone) != (project, zone):
+                return None
+            is_done = found.done_at <= self._clock.now()
+            error = found.error if is_done else ("", "")
+            return OperationAnswer(is_done, found.target_id, *error)
+
+    def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
+        with self._called("quotas", project, changes=False):
+            return {}
+
+    # Google's list, as a pass reads it.
+
+    def observe(self, project: str, operations_since: datetime | None) -> Observation:
+        with self._lock:
+            self._move_on()
+            now = self._clock.now()
+            mine = [vm for (owner, _, _), vm in self._there.items() if owner == project]
+            operations = [self._seen_operation(one) for one in self._operations.values() if one.project == project]
+            return Observation(
+                project,
+                now,
+                tuple(_seen(vm) for vm in mine),
+                operations=tuple(operations),
+                operations_through_at=now,
+            )
+
+    def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
+        with self._lock:
+            self._move_on()
+            vm = self._there.get((key.project, zone, name))
+            return Presence.THERE if vm is not None and vm.gce_id == key.gce_id else Presence.GONE
+
+    # What happens to VMs.
+
+    def preempt(self, *vms: Vm) -> None:
+        """Google's notice is over: they stop, and are gone or at rest 30 s later."""
+        with self._lock:
+            self._move_on()
+            for vm in vms:
+                vm.status = Status.STOPPING
+                serial = f"systemevent-{vm.gce_id}-{len(self._operations)}"
+                kind = "compute.instances.preempted"
+                self._note(serial, kind, vm, timedelta(), user="system")
+                self._note(serial, _RESTS if vm.request.keeps_disk else _VANISHES, vm, timedelta(seconds=30))
+
+    def remove(self, vm: Vm, user: str) -> None:
+        """Somebody deletes it in the console."""
+        with self._lock:
+            self._move_on()
+            vm.status = Status.STOPPING
+            self._note(f"by-hand-{len(self._operations)}", _GONE, vm, timedelta(), user=user)
+            self._move_on()
+
+    def there(self) -> list[Vm]:
+        with self._lock:
+            self._move_on()
+            return list(self._there.values())
+
+    def running(self) -> list[Vm]:
+        return [vm for vm in self.there() if vm.status is Status.RUNNING]
+
+    def ever(self, name: str) -> list[Vm]:
+        return [vm for vm in self.all if vm.name == name]
+
+    # Within.
+
+    def _called(self, what: str, project: str, changes: bool = True) -> threading.RLock:
+        with self._lock:
+            self._move_on()
+            self.calls[what] += 1
+            minute = int(self._clock.now().timestamp()) // 60
+            spent = (project, "write" if changes else "read", minute)
+            if self.per_minute is not None and self._spent[spent] >= self.per_minute:
+                self.refused_calls += 1
+                raise RateLimited(f"Quota exceeded for project {project}.")
+            self._spent[spent] += 1
+        return self._lock
+
+    def _insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
+        if zone in self.refusals:
+            raise RequestRefused(self.refusals[zone])
+        if (project, zone, vm.name) in self._there:
+            raise AlreadyExists(f"The resource {vm.name} already exists.")
+        made = Vm(str(70_000 + len(self.all)), project, zone, vm, self._clock.now(), labels=dict(vm.labels))
+        if zone in self.stockouts:
+            return self._begin(_MADE, made, self._insert_takes, request_id, _stockout(zone))
+        if zone in self.used_up:
+            error = ("QUOTA_EXCEEDED", f"Quota 'PREEMPTIBLE_NVIDIA_T4_GPUS' exceeded. Limit: 1.0 in {zone[:-2]}.")
+            return self._begin(_MADE, made, self._insert_takes, request_id, error)
+        self.all.append(made)
+        self._there[project, zone, vm.name] = self._by_id[made.gce_id] = made
+        return self._begin(_MADE, made, self._insert_takes, request_id)
+
+    def _begin(self, kind: str, vm: Vm, takes: timedelta, request_id: str, error: tuple[str, str] = ("", "")) -> str:
+        serial = f"operation-{len(self._operations)}"
+        self._note(serial, kind, vm, takes, error)
+        self._by_request[vm.project, request_id] = serial
+        return serial
+
+    def _note(
+        self,
+        serial: str,
+        kind: str,
+        vm: Vm,
+        takes: timedelta,
+        error: tuple[str, str] = ("", ""),
+        user: str = GUARD,
+    ) -> None:
+        now = self._clock.now()
+        one = _Operation(serial, kind, vm.project, vm.zone, vm.gce_id, vm.name, now, now + takes, error, user)
+        heappush(self._pending, (one.done_at, len(self._operations), one))
+        if kind not in _UNSEEN:
+            self._operations[serial] = one
+
+    def _move_on(self) -> None:
+        now = self._clock.now()
+        while self._pending and self._pending[0][0] <= now:
+            one = heappop(self._pending)[2]
+            vm = self._there.get((one.project, one.zone, one.target_name))
+            if one.error[0] or vm is None or vm.gce_id != one.target_id:
+                continue
+            if one.kind in ("insert", "start") and vm.status in (Status.PROVISIONING, Status.STAGING):
+                vm.status, vm.started_at = Status.RUNNING, one.done_at
+            elif one.kind in (_GONE, _VANISHES):
+                vm.gone_at = one.done_at
+                del self._there[one.project, one.zone, one.target_name], self._by_id[vm.gce_id]
+            elif one.kind == _RESTS:
+                vm.status, vm.stopped_at = Status.STOPPED, one.done_at
+
+    def _at(self, project: str, zone: str, instance: str) -> Vm:
+        vm = self._there.get((project, zone, instance)) or self._by_id.get(instance)
+        if vm is not None and (vm.project, vm.zone) == (project, zone):
+            return vm
+        raise NotFound(f"There is no instance {instance} in {zone} of project {project}.")
+
+    def _deafness(self) -> None:
+        if self.deaf > 0:
+            self.deaf -= 1
+            raise _no_answer()
+
+    def _muteness(self) -> None:
+        if self.mute > 0:
+            self.mute -= 1
+            raise _no_answer()
+
+    def _seen_operation(self, one: _Operation) -> SeenOperation:
+        is_done = one.done_at <= self._clock.now()
+        return SeenOperation(
+            project=one.project,
+            operation_id=one.id,
+            kind=one.kind,
+            target_id=one.target_id,
+            target_name=one.target_name,
+            zone=one.zone,
+            user=one.user,
+            status=OperationStatus.DONE if is_done else OperationStatus.RUNNING,
+            inserted_at=one.begun_at,
+            started_at=one.begun_at,
+            ended_at=one.done_at if is_done else None,
+            error_code=one.error[0] or None if is_done else None,
+            error_message=one.error[1] or None if is_done else None,
+        )
+
+
+def never_twice(cloud: CloudOfVms) -> None:
+    """No name was ever given to two VMs, whatever became of the first."""
+    names = [vm.name for vm in cloud.all]
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
+
+
+def names(vms: Collection[Vm]) -> list[str]:
+    return sorted(vm.name for vm in vms)
+
+
+def _no_answer() -> CloudError:
+    return CloudUnavailable("No answer came.")
+
+
+def _stockout(zone: str) -> tuple[str, str]:
+    return "ZONE_RESOURCE_POOL_EXHAUSTED", f"The zone '{zone}' does not have enough resources."
+
+
+def _seen(vm: Vm) -> SeenInstance:
+    recipe = vm.request.recipe
+    return SeenInstance(
+        key=InstanceKey(vm.project, vm.gce_id),
+        name=vm.name,
+        zone=vm.zone,
+        status=vm.status,
+        shape=Shape(recipe.machine_type, 8, 30720, recipe.gpu_type or None, recipe.gpu_count),
+        provisioning_model=vm.request.provisioning_model,
+        created_at=vm.made_at,
+        fingerprint=f"{vm.status}/{vm.started_at}/{vm.stopped_at}",
+        last_started_at=vm.started_at,
+        last_stopped_at=vm.stopped_at,
+        labels=vm.labels,
+    )

@@ -1,0 +1,366 @@
+"""A small world for jobs: a cloud, VMs whose agents speak, a guard that can be ended at any step and built anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+from tests.builders import PROJECT, at
+from tests.engine.jobs.cloud import CloudOfVms, Vm
+from tests.fakes import HandClock
+
+from costguard.engine.jobs.boot import VmMaker
+from costguard.engine.jobs.events import Event, Hearing
+from costguard.engine.jobs.gather import Held
+from costguard.engine.jobs.tokens import Tokens
+from costguard.engine.jobs.turn import JobsTurn, TurnReport
+from costguard.engine.ports import Checkpoints
+from costguard.engine.record import record
+from costguard.errors import CheckpointError
+from costguard.model.attempt import Attempt
+from costguard.model.checkpoint import (
+    Checkpoint,
+    CheckpointLook,
+    CheckpointState,
+    Framework,
+    Listing,
+    LookFor,
+)
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
+from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
+from costguard.model.observation import Sighting
+from costguard.model.price import Price, PriceKey, Unit
+from costguard.policy.jobs.view import Terms
+from costguard.policy.ledger import Belonging
+from costguard.policy.owner import OwnerRules
+from costguard.store import attempts, facts, interruptions, jobs, prices
+from costguard.store.transaction import Database
+
+ZONES = ("us-central1-a", "us-central1-b", "us-east1-c")
+T4 = Shape("n1-standard-8", 8, 30720)
+ANA = "ana@example.com"
+BUCKET = "gs://runs/train"
+OWNERS = OwnerRules(domain="example.com")
+BELONGING = Belonging((), OWNERS)
+RECIPE = Recipe(
+    machine_type="n1-standard-8",
+    zones=ZONES,
+    image="projects/ml/global/images/family/common-cu128",
+    max_run=timedelta(hours=24),
+    gpu_type="nvidia-tesla-t4",
+    gpu_count=1,
+    attaches_gpus=True,
+)
+
+
+class Killed(BaseException):
+    """The process is ended; nothing catches it."""
+
+
+@dataclass
+class Fuse:
+    """Ends the process at the n-th step (0: never); from then on nothing of that process does anything any more."""
+
+    at: int = 0
+    count: int = 0
+    is_blown: bool = False
+
+    def step(self) -> None:
+        if self.is_blown:
+            raise Killed
+        self.count += 1
+        if self.count == self.at:
+            self.is_blown = True
+            raise Killed
+
+
+class FragileDatabase(Database):
+    """May end the process right before each commit and right after it."""
+
+    fuse = Fuse()
+
+    @contextmanager
+    def write(self, fence: Any = None) -> Iterator[Connection]:
+        with super().write(fence) as connection:
+            yield connection
+            self.fuse.step()
+        self.fuse.step()
+
+
+@dataclass
+class FragileLauncher:
+    """May end the process before each call and right after Google has done what was asked."""
+
+    cloud: CloudOfVms
+    fuse: Fuse
+
+    def look(self, project: str, zone: str, name: str) -> Sighting | None:
+        with self._stepping():
+            return self.cloud.look(project, zone, name)
+
+    def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
+        with self._stepping():
+            return self.cloud.insert(project, zone, vm, request_id)
+
+    def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._stepping():
+            return self.cloud.start(project, zone, instance, request_id)
+
+    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._stepping():
+            return self.cloud.delete(project, zone, instance, request_id)
+
+    def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
+        with self._stepping():
+            return self.cloud.operation(project, zone, operation)
+
+    def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
+        with self._stepping():
+            return self.cloud.quotas(project, region)
+
+    @contextmanager
+    def _stepping(self) -> Iterator[None]:
+        self.fuse.step()
+        yield
+        self.fuse.step()
+
+
+@dataclass
+class Shelf:
+    """Checkpoints by location: step and when it was written. `trouble` is why nobody can look."""
+
+    clock: HandClock
+    fuse: Fuse = field(default_factory=Fuse)
+    saved: dict[str, list[tuple[int, datetime]]] = field(default_factory=dict)
+    torn: dict[str, list[tuple[int, datetime]]] = field(default_factory=dict)
+    trouble: CheckpointError | None = None
+    looks: int = 0
+
+    def save(self, step: int, location: str = BUCKET) -> None:
+        self.saved.setdefault(location, []).append((step, self.clock.now()))
+
+    def tear(self, step: int, location: str = BUCKET) -> None:
+        self.torn.setdefault(location, []).append((step, self.clock.now()))
+
+    def listing(self, location: str) -> Listing:
+        return Listing(location, {})
+
+    def look(
+        self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
+    ) -> CheckpointLook:
+        self.fuse.step()
+        self.looks += 1
+        if self.trouble is not None:
+            raise self.trouble
+        found = [_checkpoint(location, *one, torn=False) for one in self.saved.get(location, [])]
+        found += [_checkpoint(location, *one, torn=True) for one in self.torn.get(location, [])]
+        found.sort(key=lambda one: one.step or 0, reverse=True)
+        best = next((one for one in found if one.is_complete), None)
+        return CheckpointLook(location, Listing(location, {}), tuple(found), best)
+
+
+@dataclass
+class World:
+    """`url` is a migrated database. All of what one process remembers is in `turn`."""
+
+    url: str
+    clock: HandClock = field(default_factory=lambda: HandClock(at("12:00")))
+    terms: Terms = field(default_factory=Terms)
+    held: dict[str, Held] = field(default_factory=dict)
+    has_looks: bool = True
+    fuse: Fuse = field(default_factory=Fuse)
+
+    def __post_init__(self) -> None:
+        self.cloud = CloudOfVms(self.clock)
+        self.shelf = Shelf(self.clock)
+        self.tokens = Tokens(b"key")
+        self._seq: dict[str, int] = {}
+        self.opened: list[Database] = []
+        self.database = self._open(Database)
+        self.hearing = Hearing(self.database, self.clock, self.tokens, lambda: None)
+        self.turn = self.guard()
+        with self.database.write() as connection:
+            prices.add(connection, list(_prices()), self.clock.now())
+
+    def _open(self, kind: type[Database]) -> Database:
+        opened = kind.open(self.url)
+        self.opened.append(opened)
+        return opened
+
+    def close(self) -> None:
+        for database in self.opened:
+            database.close()
+
+    # The guard.
+
+    def guard(self, fuse: Fuse | None = None) -> JobsTurn:
+        """A new process on what is stored. With a fuse it may end at any step."""
+        database: Database = self.database
+        if fuse is not None:
+            database = self._open(FragileDatabase)
+            assert isinstance(database, FragileDatabase)
+            database.fuse = fuse
+        self.shelf.fuse = fuse or Fuse()
+        launcher = FragileLauncher(self.cloud, fuse or Fuse())
+        checkpoints: Checkpoints | None = self.shelf if self.has_looks else None
+        self.turn = JobsTurn(
+            database,
+            self.clock,
+            launcher,
+            self.maker(),
+            checkpoints,
+            self.terms,
+            lambda *_: T4,
+            lambda connection, some, now: self.held,
+            workers=1,
+        )
+        return self.turn
+
+    def maker(self) -> VmMaker:
+        return VmMaker("g1", "https://guard.example.com", "", self.tokens.of, _metadata, OWNERS)
+
+    def step(self, seconds: float = 5, passing: bool = False) -> TurnReport:
+        """Time goes on, and the guard takes a turn; with `passing`, after a look at all VMs."""
+        self.clock.advance(timedelta(seconds=seconds))
+        if passing:
+            self.look()
+        return self.turn.run()
+
+    def settle(self, minutes: float = 5, every: float = 10) -> None:
+        """A while in which nobody does anything but the guard."""
+        for number in range(round(minutes * 60 / every)):
+            self.step(every, passing=number % 6 == 5)
+
+    def look(self) -> None:
+        """A pass: the ledger as Google has it."""
+        record(self.database, self.cloud, self.cloud.observe(PROJECT, None), BELONGING, None)
+
+    # People.
+
+    def submit(self, job_id: str = "j1", **given: Any) -> Job:
+        recipe = given.pop("recipe", RECIPE)
+        plan = CheckpointPlan(BUCKET, "--from_checkpoint {checkpoint}")
+        values: dict[str, Any] = {
+            "kind": JobKind.TRAINING,
+            "preset": "t4",
+            "project": PROJECT,
+            "owner": ANA,
+            "name": "bert",
+            "command": ("python", "train.py"),
+            "checkpoint": plan,
+        }
+        spec = JobSpec(**{**values, **given})
+        job = Job(job_id, spec, recipe, JobState.QUEUED, "was taken in", self.clock.now(), "api")
+        with self.database.write() as connection:
+            return jobs.add(connection, job, None, "")[0]
+
+    def cancel(self, job_id: str = "j1", by: str = ANA) -> None:
+        with self.database.write() as connection:
+            jobs.ask_cancel(connection, job_id, by, f"{by} asked to cancel it", self.clock.now())
+
+    # The agent.
+
+    def say(self, name: str, *events: tuple[str, Mapping[str, object]]) -> bool:
+        """Whether the command is to stop."""
+        told = []
+        for kind, fields in events:
+            self._seq[name] = self._seq.get(name, 0) + 1
+            told.append(Event(self._seq[name], kind, self.clock.now(), {"run": 1, **fields}))
+        return self.hearing.hear(name, self.tokens.of(name), told).cancel
+
+    def start(self, name: str = "cg-j1-1", run: int = 1) -> None:
+        self.say(name, ("boot", {"run": run}), ("start", {"run": run}))
+
+    def beat(self, name: str = "cg-j1-1", run: int = 1, step: int | None = None) -> bool:
+        return self.say(name, ("heartbeat", {"run": run, "is_running": True, "step": step, "output": "loss 0.1"}))
+
+    def exit(self, name: str = "cg-j1-1", code: int = 0, run: int = 1, asked: str | None = None) -> None:
+        self.say(name, ("exit", {"run": run, "reason": "exited", "code": code, "asked": asked}))
+
+    def notice(self, name: str = "cg-j1-1", run: int = 1) -> None:
+        self.say(name, ("notice", {"run": run, "what": "preemption", "value": "TRUE"}))
+
+    def is_up(self, name: str) -> bool:
+        return any(vm.name == name for vm in self.cloud.running())
+
+    def vm(self, name: str = "cg-j1-1") -> Vm:
+        (only,) = [vm for vm in self.cloud.there() if vm.name == name]
+        return only
+
+    # What came of it.
+
+    def job(self, job_id: str = "j1") -> Job:
+        with self.database.read() as connection:
+            job = jobs.read(connection, job_id)
+        assert job is not None
+        return job
+
+    def attempts(self, job_id: str = "j1") -> list[Attempt]:
+        with self.database.read() as connection:
+            return attempts.of_jobs(connection, [job_id]).get(job_id, [])
+
+    def interruptions(self, job_id: str = "j1") -> list[Any]:
+        with self.database.read() as connection:
+            return interruptions.of_jobs(connection, [job_id]).get(job_id, [])
+
+    def facts(self, kind: str) -> list[Fact]:
+        with self.database.read() as connection:
+            return [stored.fact for stored in facts.read(connection, kind=kind)]
+
+    def until_up(self, name: str, turns: int = 30) -> None:
+        """Turns until this VM runs and the guard knows it."""
+        for _ in range(turns):
+            self.step()
+            if self.is_up(name) and any(one.name == name and one.gce_id for one in self.attempts(_job_of(name))):
+                return
+        raise AssertionError(f"{name} did not come up: {self.job(_job_of(name)).reason}")
+
+
+@contextmanager
+def world(url: str, **given: Any) -> Iterator[World]:
+    made = World(url, **given)
+    with closing(made):
+        yield made
+
+
+def _job_of(name: str) -> str:
+    return name.split("-")[1]
+
+
+def _metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
+    return {"costguard-attempt": repr(sorted(settings.items())), "costguard-token": token}
+
+
+def _checkpoint(location: str, step: int, written_at: datetime, torn: bool) -> Checkpoint:
+    return Checkpoint(
+        framework=Framework.HUGGING_FACE,
+        name=f"checkpoint-{step}",
+        resume_from=f"{location}/checkpoint-{step}",
+        step=step,
+        state=CheckpointState.TORN if torn else CheckpointState.COMPLETE,
+        reasons=("optimizer.pt: missing.",) if torn else (),
+        written_at=written_at,
+        size=100,
+        files=3,
+    )
+
+
+def _prices() -> Iterator[Price]:
+    for number, region in enumerate(("us-central1", "us-east1")):
+        for model, share in ((ProvisioningModel.SPOT, 1), (ProvisioningModel.STANDARD, 3)):
+            for resource, nanos in (
+                ("n1:core", 10_000_000),
+                ("n1:ram", 1_000_000),
+                ("gpu:nvidia-tesla-t4", 100_000_000),
+            ):
+                rate = nanos * share + number
+                yield Price(PriceKey(resource, region, model), Unit.HOUR, rate, at("2026-01-01T00:00"), "test")
+            disk = PriceKey("disk:pd-balanced", region, ProvisioningModel.STANDARD)
+            if model is ProvisioningModel.STANDARD:
+                yield Price(disk, Unit.GIB_MONTH, 100_000_000, at("2026-01-01T00:00"), "test")
