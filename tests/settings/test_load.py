@@ -142,6 +142,9 @@ def test_example_is_the_defaults(tmp_path: Path) -> None:
 def test_example_is_right_when_uncommented(tmp_path: Path) -> None:
     """Every line of the example that is switched off can be switched on, and no key is left out."""
     text = re.sub(r"^# (?=[a-z_.]+ = |\[)", "", example(), flags=re.MULTILINE)
+    certificates = tmp_path / "ca.pem"
+    certificates.write_text("-----BEGIN CERTIFICATE-----\n")
+    text = text.replace("/etc/costguard/ca.pem", str(certificates))
     settings = validate(tomllib.loads(text), {"COSTGUARD_SLACK_TOKEN": "xoxb-1"}, Path("example.toml"))
     assert settings.budget_list()
     assert settings.slack

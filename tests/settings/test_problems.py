@@ -65,8 +65,8 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         (GOOD + "every = 07:32:00\n", "costguard.toml:3: watch.every: given 07:32:00, expected a time with its unit"),
         (GOOD + "[watches]\n", "costguard.toml:3: watches: no such key (did you mean watch?); expected one of access"),
         (
-            GOOD + "[jobs]\n",
-            "costguard.toml:3: jobs: no such key; expected one of access, budgets, checkpoints, compute",
+            GOOD + "[runs]\n",
+            "costguard.toml:3: runs: no such key; expected one of access, budgets, checkpoints, compute",
         ),
         (GOOD + "[presets.cpu]\n", "costguard.toml:3: presets.cpu.limit: missing; expected how long a VM may run"),
         (GOOD + "[presets.t4]\nzones = []\n", "costguard.toml:4: presets.t4.zones: no such key; expected one of desc"),
@@ -88,8 +88,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         (BUDGET + "thresholds = ['50%', '50%']\n", "expected different whole percents"),
         (BUDGET + "forecast_thresholds = '80%'\n", 'budgets.x.forecast_thresholds: given "80%", expected different'),
         (BUDGET + "thresholds = ['0%']\n", "expected percents from 1% to 1000%"),
-        (BUDGET + "at_limit = 'refuse-launches'\n", "comes with jobs, which Costguard has not yet"),
-        (BUDGET + "at_limit = 'stop-spot'\n", "comes with jobs, which Costguard has not yet"),
+        (BUDGET + "at_limit = 'stop'\n", 'given "stop", expected "tell", "refuse" or "stop-spot"'),
         (BUDGET + "at_limit = 'tel'\n", "did you mean tell?"),
         (
             GOOD + "[compute]\nendpoint = '127.0.0.1:1'\n",

@@ -19,6 +19,8 @@ _REQUIRED = {
     "watch.projects": 'the projects to watch: projects = ["my-project"]',
     "slack.channel": 'the channel for what no team takes: channel = "#gpu-costs"',
     "presets.NAME.limit": 'how long a VM may run before its owner is asked, such as 8h, or "never"',
+    "presets.NAME.launch.machine_type": "a machine type, such as n1-standard-8",
+    "presets.NAME.launch.zones": 'zones, the one that is preferred first, such as ["us-central1-a"]',
     "budgets.NAME.limit": "a limit in US dollars, such as 2500",
     "budgets.NAME.period": '"day", "week" or "month"',
 }

@@ -33,6 +33,7 @@ def across(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) -> li
         *_database(raw),
         *_other(raw),
         *_slack(raw, secrets),
+        *_owner_labels(raw),
         *_unwarned(raw),
         *_projects(raw),
         *_budgets(raw, shipped),
@@ -72,10 +73,23 @@ def _database(raw: Raw) -> list[Problem]:
     return []
 
 
-def _other(raw: Raw) -> list[Problem]:
-    if "match" not in _table(_table(raw, "presets"), OTHER):
-        return []
-    return [Problem(("presets", OTHER, "match"), f"no such key; {OTHER} is what no preset matches")]
+def _other(raw: Raw) -> Iterator[Problem]:
+    other = _table(_table(raw, "presets"), OTHER)
+    if "match" in other:
+        yield Problem(("presets", OTHER, "match"), f"no such key; {OTHER} is what no preset matches")
+    if "launch" in other:
+        text = f"no such key; {OTHER} is what no preset matches, so nothing is launched as such: name a preset for it"
+        yield Problem(("presets", OTHER, "launch"), text)
+
+
+def _owner_labels(raw: Raw) -> Iterator[Problem]:
+    """The owner's label is put on by Costguard; another value would name another owner."""
+    label = _table(raw, "owners").get("label", "owner")
+    presets = _table(raw, "presets")
+    for name in presets:
+        if label in _table(_table(_table(presets, name), "launch"), "labels"):
+            text = f"no such key; the label {label} names the owner, and is put on each VM by Costguard"
+            yield Problem(("presets", name, "launch", "labels", label), text)
 
 
 def _slack(raw: Raw, secrets: Mapping[str, str]) -> Iterator[Problem]:

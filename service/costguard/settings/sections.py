@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from costguard.model.budget import Budget, Period, Scope
+from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Team
 from costguard.model.utilisation import IdleRule
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules, by_name
-from costguard.settings import values
+from costguard.settings import values, values_jobs
 from costguard.settings.fields import (
     Duration,
     DurationOrNever,
@@ -34,6 +35,7 @@ from costguard.settings.fields import (
     between,
 )
 from costguard.settings.sections_checkpoints import Checkpoints
+from costguard.settings.sections_jobs import Jobs, LaunchSection
 from costguard.settings.sections_reminders import (
     AccessSection,
     Digests,
@@ -151,6 +153,7 @@ class PresetSection(PresetReminders):
     limit: DurationOrNever
     match: PresetMatch = PresetMatch()
     idle: PresetIdle = PresetIdle()
+    launch: LaunchSection | None = None
 
     def preset(self, name: str) -> Preset:
         match = Match(
@@ -159,7 +162,15 @@ class PresetSection(PresetReminders):
             gpu_count_min=self.match.gpu_count_min,
             gpu_count_max=self.match.gpu_count_max,
         )
-        return Preset(name, match, self.limit, self.description, self.idle.rule, self.reminder_rule)
+        preset = Preset(name, match, self.limit, self.description, self.idle.rule, self.reminder_rule)
+        if self.launch is None:
+            return preset
+        return replace(
+            preset,
+            launch=self.launch.recipe(self.limit),
+            dev_image=self.launch.dev_image or "",
+            may_override=self.launch.overrides,
+        )
 
 
 class BudgetScope(Section):
@@ -167,6 +178,7 @@ class BudgetScope(Section):
     preset: str | None = None
     team: str | None = None
     owner: MailAddress | None = None
+    job: Annotated[str, AfterValidator(values_jobs.job_id)] | None = None
 
 
 class BudgetSection(Section):
@@ -175,7 +187,7 @@ class BudgetSection(Section):
     period: Literal["day", "week", "month"]
     thresholds: Percents = (50, 80, 100)
     forecast_thresholds: Percents = (100,)
-    at_limit: Annotated[Literal["tell"], BeforeValidator(values.at_limit)] = "tell"
+    at_limit: Literal["tell", "refuse", "stop-spot"] = "tell"
     contact: LowerAddress | None = None
 
     def budget(self, name: str) -> Budget:
@@ -187,6 +199,7 @@ class BudgetSection(Section):
             thresholds=self.thresholds,
             forecast_thresholds=self.forecast_thresholds,
             contact=self.contact or "",
+            at_limit=AtLimit(self.at_limit),
         )
 
 
@@ -210,6 +223,7 @@ class Settings(Section):
     enforcement: EnforcementSection = EnforcementSection()
     access: AccessSection = AccessSection()
     checkpoints: Checkpoints = Checkpoints()
+    jobs: Jobs = Jobs()
     teams: Mapping[Name, TeamSection] = Field(default_factory=dict)
     presets: Mapping[Name, PresetSection]
     budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)
@@ -239,6 +253,7 @@ class Settings(Section):
             access=self.access.access,
             protection=self.enforcement.protection,
             is_shadow=self.enforcement.shadow,
+            jobs=self.jobs.rules,
         )
 
     def team_list(self) -> tuple[Team, ...]:

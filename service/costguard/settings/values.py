@@ -69,10 +69,12 @@ def _meant_duration(value: object) -> str:
 
 
 def show_duration(span: timedelta) -> str:
-    """The way the settings file writes it: `1h30m`."""
+    """The way the settings file writes it: `1h30m`. Weeks only where they are whole: 120 days are `120d`."""
     left = int(span.total_seconds())
     shown = ""
     for unit, seconds in _UNITS.items():
+        if unit == "w" and left % seconds:
+            continue
         count, left = divmod(left, seconds)
         shown += f"{count}{unit}" if count else ""
     return shown or "0s"
@@ -101,14 +103,6 @@ def percents(value: object) -> tuple[int, ...]:
 
 def _items(value: object) -> Sequence[object]:
     return value if isinstance(value, list | tuple) else ()
-
-
-def at_limit(value: object) -> object:
-    if value in ("refuse-launches", "stop-spot"):
-        raise ValueError(
-            '"tell": to refuse launches and to stop Spot work comes with jobs, which Costguard has not yet'
-        )
-    return value
 
 
 def project_id(value: str) -> str:
