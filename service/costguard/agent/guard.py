@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .calls import Http, Trouble
-from .files import say
+from .files import say, utc
 from .settings import Settings
 from .spool import Spool
 
@@ -50,7 +50,7 @@ class Guard(threading.Thread):
 
     def _bring(self, events: list[dict[str, Any]]) -> None:
         try:
-            body, _ = self._http(self._url, self._headers, json.dumps({"events": events}).encode())
+            body, _ = self._http(self._url, self._headers, json.dumps({"sent_at": utc(), "events": events}).encode())
             answer = json.loads(body)
             if answer.get("cancel") is True:
                 self._on_cancel()
