@@ -25,7 +25,12 @@ CostguardError
 │   ├── SlackUnavailable     no connection; nothing was done
 │   └── SlackUncertain       the answer was lost; it may have been done
 ├── AttemptUnknown           a VM's agent without the token of a known attempt
-├── JobRefused               a job that cannot be taken in; `problems` say what to change
+├── JobError
+│   ├── JobRefused           a job that cannot be taken in; `problems` say what to change
+│   ├── JobKeyTaken          this idempotency key came with another request before
+│   ├── JobUnknown           there is no such job
+│   ├── JobIsOver            it ended already: there is nothing to cancel
+│   └── JobNotTheirs         who asks for it may not
 ├── CheckpointError
 │   ├── CheckpointLocationWrong        no such kind of location, or a pattern that cannot be
 │   ├── CheckpointLocationMissing      no such bucket or folder
@@ -164,15 +169,36 @@ class AttemptUnknown(CostguardError):
         super().__init__(f"The token does not speak for an attempt {attempt_name[:101]}.", what_next)
 
 
-class JobRefused(CostguardError):
-    """A job that cannot be taken in: nothing was stored or launched.
+class JobError(CostguardError):
+    """What was asked about a job cannot be done; nothing was changed."""
 
-    Each problem is one sentence that says what to change.
+
+class JobRefused(JobError):
+    """A job that cannot be taken in: nothing was stored or launched. Each problem is one sentence with what to change.
+
+    `parts` are what of the request each is about, in the same order.
     """
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], parts: Sequence[str] = ()) -> None:
         super().__init__(" ".join(problems), "Nothing was launched.")
         self.problems = tuple(problems)
+        self.parts = tuple(parts)
+
+
+class JobKeyTaken(JobError):
+    """This idempotency key came with another request before."""
+
+
+class JobUnknown(JobError):
+    """There is no such job."""
+
+
+class JobIsOver(JobError):
+    """It ended already: there is nothing to cancel."""
+
+
+class JobNotTheirs(JobError):
+    """Who asks for it may not."""
 
 
 class CheckpointError(CostguardError):

@@ -39,9 +39,9 @@ class JobFilters:
 def add(connection: Connection, job: Job, idempotency_key: str | None, digest: str) -> tuple[Job, bool]:
     """The job, and whether it is new: of a key that is known already, the job that came with it."""
     if idempotency_key is not None:
-        known = connection.execute(select(jobs).where(jobs.c.idempotency_key == storable(idempotency_key))).first()
+        known = of_key(connection, idempotency_key)
         if known is not None:
-            return _job(known), False
+            return known, False
     spec = job.spec
     row = {
         "id": job.id,
@@ -70,6 +70,12 @@ def digest_of(connection: Connection, idempotency_key: str) -> str | None:
     """Of the request that came with this key; None: it is not known."""
     query = select(jobs.c.request_digest).where(jobs.c.idempotency_key == storable(idempotency_key))
     return connection.scalar(query)
+
+
+def of_key(connection: Connection, idempotency_key: str) -> Job | None:
+    """The job that came with this key; None: it is not known."""
+    row = connection.execute(select(jobs).where(jobs.c.idempotency_key == storable(idempotency_key))).first()
+    return None if row is None else _job(row)
 
 
 def read(connection: Connection, job_id: str) -> Job | None:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.launch import Recipe
-from costguard.model.reminder import Role, Team
-from costguard.policy.access import role_of
 from costguard.policy.jobs.asked import Overrides, Refusal, shown
-from costguard.policy.rules import Access
 
 OVERRIDES = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_demand_fallback", "image")
 SHORTEST_RUN = timedelta(minutes=10)
 LONGEST_RUN = timedelta(days=120)  # Google's
 SMALLEST_DISK, LARGEST_DISK = 10, 65536  # GiB, Google's
 
-_ZONE = re.compile(r"[a-z]+(?:-[a-z]+)+[0-9]+-[a-z]")
+_ZONE = re.compile(r"[a-z]+(?:-[a-z]+)+[0-9]+-(?:[a-z]|ai[0-9]+[a-z])")
 _MACHINE_TYPE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _BOOT_IMAGE = re.compile(r"(?:projects/[a-z0-9.:-]+/)?global/images/(?:family/)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -67,6 +64,9 @@ def problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) -> Iterat
         for zone in wanted.zones:
             if not _ZONE.fullmatch(zone):
                 yield Refusal("overrides.zones", f"{shown(zone)} is no zone: write one such as us-central1-a.")
+            elif (region := _region_of(recipe.subnetwork)) and not zone.startswith(f"{region}-"):
+                message = f"{zone} is not in {region}, where this preset's subnetwork is: name a zone of that region."
+                yield Refusal("overrides.zones", message)
     if wanted.machine_type is not None and wanted.machine_type != recipe.machine_type:
         yield from _of_machine(recipe, wanted.machine_type, machine)
     if wanted.disk_gib is not None and not SMALLEST_DISK <= wanted.disk_gib <= LARGEST_DISK:
@@ -93,36 +93,14 @@ def _of_machine(recipe: Recipe, name: str, machine: Shape | None) -> Iterator[Re
         yield Refusal(where, f"{message}: name a machine type with it, or another preset.")
 
 
-def role_problems(
-    preset: str,
-    recipe: Recipe,
-    overrides: Overrides,
-    owner: str,
-    access: Access,
-    teams: Collection[Team],
-    may_override: Collection[str],
-) -> list[Refusal]:
-    """Whether this owner may launch at all, and with these overrides. Where nobody is given a role, everybody may."""
-    role = role_of(owner, access)
-    is_open = not (access.viewers or access.operators or access.admins)
-    operates = role in (Role.OPERATOR, Role.ADMIN) or any(owner.lower() in team.operators for team in teams)
-    if not is_open and not operates:
-        return [Refusal("owner", f"{shown(owner)} may not launch: ask an admin to be made an operator under [access].")]
-    if role is Role.ADMIN:
-        return []
-    return [
-        Refusal(
-            f"overrides.{name}",
-            f"The preset {preset} does not let operators choose this: leave it out, or ask an admin to add {name} to "
-            f"overrides under [presets.{preset}.launch].",
-        )
-        for name in _used(recipe, overrides)
-        if name not in may_override
-    ]
+def _region_of(subnetwork: str) -> str:
+    """That of a subnetwork which names one: VMs of other regions cannot be in it."""
+    found = re.search(r"regions/([^/]+)/", subnetwork)
+    return found[1] if found else ""
 
 
-def _used(recipe: Recipe, wanted: Overrides) -> Iterator[str]:
-    """Those that change something: what the preset has anyway may be said by anybody."""
+def used(recipe: Recipe, wanted: Overrides) -> Iterator[str]:
+    """The overrides that change something: what the preset has anyway may be said by anybody."""
     model = ProvisioningModel.SPOT if wanted.spot else ProvisioningModel.STANDARD
     pairs: tuple[tuple[str, object, object], ...] = (
         ("zones", wanted.zones, recipe.zones),

@@ -1,0 +1,167 @@
+"""Jobs as page, API and command line all show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.engine.jobs.risk import WorkAtRisk, at_risk
+from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
+from costguard.model.money import ZERO, Money, Priced
+from costguard.policy.jobs.limits import crashes, preemptions
+from costguard.policy.jobs.pace import Pace, pace, step_of
+from costguard.policy.jobs.view import AttemptView, JobView
+from costguard.policy.jobs.words import span
+from costguard.store import attempts, interruptions, job_costs, jobs, seen_checkpoints
+from costguard.store.jobs import JobFilters
+from costguard.store.seen_checkpoints import KeptCheckpoint
+
+_UP = frozenset({AttemptState.BOOTING, AttemptState.RUNNING})
+_NOTEBOOK = "-- -L 8888:localhost:8888"  # its page is then at http://localhost:8888
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job among others. `step` is the last that is known; `attempts` are without their outputs."""
+
+    job: Job
+    cost: Priced
+    attempts: tuple[Attempt, ...]
+    preemptions: int
+    crashes: int
+    step: int | None
+
+    @property
+    def last(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Work that was done in vain, as far as it is known, and how often there was nothing to resume from."""
+
+    span: timedelta = timedelta()
+    cost: Money = ZERO
+    from_zero: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """All about one job. The latest attempt that was heard comes with its machine's figures and its output.
+
+    `seen` are complete checkpoints, the oldest first. `risk` is None where no command runs. `ssh` is "" while there is
+    no VM, `notebook` also for those that are no development VMs.
+    """
+
+    row: JobRow
+    interruptions: tuple[Interruption, ...]
+    checkpoint: SeenCheckpoint | None
+    seen: tuple[KeptCheckpoint, ...]
+    pace: Pace
+    risk: WorkAtRisk | None
+    lost: Lost
+    next: str
+    ssh: str
+    notebook: str
+
+
+def jobs_page(
+    connection: Connection,
+    accrual: Accrual,
+    filters: JobFilters,
+    before: tuple[datetime, str] | None,
+    limit: int,
+) -> list[JobRow]:
+    """The newest first; `before` is the creation and the id of the last one that was shown."""
+    found = jobs.page(connection, filters, before, limit)
+    ids = [job.id for job in found]
+    tried = attempts.of_jobs(connection, ids)
+    interrupted = interruptions.of_jobs(connection, ids)
+    costs = job_costs.costs(connection, accrual, ids)
+    return [_row(job, costs[job.id], tried.get(job.id, ()), interrupted.get(job.id, ())) for job in found]
+
+
+def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDetail | None:
+    """None: there is no such job."""
+    job = jobs.read(connection, job_id)
+    if job is None:
+        return None
+    tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
+    heard = heard_last(tried)
+    if heard is not None and (whole := attempts.read(connection, heard.id)) is not None:
+        tried = [whole if each.id == whole.id else each for each in tried]
+    ended = tuple(interruptions.of_jobs(connection, [job_id]).get(job_id, ()))
+    row = _row(job, job_costs.costs(connection, accrual, [job_id])[job_id], tried, ended)
+    checkpoint = jobs.checkpoint(connection, [job_id]).get(job_id)
+    risk = at_risk(row.last, checkpoint, accrual.now) if row.last is not None and not job.state.is_over else None
+    ssh = _ssh(job, row.last)
+    return JobDetail(
+        row=row,
+        interruptions=ended,
+        checkpoint=checkpoint,
+        seen=tuple(reversed(seen_checkpoints.of_job(connection, job_id))),
+        pace=pace(tried, row.cost),
+        risk=risk,
+        lost=lost(ended),
+        next=_next(job, checkpoint, risk),
+        ssh=ssh,
+        notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",
+    )
+
+
+def heard_last(tried: Sequence[Attempt]) -> Attempt | None:
+    """The latest attempt whose agent said anything."""
+    return next((each for each in reversed(tried) if each.heard.at is not None), None)
+
+
+def lost(ended: Sequence[Interruption]) -> Lost:
+    return Lost(
+        sum((each.lost for each in ended if each.lost is not None), timedelta()),
+        sum((each.lost_cost for each in ended if each.lost_cost is not None), ZERO),
+        sum(each.from_zero for each in ended),
+    )
+
+
+def _row(job: Job, cost: Priced, tried: Sequence[Attempt], ended: Sequence[Interruption]) -> JobRow:
+    view = JobView(job, tuple(AttemptView(each) for each in tried), tuple(ended), cost)
+    return JobRow(job, cost, tuple(tried), preemptions(view), crashes(view), step_of(tried))
+
+
+def _ssh(job: Job, last: Attempt | None) -> str:
+    if last is None or last.state not in _UP or job.state.is_over:
+        return ""
+    return f"gcloud compute ssh {last.name} --zone {last.zone} --project {last.project}"
+
+
+def _next(job: Job, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None) -> str:
+    """What would come if its VM went away now, or comes when it gets one; "" where nothing does."""
+    if job.state.is_over or job.cancel_asked_at is not None:
+        return ""
+    if job.spec.kind is JobKind.DEV:
+        return "Its VM is not replaced once it is gone."
+    start = _start(job, checkpoint)
+    if job.state is JobState.RUNNING and risk is not None:
+        cost = f" ({risk.cost})" if risk.cost is not None else ""
+        return f"If its VM went away now, it would {start}: {span(risk.span)} of work{cost} would be done again."
+    return f"Its next VM will {start}."
+
+
+def _start(job: Job, checkpoint: SeenCheckpoint | None) -> str:
+    plan = job.spec.checkpoint
+    if plan is None:
+        return "start from the beginning, since it saves no checkpoints"
+    if plan.is_on_disk:
+        return "be the same one again, with what its disk holds"
+    if checkpoint is None:
+        return f"resume from the newest complete checkpoint at {plan.location}, where nobody has looked yet"
+    if checkpoint.error and not checkpoint.resume_from:
+        return f"resume from what is at {plan.location} once it can be read"
+    if not checkpoint.resume_from:
+        return f"start from the beginning, since there is no complete checkpoint at {plan.location}"
+    step = f"step {checkpoint.step}, " if checkpoint.step is not None else ""
+    return f"resume from {step}{checkpoint.resume_from}"

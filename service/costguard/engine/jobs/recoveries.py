@@ -1,0 +1,65 @@
+"""How preemptions went by, for all jobs: how soon they were noticed, and how soon work went on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.engine.jobs.listing import Lost, lost
+from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
+from costguard.model.job import Job
+from costguard.policy.jobs.histogram import Histogram, histogram
+from costguard.store import attempts, interruptions, jobs
+
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """One interruption, with its job and the attempt that it was of."""
+
+    interruption: Interruption
+    job: Job
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Recoveries:
+    """The spans, each from the preemption on, are of preemptions alone; `newest` and all counts are of everything."""
+
+    since: datetime
+    total: int
+    by_outcome: Mapping[Outcome, int]
+    noticed_first: Mapping[Notice, int]
+    lost: Lost
+    noticed: Histogram
+    requested: Histogram
+    resumed: Histogram
+    newest: tuple[Recovery, ...]
+
+
+def recoveries(connection: Connection, since: datetime) -> Recoveries:
+    """All interruptions from then on; the newest come with their jobs."""
+    found = interruptions.since(connection, since)
+    preempted = [each for each in found if each.outcome is Outcome.PREEMPTED]
+    newest = found[: -_SHOWN - 1 : -1]
+    ids = {each.job_id for each in newest}
+    of = jobs.of_ids(connection, ids)
+    tried = {each.id: each for some in attempts.of_jobs(connection, ids).values() for each in some}
+    return Recoveries(
+        since=since,
+        total=len(found),
+        by_outcome=dict(Counter(each.outcome for each in found).most_common()),
+        noticed_first=dict(Counter(each.noticed_by for each in found).most_common()),
+        lost=lost(found),
+        noticed=histogram(each.noticed_at - each.happened_at for each in preempted),
+        requested=histogram(
+            each.requested_at - each.happened_at for each in preempted if each.requested_at is not None
+        ),
+        resumed=histogram(each.resumed_at - each.happened_at for each in preempted if each.resumed_at is not None),
+        newest=tuple(Recovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest),
+    )

@@ -1,0 +1,62 @@
+"""How fast a job trains, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+
+from costguard.model.attempt import Attempt
+from costguard.model.money import Money, Priced
+
+_LONG_ENOUGH = timedelta(seconds=30)  # to say anything of an hour
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`steps` are those that count, from where the first attempt began; work that was done twice counts once.
+
+    `per_hour` is that of the latest attempt whose steps are known, `cost_per_1000` all that was paid, by `steps`.
+    """
+
+    steps: int | None = None
+    per_hour: Fraction | None = None
+    cost_per_1000: Money | None = None
+
+
+def step_of(attempts: Sequence[Attempt]) -> int | None:
+    """Where it stands: what was told last, or where the latest attempt resumed."""
+    for attempt in reversed(attempts):
+        step = attempt.heard.step if attempt.heard.step is not None else attempt.resume_step
+        if step is not None:
+            return step
+    return None
+
+
+def pace(attempts: Sequence[Attempt], cost: Priced) -> Pace:
+    begun = next((each for each in attempts if each.heard.step is not None), None)
+    first = None if begun is None else _begins_at(begun)
+    step = step_of(attempts)
+    steps = step - first if step is not None and first is not None and step > first else None
+    rates = (_per_hour(attempt) for attempt in reversed(attempts))
+    per_hour = next((rate for rate in rates if rate is not None), None)
+    paid = Money(cost.amount.nanos * 1000 // steps) if steps and cost.whole and cost.amount else None
+    return Pace(steps, per_hour, paid)
+
+
+def _begins_at(attempt: Attempt) -> int | None:
+    """The step before its first; None where it resumed from a checkpoint whose step nobody knows."""
+    return attempt.resume_step if attempt.resume_from else 0
+
+
+def _per_hour(attempt: Attempt) -> Fraction | None:
+    heard, first = attempt.heard, _begins_at(attempt)
+    # A run that follows on the same disk begins at a step that nobody told.
+    if heard.run > 1 or first is None or heard.step is None or heard.step_at is None or heard.started_at is None:
+        return None
+    worked = heard.step_at - heard.started_at
+    if worked < _LONG_ENOUGH or heard.step <= first:
+        return None
+    return (heard.step - first) * Fraction(_HOUR // timedelta(microseconds=1), worked // timedelta(microseconds=1))

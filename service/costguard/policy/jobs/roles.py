@@ -1,0 +1,47 @@
+"""Who may launch jobs, with what otherwise than the preset, and who may cancel them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from costguard.model.launch import Recipe
+from costguard.model.reminder import Role, Team
+from costguard.policy.access import role_of
+from costguard.policy.jobs.asked import Overrides, Refusal, shown
+from costguard.policy.jobs.recipe import used
+from costguard.policy.rules import Access
+
+
+def launch_problems(
+    preset: str,
+    recipe: Recipe,
+    overrides: Overrides,
+    owner: str,
+    access: Access,
+    teams: Collection[Team],
+    may_override: Collection[str],
+) -> Iterator[Refusal]:
+    """Operators may launch, with what the preset lets them have otherwise; admins with anything."""
+    if not _operates(owner, access, teams):
+        yield Refusal("owner", f"{shown(owner)} may not launch: ask an admin to be made an operator under [access].")
+        return
+    if role_of(owner, access) is Role.ADMIN:
+        return
+    for name in used(recipe, overrides):
+        if name not in may_override:
+            message = f"The preset {preset} does not let operators choose this: leave it out, or ask an admin to add"
+            yield Refusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
+
+
+def cancel_refusal(by: str, owner: str, access: Access, teams: Collection[Team]) -> str | None:
+    """Why this person may not cancel a job of this owner's; None: they may."""
+    if by.lower() == owner.lower() or _operates(by, access, teams):
+        return None
+    return f"Only {owner}, an operator or an admin can cancel it."
+
+
+def _operates(address: str, access: Access, teams: Collection[Team]) -> bool:
+    """Where nobody is given a role, everybody has an operator's."""
+    is_open = not (access.viewers or access.operators or access.admins)
+    is_named = role_of(address, access) in (Role.OPERATOR, Role.ADMIN)
+    return is_open or is_named or any(address.lower() in team.operators for team in teams)
