@@ -24,7 +24,7 @@ def test_a_number_is_taken_once(database: Database) -> None:
         first = job_rows.attempt(connection, resume_from="checkpoint-10", resume_step=10)
         assert attempts.intend(connection, job_rows.new_attempt(zone="us-central1-b")) is None
         assert attempts.by_name(connection, "lab", "cg-j7k2m9q4-1") == first
-        assert attempts.called(connection, "cg-j7k2m9q4-1") == first
+        assert attempts.called(connection, "cg-j7k2m9q4-1") == (first, False)
         assert attempts.called(connection, "cg-j7k2m9q4-2") is None
     assert (first.zone, first.rate, first.max_run) == ("us-central1-a", Money.of("0.25"), timedelta(hours=24))
     assert (first.resume_from, first.resume_step, first.state) == ("checkpoint-10", 10, AttemptState.INTENDED)

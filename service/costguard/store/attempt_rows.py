@@ -24,7 +24,7 @@ _TEXTS = frozenset({"machine", "output"})
 WITHOUT_TEXTS = tuple(column for column in attempts.c if column.name not in _TEXTS)
 
 
-def attempt_of(row: Row[Any]) -> Attempt:
+def attempt_of(row: Row[*tuple[Any, ...]]) -> Attempt:
     """Without what was not asked for of the texts."""
     return Attempt(
         id=row.id,
@@ -78,7 +78,7 @@ def columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _heard(row: Row[Any]) -> Heard:
+def _heard(row: Row[*tuple[Any, ...]]) -> Heard:
     with_texts = "output" in row._fields
     return Heard(
         at=row.heard_at,

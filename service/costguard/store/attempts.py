@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Connection, or_, select, text, union_all, update
+from sqlalchemy import ColumnElement, Connection, bindparam, null, or_, select, text, union_all, update
 
 from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
 from costguard.model.instance import ProvisioningModel
@@ -135,10 +135,13 @@ def by_name(connection: Connection, project: str, name: str) -> Attempt | None:
     return _one(connection, attempts.c.name == storable(name), attempts.c.project == storable(project))
 
 
-def called(connection: Connection, name: str) -> Attempt | None:
-    """By its name alone, which holds its job's id. Without the output, which is long and about to be replaced."""
-    row = connection.execute(select(*attempt_rows.WITHOUT_TEXTS).where(attempts.c.name == storable(name))).first()
-    return None if row is None else attempt_of(row)
+def called(connection: Connection, name: str) -> tuple[Attempt, bool] | None:
+    """The attempt by its name alone, which holds its job's id, and whether its job is to be cancelled.
+
+    Without the output, which is long and about to be replaced.
+    """
+    row = connection.execute(_CALLED, {"called": storable(name)}).first()
+    return None if row is None else (attempt_of(row), row.cancel_asked_at is not None)
 
 
 def change(
@@ -162,6 +165,7 @@ def hear(
     Without an output, or without figures of the machine, those that are stored stay.
     """
     values: dict[str, Any] = {
+        "attempt_id": attempt_id,
         "heard_at": heard.at,
         "run": heard.run,
         "booted_at": heard.booted_at,
@@ -170,12 +174,12 @@ def hear(
         "maintenance_at": heard.maintenance_at,
         "step": heard.step,
         "step_at": heard.step_at,
-        "exit": None if heard.exit is None else storable(EXIT.dump_python(heard.exit, mode="json")),
         "accepted_through": heard.accepted_through,
     }
-    given = {"state": state, "output": heard.output, "machine": heard.machine}
+    exit_ = None if heard.exit is None else EXIT.dump_python(heard.exit, mode="json")
+    given = {"state": state, "output": heard.output, "machine": heard.machine, "exit": exit_}
     values |= {name: storable(value) for name, value in given.items() if value}
-    connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(values))
+    connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
 
 
 def of_instances(
@@ -217,6 +221,15 @@ def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
         for row in connection.execute(select(both).order_by(both.c.at))
     ]
 
+
+# Made once: a thousand agents are heard every few seconds, and making a statement takes longer than running it.
+_CALLED = (
+    select(*attempt_rows.WITHOUT_TEXTS, jobs.c.cancel_asked_at)
+    .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
+    .where(attempts.c.name == bindparam("called"))
+)
+_HEAR = update(attempts).where(attempts.c.id == bindparam("attempt_id"))
+_HEAR_NO_EXIT = _HEAR.values(exit=null())
 
 _IS_LIVE = (attempts.c.state != AttemptState.OVER.value).label("is_live")
 

@@ -124,10 +124,6 @@ def ask_cancel(connection: Connection, job_id: str, by: str, reason: str, at: da
     return connection.execute(mine.values(values)).rowcount == 1
 
 
-def is_cancel_asked(connection: Connection, job_id: str) -> bool:
-    return connection.scalar(select(jobs.c.cancel_asked_at).where(jobs.c.id == job_id)) is not None
-
-
 def checkpoint(connection: Connection, job_ids: Collection[str]) -> dict[str, SeenCheckpoint]:
     """What was seen at the location of each; jobs for which nobody has looked are left out."""
     looked = select(*_LOOK).where(jobs.c.looked_at.is_not(None))

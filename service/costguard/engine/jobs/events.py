@@ -10,7 +10,7 @@ from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.ports import Clock
 from costguard.errors import AttemptUnknown
 from costguard.policy.jobs.hearing import Event, listen
-from costguard.store import attempts, interruptions, jobs
+from costguard.store import attempts, interruptions
 from costguard.store.transaction import Database
 
 __all__ = ["Event", "HeardAnswer", "Hearing"]
@@ -49,17 +49,17 @@ class Hearing:
         now = self._clock.now()
         sent_at = sent_at or max((event.at for event in events), default=now)
         with self._database.write() as connection:
-            attempt = attempts.called(connection, attempt_name)
-            if attempt is None:
+            found = attempts.called(connection, attempt_name)
+            if found is None:
                 raise AttemptUnknown(attempt_name)
+            attempt, is_job_cancelled = found
             told = listen(attempt.heard, attempt.state, events, now, sent_at)
             state = told.state if attempt.is_open else None
             attempts.hear(connection, attempt.id, told.heard, state)
             if told.started_run and told.heard.started_at is not None:
                 began = told.heard.run, told.heard.started_at
                 interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
-            stop = not attempt.is_open or attempt.stop_asked_at is not None
-            stop = stop or jobs.is_cancel_asked(connection, attempt.job_id)
+        stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
         if told.is_news:
             self._wake()
         return HeardAnswer(stop, told.heard.accepted_through)
