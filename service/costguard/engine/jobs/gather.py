@@ -28,6 +28,9 @@ class Held(Protocol):
     @property
     def pause(self) -> str: ...
 
+    @property
+    def pause_at(self) -> datetime | None: ...
+
 
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, Held]]
 
@@ -55,6 +58,7 @@ def views(
             checkpoint=looks.get(job.id),
             hold=held[job.id].hold if job.id in held else "",
             pause=held[job.id].pause if job.id in held else "",
+            pause_at=held[job.id].pause_at if job.id in held else None,
         )
         for job in found
     ]
