@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
+from typing import Any
 
 from tests.fakes import HandClock
 
@@ -84,6 +85,13 @@ class CloudOfVms:
         self._by_id: dict[str, Vm] = {}
         self._pending: list[tuple[datetime, int, _Operation]] = []
         self._spent: dict[tuple[str, str, int], int] = defaultdict(int)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is another cloud, as this one stands now."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.RLock())
 
     # The launcher.
 

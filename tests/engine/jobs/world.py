@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -81,9 +82,17 @@ class Fuse:
 
 
 class FragileDatabase(Database):
-    """May end the process right before each commit and right after it."""
+    """May end the process right before each commit and right after it. Every process has its own fuse.
+
+    They share their connections and SQLAlchemy's compiled statements, which are most of the time of a tiny world.
+    """
 
     fuse = Fuse()
+
+    def of_process(self, fuse: Fuse) -> FragileDatabase:
+        process = copy(self)
+        process.fuse = fuse
+        return process
 
     @contextmanager
     def write(self, fence: Any = None) -> Iterator[Connection]:
@@ -166,48 +175,47 @@ class Shelf:
 
 
 @dataclass
-class World:
-    """`url` is a migrated database. All of what one process remembers is in `turn`."""
+class Outside:
+    """Everything but the guard: a deep copy of it is the same world at the same moment."""
 
-    url: str
     clock: HandClock = field(default_factory=lambda: HandClock(at("12:00")))
-    terms: Terms = field(default_factory=Terms)
-    held: dict[str, Held] = field(default_factory=dict)
-    has_looks: bool = True
-    fuse: Fuse = field(default_factory=Fuse)
+    seq: dict[str, int] = field(default_factory=dict)  # how far each agent's words were taken in
 
     def __post_init__(self) -> None:
         self.cloud = CloudOfVms(self.clock)
         self.shelf = Shelf(self.clock)
+
+
+@dataclass
+class World:
+    """`database` is migrated. All of what one process remembers is in `turn`."""
+
+    database: FragileDatabase
+    outside: Outside = field(default_factory=Outside)
+    terms: Terms = field(default_factory=Terms)
+    held: dict[str, Held] = field(default_factory=dict)
+    has_looks: bool = True
+
+    def __post_init__(self) -> None:
+        self.clock, self.cloud, self.shelf = self.outside.clock, self.outside.cloud, self.outside.shelf
         self.tokens = Tokens(b"key")
-        self._seq: dict[str, int] = {}
-        self.opened: list[Database] = []
-        self.database = self._open(Database)
-        self.hearing = Hearing(self.database, self.clock, self.tokens, lambda: None)
-        self.turn = self.guard()
+        self.guard()
+
+    def begin(self) -> World:
+        """What every database holds before the first job."""
         with self.database.write() as connection:
             prices.add(connection, list(_prices()), self.clock.now())
-
-    def _open(self, kind: type[Database]) -> Database:
-        opened = kind.open(self.url)
-        self.opened.append(opened)
-        return opened
-
-    def close(self) -> None:
-        for database in self.opened:
-            database.close()
+        return self
 
     # The guard.
 
     def guard(self, fuse: Fuse | None = None) -> JobsTurn:
-        """A new process on what is stored. With a fuse it may end at any step."""
-        database: Database = self.database
-        if fuse is not None:
-            database = self._open(FragileDatabase)
-            assert isinstance(database, FragileDatabase)
-            database.fuse = fuse
-        self.shelf.fuse = fuse or Fuse()
-        launcher = FragileLauncher(self.cloud, fuse or Fuse())
+        """A new process on what is stored: it takes turns and hears agents. With a fuse it may end at any step."""
+        fuse = fuse or Fuse()
+        database = self.database.of_process(fuse)
+        self.shelf.fuse = fuse
+        self.hearing = Hearing(database, self.clock, self.tokens, lambda: None)
+        launcher = FragileLauncher(self.cloud, fuse)
         checkpoints: Checkpoints | None = self.shelf if self.has_looks else None
         self.turn = JobsTurn(
             database,
@@ -268,11 +276,13 @@ class World:
 
     def say(self, name: str, *events: tuple[str, Mapping[str, object]]) -> bool:
         """Whether the command is to stop."""
-        told = []
-        for kind, fields in events:
-            self._seq[name] = self._seq.get(name, 0) + 1
-            told.append(Event(self._seq[name], kind, self.clock.now(), {"run": 1, **fields}))
-        return self.hearing.hear(name, self.tokens.of(name), told).cancel
+        begin = self.outside.seq.get(name, 0) + 1
+        told = [
+            Event(seq, kind, self.clock.now(), {"run": 1, **fields}) for seq, (kind, fields) in enumerate(events, begin)
+        ]
+        answer = self.hearing.hear(name, self.tokens.of(name), told)
+        self.outside.seq[name] = answer.accepted_through
+        return answer.cancel
 
     def start(self, name: str = "cg-j1-1", run: int = 1) -> None:
         self.say(name, ("boot", {"run": run}), ("start", {"run": run}))
@@ -324,9 +334,9 @@ class World:
 
 @contextmanager
 def world(url: str, **given: Any) -> Iterator[World]:
-    made = World(url, **given)
-    with closing(made):
-        yield made
+    with closing(FragileDatabase.open(url)) as database:
+        assert isinstance(database, FragileDatabase)
+        yield World(database, **given).begin()
 
 
 def _job_of(name: str) -> str:

@@ -78,15 +78,9 @@ class Delete(AboutAttempt):
         if not attempt.gce_id and not attempt.operation and now < until:
             attempts.change(connection, attempt.id, ending, try_after=until)
             return False
-        return attempts.change(
-            connection,
-            attempt.id,
-            ending,
-            state=AttemptState.OVER,
-            gone_at=now,
-            try_after=None,
-            error="",
-        )
+        over = AttemptState.OVER
+        attempts.change(connection, attempt.id, ending, state=over, gone_at=now, try_after=None, error="")
+        return False
 
 
 @dataclass(slots=True)

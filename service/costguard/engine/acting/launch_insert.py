@@ -134,7 +134,7 @@ class InsertAgain(AboutAttempt):
 
 
 def asked(connection: Connection, job: Job, attempt: Attempt, operation: str, now: datetime) -> bool:
-    """Google accepted the insert."""
+    """Google accepted the insert. Nothing is to be decided until it is done, or the agent speaks."""
     changed = attempts.change(
         connection,
         attempt.id,
@@ -148,7 +148,7 @@ def asked(connection: Connection, job: Job, attempt: Attempt, operation: str, no
     )
     if changed:
         _launched(connection, job, attempt, now)
-    return changed
+    return False
 
 
 def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime) -> bool:
@@ -169,7 +169,7 @@ def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now
     )
     if changed:
         _launched(connection, job, replace(attempt, gce_id=gce_id), now)
-    return changed
+    return False
 
 
 def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudError, now: datetime) -> bool:

@@ -1,0 +1,83 @@
+"""The guard ended before and after every commit and every call, and another on the same database and cloud.
+
+The points are found, not listed: each tick of a story is played with a process that ends one step later each time,
+until it outlives the tick.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.engine.jobs.lives import Life, Machine, check
+from tests.engine.jobs.world import FragileDatabase, Fuse, World
+
+from costguard.model.job import JobState
+
+
+def _preempted_once(life: Life, machine: Machine) -> None:
+    if not life.once("notice", lambda: life.notice(machine)) and machine.has_notice:
+        life.once("preemption", lambda: life.world.cloud.preempt(machine.vm))
+
+
+def _preempted_and_cancelled(life: Life, machine: Machine) -> None:
+    _preempted_once(life, machine)
+    if machine.vm.name.endswith("-2"):
+        life.once("cancel", life.world.cancel)
+
+
+@contextmanager
+def _database(path: Path, template: Path) -> Iterator[FragileDatabase]:
+    shutil.copyfile(template, path)
+    with closing(FragileDatabase.open(f"sqlite:///{path}")) as database:
+        assert isinstance(database, FragileDatabase)
+        yield database
+
+
+def _points(life: Life, path: Path, state: JobState) -> int:
+    """Plays the story once for each point from here on. How many there were."""
+    database, saved = life.world.database, path.with_suffix(".saved")
+    points = 0
+    while not life.is_over():
+        database.close()
+        shutil.copyfile(path, saved)
+        for point in range(1, 1000):
+            fuse = Fuse(point)
+            other = life.copied()
+            other.world.guard(fuse)
+            other.tick()
+            if not fuse.is_blown:
+                break
+            points += 1
+            other.play()
+            check(other.world, state)
+            database.close()
+            shutil.copyfile(saved, path)
+        life = other
+    check(life.world, state)
+    return points
+
+
+STORIES: dict[str, tuple[Callable[[Life, Machine], None], JobState, str]] = {
+    "launched, preempted, recovered, finished": (_preempted_once, JobState.SUCCEEDED, ""),
+    # What comes before the cancel is as above.
+    "cancelled": (_preempted_and_cancelled, JobState.CANCELLED, "cancel"),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_at_every_point(tmp_path: Path, sqlite_template: Path, story: str) -> None:
+    """Whatever the point: exactly one VM for each attempt ever, no orphan, no lost job, nothing that bills."""
+    happens, state, begins_with = STORIES[story]
+    path = tmp_path / "costguard.db"
+    with _database(path, sqlite_template) as database:
+        life = Life(World(database).begin(), happens)
+        life.world.submit()
+        while begins_with and begins_with not in life.seen:
+            life.tick()
+        points = _points(life, path, state)
+    print(points)
+    assert points > 20
