@@ -13,7 +13,7 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text
 from costguard.api.problems import RESPONSES
 from costguard.engine.telling.preview import Other, PreviewedSend, preview
-from costguard.model.action import AssignOwner, KeepLifetime, StopInstance
+from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, StopInstance
 from costguard.policy.watched import Decision
 from costguard.store import digest
 from costguard.store.digest import MessageFilters, MessageRow
@@ -84,7 +84,7 @@ class Due(Out):
 
 
 class OtherAction(Out):
-    action: str = Field(description="stop, suspend, keep, assign or refuse.")
+    action: str = Field(description="stop, suspend, keep, assign, cancel_job or refuse.")
     subject: str
     name: str
     reason: str
@@ -192,7 +192,7 @@ def _due(of: PreviewedSend) -> Due:
 def _action(name: str, of: Other) -> OtherAction:
     if isinstance(of, StopInstance):
         return OtherAction(action=of.verb.value, subject=str(of.subject), name=name, reason=of.reason)
-    word = {KeepLifetime: "keep", AssignOwner: "assign"}.get(type(of), "refuse")
+    word = {KeepLifetime: "keep", AssignOwner: "assign", CancelJob: "cancel_job"}.get(type(of), "refuse")
     return OtherAction(action=word, subject=str(of.request.subject), name=name, reason=of.reason)
 
 

@@ -7,7 +7,15 @@ from typing import Any
 
 from costguard.engine.reconcile import PassReport
 from costguard.engine.record import Recorded
-from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest, SendReminder, StopInstance
+from costguard.model.action import (
+    Action,
+    AssignOwner,
+    CancelJob,
+    KeepLifetime,
+    RefuseRequest,
+    SendReminder,
+    StopInstance,
+)
 from costguard.model.reminder import Subject
 
 _SHOWN_FACTS = 20
@@ -16,6 +24,7 @@ _DONE = {
     StopInstance: ("stop", "ordered (in shadow mode, what a rule orders is only written down)"),
     KeepLifetime: ("keep", "granted"),
     AssignOwner: ("owner", "changed"),
+    CancelJob: ("job", "to be cancelled"),
     RefuseRequest: ("request", "refused"),
 }
 

@@ -29,6 +29,7 @@ from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan, Watched
 from costguard.store import (
     answers,
+    attempts,
     facts,
     fleet,
     messages,
@@ -114,6 +115,7 @@ def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[
         for row in rows
         if ids is not None or row.instance_id in asked or _may_be_due(row, rules, idle, now)
     }
+    at_work = attempts.at_work(connection) if any(row.job for row in rows) else {}
     accrual = Accrual(PriceBook(prices.load(connection)), now)
     resting = [row.instance_id for row in rows if row.started_at is None]
     storage = _storage_rates(connection, accrual, {*alive, *resting})
@@ -145,6 +147,7 @@ def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[
             owner=row.owner,
             rate=_rate(row, accrual, storage) if row.instance_id in alive else None,
             requests=tuple(asked[row.instance_id]) if row.instance_id in asked else (),
+            job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
             **past.of(subjects.get(row.instance_id), row.started_at or row.rests_since),
         )
         for row in rows

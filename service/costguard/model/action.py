@@ -64,6 +64,15 @@ class AssignOwner:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelJob:
+    """What a stop of a VM comes to that works on a job: else the job would start another one in its place."""
+
+    request: Request
+    job: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RefuseRequest:
     """The request cannot be carried out (any more); the person is told why."""
 
@@ -83,4 +92,4 @@ class StopOutcome(StrEnum):
     SHADOW = "shadow"  # would have been done
 
 
-Action = SendReminder | StopInstance | KeepLifetime | AssignOwner | RefuseRequest
+Action = SendReminder | StopInstance | KeepLifetime | AssignOwner | CancelJob | RefuseRequest

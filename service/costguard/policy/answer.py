@@ -9,6 +9,7 @@ from datetime import timedelta
 from costguard.model.action import (
     Action,
     AssignOwner,
+    CancelJob,
     KeepLifetime,
     RefuseRequest,
     StopInstance,
@@ -106,7 +107,13 @@ def _stop(asking: _Asking, request: Request) -> Action | str:
         return f"{vm.name} is shutting down already."
     if stale := _stale(asking, request):
         return stale
+    asked = f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}"
     why = f": {request.reason}" if request.reason else ""
+    if vm.job and request.asked is Asked.SUSPEND:
+        return f"{vm.name} works on job {vm.job}, which cannot be suspended. To stop {vm.name} cancels the job."
+    if vm.job:
+        reason = f"{asked}, so job {vm.job} is cancelled; its command gets its notice first{why}"
+        return CancelJob(request, vm.job, reason)
     return StopInstance(
         subject=request.subject,
         key=vm.key,
@@ -114,7 +121,7 @@ def _stop(asking: _Asking, request: Request) -> Action | str:
         zone=vm.zone,
         verb=Enforcement.SUSPEND if request.asked is Asked.SUSPEND else Enforcement.STOP,
         rule="request",
-        reason=f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}{why}",
+        reason=f"{asked}{why}",
         due_at=asking.due.at if asking.due is not None else None,
         started_at=vm.running_since,
         request=request,

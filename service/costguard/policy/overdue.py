@@ -56,6 +56,8 @@ def _enforce(
     preset = about.preset(vm)
     if preset is None or preset.reminders.enforcement is Enforcement.REMIND or vm.running_since is None:
         return None, "", None
+    if vm.job:
+        return None, f"; job {vm.job}, which it works on, has its own limits; it is only reminded of", None
     rule, is_shadow = preset.reminders, about.rules.is_shadow
     protection = protected_because(vm.name, vm.key.project, vm.labels, about.rules.protection)
     if protection:

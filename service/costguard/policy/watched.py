@@ -39,6 +39,7 @@ class Watched:
     requests: tuple[Request, ...] = ()  # open ones
     stop: StopOutcome | None = None  # of the latest stop in this cycle
     is_gone: bool = False
+    job: str = ""  # the training job that it works on; "" as soon as it does not
 
     @property
     def cycle(self) -> int:

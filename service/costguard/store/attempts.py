@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Connection, bindparam, null, or_, select, text, union_all, update
+from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, null, or_, select, text, union_all, update
 
 from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
 from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobKind
 from costguard.model.money import Money
 from costguard.store import attempt_rows
 from costguard.store.accruing import chunks
@@ -198,6 +199,17 @@ def of_instances(
         for row in connection.execute(query.where(attempts.c.project == project, condition)):
             found[row.id] = JobVm(*row)
     return list(found.values())
+
+
+def at_work(connection: Connection) -> dict[tuple[str, str], str]:
+    """The training jobs whose attempts go on, by the project and the name of their VMs."""
+    query = (
+        select(attempts.c.project, attempts.c.name, attempts.c.job_id)
+        .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
+        .where(attempts.c.state != literal_column("'over'"), attempts.c.outcome.is_(None))
+        .where(jobs.c.kind == JobKind.TRAINING.value)
+    )
+    return {(row.project, row.name): row.job_id for row in connection.execute(query)}
 
 
 def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:

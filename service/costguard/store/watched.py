@@ -40,6 +40,7 @@ class WatchedRow:
     lifetime_id: int = 0
     started_at: datetime | None = None  # of the open lifetime
     rests_since: datetime | None = None  # the end of the last lifetime, or the VM's making where it never ran
+    job: str = ""  # that it was launched for
 
 
 def read(connection: Connection, ids: Collection[int] | None = None) -> list[WatchedRow]:
@@ -97,9 +98,8 @@ def _resting(connection: Connection, ids: Collection[int] | None) -> Iterator[Wa
 
 
 def _columns() -> list[ColumnElement[Any]]:
-    return [
-        instances.c[name] for name in ("id", "project", "gce_id", "name", "zone", "status", "preset", "owner", "labels")
-    ]
+    names = ("id", "project", "gce_id", "name", "zone", "status", "preset", "owner", "labels", "job")
+    return [instances.c[name] for name in names]
 
 
 def _named(column: ColumnElement[Any], ids: Collection[int] | None) -> list[ColumnElement[bool]]:
@@ -124,4 +124,5 @@ def _row(
         lifetime_id=lifetime_id,
         started_at=started_at,
         rests_since=rests_since,
+        job=row.job,
     )

@@ -6,15 +6,18 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.model.action import AssignOwner, KeepLifetime, RefuseRequest
+from costguard.engine.acting import launch_words
+from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
 from costguard.model.fact import Fact
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
-from costguard.store import answers, facts, ledger, messages, requests
+from costguard.store import answers, facts, jobs, ledger, messages, requests
 from costguard.store.messages import NewMessage
 
 
-def settle(connection: Connection, action: KeepLifetime | AssignOwner | RefuseRequest, now: datetime) -> str:
+def settle(
+    connection: Connection, action: KeepLifetime | AssignOwner | CancelJob | RefuseRequest, now: datetime
+) -> str:
     """What came of it, in a sentence; "" where it had been settled before."""
     request = action.request
     if request.id is None or not is_open(connection, request):
@@ -24,6 +27,8 @@ def settle(connection: Connection, action: KeepLifetime | AssignOwner | RefuseRe
         reason = action.reason if isinstance(action, RefuseRequest) else "The VM is not in the ledger."
         refuse(connection, request, reason, now)
         return reason
+    if isinstance(action, CancelJob):
+        return _cancel(connection, vm, action, now)
     if isinstance(action, KeepLifetime):
         keep = Keep(request.subject, action.until, request.by, now, request.reason)
         answers.add_keep(connection, keep, request.id)
@@ -35,6 +40,26 @@ def settle(connection: Connection, action: KeepLifetime | AssignOwner | RefuseRe
     facts.append(connection, [fact], now)
     requests.settle(connection, request.id, "done", fact.text, now)
     return fact.text
+
+
+def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: datetime) -> str:
+    """The turn of jobs does the rest: the command's notice first, and then its VM is deleted."""
+    request, job = action.request, jobs.read(connection, action.job)
+    name = vm.record.name
+    if job is None or job.state.is_over:
+        refuse(connection, request, f"The job that {name} works on is over: {name} is about to be deleted.", now)
+        return f"job {action.job} is over"
+    why = f": {request.reason}" if request.reason else ""
+    text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets its notice first{why}."
+    if jobs.ask_cancel(connection, job.id, request.by, text, now):
+        told = launch_words.of_job(
+            "CancelAsked", job, now, text, "cancel_asked", actor=request.by, reason=request.reason, via=request.via
+        )
+        facts.append(connection, [told], now)
+    else:
+        text = f"Job {job.title} is being cancelled already, as {job.cancel_asked_by} asked."
+    requests.settle(connection, request.id, "done", text, now)
+    return text
 
 
 def is_open(connection: Connection, request: Request) -> bool:

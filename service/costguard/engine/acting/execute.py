@@ -18,6 +18,7 @@ from costguard.errors import StoreError
 from costguard.model.action import (
     Action,
     AssignOwner,
+    CancelJob,
     KeepLifetime,
     RefuseRequest,
     SendReminder,
@@ -93,7 +94,7 @@ class LiveExecutor:
         self._stopping.settle(fence, stop)
 
     def _carry_out(
-        self, action: StopInstance | KeepLifetime | AssignOwner | RefuseRequest, fence: Lease | None
+        self, action: StopInstance | KeepLifetime | AssignOwner | CancelJob | RefuseRequest, fence: Lease | None
     ) -> Outcome:
         if isinstance(action, StopInstance):
             outcome, text = self._stopping.order(action, fence)

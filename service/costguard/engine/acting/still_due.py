@@ -37,6 +37,8 @@ class ByTheRules:
         vm = next((each for each in fleet if subject_of(each) == subject), None)
         if vm is None or vm.running_since is None:
             return "it does not run any more"
+        if vm.job:
+            return f"job {vm.job}, which it works on, has its own limits"
         protection = protected_because(vm.name, vm.key.project, labels, self._rules.protection)
         if protection:
             return f"it is protected by {protection}"

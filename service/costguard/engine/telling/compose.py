@@ -211,11 +211,18 @@ def _state(scene: _Scene, message: Message) -> State:
         return State(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
     if ordered and scene.vm.stop is StopOutcome.FAILED:
         return State(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)
+    if cancelled := _done_stops(scene):
+        return State(StateKind.ASKED, cancelled[-1].outcome, cancelled[-1].settled_at)
     refused = [each for each in scene.requests if each.status == "refused"]
     if refused and refused[-1].settled_at is not None and refused[-1].settled_at >= message.intended_at:
         return State(StateKind.FAILED, refused[-1].outcome, refused[-1].settled_at)
     is_known = scene.decision is not None and scene.decision.is_known
     return State(StateKind.OPEN, _NOT_NOW if is_known and not scene.is_due else "")
+
+
+def _done_stops(scene: _Scene) -> list[StoredRequest]:
+    """While the VM runs on, what was done is that its job was cancelled."""
+    return [each for each in scene.requests if each.status == "done" and each.request.asked is Asked.STOP]
 
 
 def _answered(answer: Keep | Claim, zone: ZoneInfo) -> State:
@@ -249,6 +256,8 @@ def _by(scene: _Scene, life: Lifetime) -> str:
         asked = {each.request.id: each.request.by for each in scene.requests}
         by = asked.get(ours[-1].request_id)
         return f", as {by} asked," if by else ", as nobody answered,"
+    if not ours and life.end_reason is EndReason.DELETED and (cancelled := _done_stops(scene)):
+        return f", as {cancelled[-1].request.by} asked,"
     return f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
 
 

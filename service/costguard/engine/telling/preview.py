@@ -10,14 +10,14 @@ from sqlalchemy import Connection
 from costguard.engine import fleet, reminding
 from costguard.engine.accrual import Accrual
 from costguard.engine.fleet import InstanceView
-from costguard.model.action import AssignOwner, KeepLifetime, RefuseRequest, SendReminder, StopInstance
+from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.reminder import Subject, Target
 from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Decision
 from costguard.store import prices
 
-Other = StopInstance | KeepLifetime | AssignOwner | RefuseRequest
+Other = StopInstance | KeepLifetime | AssignOwner | CancelJob | RefuseRequest
 
 
 @dataclass(frozen=True, slots=True)
