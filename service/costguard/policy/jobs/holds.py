@@ -102,7 +102,7 @@ def problem(of: Standing, spec: JobSpec, expected: Money | None, now: datetime) 
 
 def _part(whole: Money, part: timedelta, of: timedelta) -> Money:
     second = timedelta(seconds=1)
-    return Money(whole.nanos * (part // second) // (of // second))
+    return Money(whole.nanos * (part // second) // max(of // second, 1))
 
 
 def _this(period: Period) -> str:
