@@ -1,4 +1,4 @@
-"""The read-only REST API."""
+"""The REST API."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from costguard.api import (
     facts,
     health,
     instances,
+    jobs,
+    places,
+    presets,
     prices,
     problems,
+    quotes,
     reminders,
     slack,
     spend,
@@ -44,6 +48,10 @@ def create_app(deps: Deps) -> FastAPI:
         app.add_middleware(TokenRequired, token=deps.token)
     for module in (
         attempts,
+        jobs,
+        quotes,
+        places,
+        presets,
         instances,
         facts,
         prices,

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from sqlalchemy import Connection
 
 from costguard.engine.jobs.events import Hearing
+from costguard.engine.jobs.submit import JobOffice
 from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.budget import Budget
@@ -60,6 +61,7 @@ class Deps:
     slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, whichever way it came in
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
     hearing: Hearing | None = None  # None: no agents are listened to
+    jobs: JobOffice | None = None  # None: no jobs are taken in
     socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
 
     @property

@@ -18,7 +18,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class FieldError(BaseModel):
-    where: str = Field(description="Which parameter.", examples=["query.from"])
+    where: str = Field(description="Which parameter, or part of the body.", examples=["query.from", "body.image"])
     message: str = Field(description="What is wrong with it.")
 
 
@@ -31,7 +31,7 @@ class Problem(BaseModel):
     detail: str = Field(description="What happened, to what.")
     next: str = Field(description="What to do next.")
     instance: str = Field(default="", description="The path that was asked for.")
-    errors: list[FieldError] = Field(default_factory=list, description="The parameters that are wrong.")
+    errors: list[FieldError] = Field(default_factory=list, description="What of the request is wrong.")
 
 
 class ProblemError(Exception):
@@ -44,7 +44,7 @@ class ProblemError(Exception):
 
 _NEXT = {
     HTTPStatus.NOT_FOUND: "GET /openapi.json lists the paths there are.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "This API only reads: use GET.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "Use a method that `Allow` names; GET /openapi.json describes each path.",
 }
 
 RESPONSES: dict[int | str, dict[str, Any]] = {

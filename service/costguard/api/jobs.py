@@ -1,0 +1,234 @@
+"""Jobs: asked for, listed, looked at, and cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Response
+from fastapi import Query as Parameter
+from pydantic import Field
+
+from costguard.api import cursors, job_mapping
+from costguard.api import job_schemas as schemas
+from costguard.api.deps import Deps, Given, load_prices
+from costguard.api.fields import Query, Text
+from costguard.api.job_fields import CancelBody, JobBody
+from costguard.api.problems import MEDIA_TYPE, NOT_FOUND, RESPONSES, FieldError, Problem, ProblemError
+from costguard.api.writing import CHECKED
+from costguard.engine.accrual import Accrual
+from costguard.engine.jobs import listing
+from costguard.engine.jobs.submit import JobOffice
+from costguard.errors import JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.model.job import JobKind, JobState
+from costguard.store import attempts as stored_attempts
+from costguard.store import jobs as stored_jobs
+from costguard.store.jobs import JobFilters
+from costguard.store.types import EPOCH
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=RESPONSES)
+
+_MICROSECOND = EPOCH.resolution
+_CURSOR = (int, str)
+_LOGS = "/var/log/costguard"
+
+
+def problem(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
+
+
+_WRITTEN: dict[int | str, dict[str, Any]] = {
+    403: problem("Who asks may not, or asks without a token from elsewhere."),
+    415: problem("The body is not JSON."),
+}
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="Who asks again with the same key and body gets the same job, however often.",
+    ),
+]
+Client = Annotated[str, Header(alias="Costguard-Client", max_length=20, description="cli, of the command line.")]
+JobId = Annotated[Text, Path(description="Such as j7k2m9q4.")]
+
+
+class JobQuery(Query):
+    state: list[JobState] = Field(default_factory=list)
+    owner: list[Text] = Field(default_factory=list, max_length=100)
+    preset: list[Text] = Field(default_factory=list, max_length=100)
+    project: list[Text] = Field(default_factory=list, max_length=100)
+    kind: list[JobKind] = Field(default_factory=list)
+    open: bool | None = Field(None, description="true: those that are not over; false: those that are.")
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: Text | None = None
+
+
+class OutputQuery(Query):
+    attempt: int | None = Field(None, ge=1, le=1_000_000, description="Default: the latest that said anything.")
+
+
+@router.post(
+    "/jobs",
+    summary="Launch a job",
+    status_code=HTTPStatus.CREATED,
+    dependencies=[CHECKED],
+    responses={
+        200: {
+            "description": "This key came with this body before: the job that was made then.",
+            "model": schemas.JobDetail,
+        },
+        409: problem("This key came with another body before."),
+        **_WRITTEN,
+    },
+)
+def submit(deps: Given, body: JobBody, response: Response, key: Key = None, client: Client = "") -> schemas.JobDetail:
+    """Takes it in, or says all that is wrong with it at once. Its VM is launched by the daemon, within seconds."""
+    with explained():
+        made, is_new = office(deps).submit(body.submission(), key, "cli" if client == "cli" else "api")
+    if not is_new:
+        response.status_code = HTTPStatus.OK
+    response.headers["Location"] = f"/api/v1/jobs/{made.id}"
+    return _detail(deps, made.id)
+
+
+@router.get("/jobs", summary="Jobs, the newest first")
+def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
+    """How each stands and why, what it came to, and where its VM is."""
+    filters = JobFilters(
+        state=tuple(query.state),
+        owner=tuple(owner.lower() for owner in query.owner),
+        preset=tuple(query.preset),
+        project=tuple(query.project),
+        kind=tuple(query.kind),
+        open=query.open,
+    )
+    before = None
+    if query.cursor is not None:
+        micros, job_id = cursors.decode(query.cursor, "jobs", _CURSOR)
+        try:
+            before = (EPOCH + int(micros) * _MICROSECOND, str(job_id))
+        except OverflowError:
+            raise cursors.bad() from None
+    with deps.database.read() as connection:
+        accrual = Accrual(load_prices(connection).book, deps.clock.now())
+        found = listing.jobs_page(connection, accrual, filters, before, query.limit + 1)
+    page = found[: query.limit]
+    more = None
+    if len(found) > query.limit:
+        last = page[-1].job
+        more = cursors.encode("jobs", (last.created_at - EPOCH) // _MICROSECOND, last.id)
+    return schemas.Jobs(as_of=accrual.now, jobs=[job_mapping.job(row) for row in page], next_cursor=more)
+
+
+@router.get("/jobs/{job_id}", summary="One job with all its attempts", responses=NOT_FOUND)
+def job(deps: Given, job_id: JobId) -> schemas.JobDetail:
+    """What was asked for, every VM that tried it, what interrupted them, and what comes next."""
+    return _detail(deps, job_id)
+
+
+@router.get("/jobs/{job_id}/attempts", summary="The attempts of a job", responses=NOT_FOUND)
+def attempts(deps: Given, job_id: JobId) -> schemas.Attempts:
+    """Each is one VM; the first comes first."""
+    found = _detail(deps, job_id)
+    return schemas.Attempts(as_of=found.as_of, job=found.job.id, attempts=found.attempts)
+
+
+@router.get("/jobs/{job_id}/output", summary="The last output of a job", responses=NOT_FOUND)
+def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()]) -> schemas.Output:
+    """Kept with the attempt, also after its VM is gone."""
+    with deps.database.read() as connection:
+        if stored_jobs.read(connection, job_id) is None:
+            raise _unknown(job_id)
+        tried = stored_attempts.of_jobs(connection, [job_id]).get(job_id, [])
+        if query.attempt is None:
+            wanted = listing.heard_last(tried)
+        else:
+            wanted = next((each for each in tried if each.number == query.attempt), None)
+            if wanted is None:
+                raise ProblemError(
+                    HTTPStatus.NOT_FOUND,
+                    f"Job {job_id} has no attempt {query.attempt}.",
+                    f"It has {len(tried)} so far: GET /api/v1/jobs/{job_id}/attempts.",
+                )
+        whole = None if wanted is None else stored_attempts.read(connection, wanted.id)
+    return schemas.Output(
+        as_of=deps.clock.now(),
+        job=job_id,
+        attempt=None if whole is None else whole.number,
+        heard_at=None if whole is None else whole.heard.at,
+        output="" if whole is None else whole.heard.output,
+        log="" if whole is None else f"{_LOGS}/{whole.name}.{max(whole.heard.run, 1)}.log",
+    )
+
+
+@router.post(
+    "/jobs/{job_id}/cancel",
+    summary="Cancel a job",
+    status_code=HTTPStatus.ACCEPTED,
+    dependencies=[CHECKED],
+    responses={
+        200: {"description": "It was cancelled, or that was asked for, before.", "model": schemas.JobDetail},
+        409: problem("It is over already."),
+        **NOT_FOUND,
+        **_WRITTEN,
+    },
+)
+def cancel(deps: Given, job_id: JobId, body: CancelBody, response: Response) -> schemas.JobDetail:
+    """Writes it down. The daemon gives its command its notice, and deletes its VM after that."""
+    with explained():
+        _, is_new = office(deps).cancel(job_id, body.by, body.reason)
+    if not is_new:
+        response.status_code = HTTPStatus.OK
+    return _detail(deps, job_id)
+
+
+def office(deps: Deps) -> JobOffice:
+    if deps.jobs is None:
+        raise ProblemError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "This server takes no jobs.",
+            "Ask the one that was started with `costguard serve`.",
+        )
+    return deps.jobs
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """What cannot be done, as problems."""
+    try:
+        yield
+    except JobRefused as refused:
+        errors = [
+            FieldError(where=f"body.{part}", message=message)
+            for part, message in zip(refused.parts, refused.problems, strict=True)
+        ]
+        detail = f"The job is refused: {refused.message}"
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, refused.what_next, errors) from None
+    except JobError as error:
+        raise ProblemError(_STATUS[type(error)], error.message, error.what_next) from None
+
+
+_STATUS = {
+    JobKeyTaken: HTTPStatus.CONFLICT,
+    JobIsOver: HTTPStatus.CONFLICT,
+    JobUnknown: HTTPStatus.NOT_FOUND,
+    JobNotTheirs: HTTPStatus.FORBIDDEN,
+}
+
+
+def _detail(deps: Deps, job_id: str) -> schemas.JobDetail:
+    with deps.database.read() as connection:
+        accrual = Accrual(load_prices(connection).book, deps.clock.now())
+        found = listing.job_detail(connection, accrual, job_id)
+    if found is None:
+        raise _unknown(job_id)
+    return job_mapping.detail(found, accrual.now)
+
+
+def _unknown(job_id: str) -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")

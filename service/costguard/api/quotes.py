@@ -1,0 +1,166 @@
+"""What a job would cost, before anything is launched."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from costguard.api import job_mapping
+from costguard.api.deps import Given
+from costguard.api.fields import CURRENCY, Moment, Out, Usd, usd
+from costguard.api.job_fields import QuoteBody
+from costguard.api.jobs import office
+from costguard.api.problems import RESPONSES
+from costguard.api.writing import CHECKED
+from costguard.engine.jobs import quotes as engine
+from costguard.engine.jobs.holds import BudgetLeft
+from costguard.policy.jobs import quote as policy
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=RESPONSES)
+
+
+class Machine(Out):
+    """Zeros where nobody knows what the machine type is made of: then it has no price either."""
+
+    machine_type: str
+    vcpus: int
+    memory_mib: int
+    gpu_type: str | None
+    gpu_count: int
+    local_ssd_gib: int
+    disk_gib: int
+    disk_type: str
+    max_run_seconds: int
+
+
+class Rate(Out):
+    """Dollars an hour; null where there is no price."""
+
+    machine: Usd | None
+    gpu: Usd | None
+    disk: Usd | None
+    total: Usd | None
+    unpriced: str = Field(description="What has no price; empty where all has.")
+
+
+class QuotedPlace(Out):
+    zone: str
+    spot: Rate
+    on_demand: Rate
+    note: str = Field(description="What happened there lately; empty: nothing that counts.")
+
+
+class Offer(Out):
+    zone: str
+    provisioning_model: str
+    rate_per_hour: Usd | None
+    cost: Usd | None = Field(description="Of the hours asked about.")
+
+
+class Budget(Out):
+    """One that the job would count against."""
+
+    name: str
+    period: str
+    ends_at: Moment
+    limit: Usd
+    spent: Usd
+    left: Usd = Field(description="Below zero once it is overspent.")
+    left_after: Usd | None = Field(description="Were all of the cost spent in this period; null: it is not known.")
+    at_limit: str = Field(description="tell, refuse or stop-spot.")
+
+
+class Refusal(Out):
+    where: str = Field(description="Which part of the body.")
+    message: str = Field(description="What is wrong with it, and what to change.")
+
+
+class Quote(Out):
+    as_of: Moment
+    currency: str = CURRENCY
+    preset: str
+    project: str
+    kind: str
+    hours: str
+    machine: Machine | None = Field(description="null: there is no such preset, or it cannot be launched.")
+    places: list[QuotedPlace] = Field(description="In the order in which they would be tried now.")
+    cheapest: Offer | None = Field(description="Of the models that may be used; null: nothing has a price.")
+    first: Offer | None = Field(description="Where it would start now.")
+    saving_percent: int | None = Field(description="Spot against on-demand, in that zone.")
+    budgets: list[Budget]
+    refusals: list[Refusal] = Field(description="Why POST /api/v1/jobs would refuse this; owner and command may wait.")
+
+
+@router.post("/quotes", summary="What a job would cost, and why it would be refused", dependencies=[CHECKED])
+def quote(deps: Given, body: QuoteBody) -> Quote:
+    """Spot and on-demand in every zone, what so many hours cost, and what is left of budgets. Nothing is stored."""
+    found = office(deps).quote(body.submission(), body.span)
+    return Quote(
+        as_of=found.as_of,
+        preset=found.spec.preset,
+        project=found.spec.project,
+        kind=found.spec.kind.value,
+        hours=f"{body.hours:g}",
+        machine=_machine(found),
+        places=[
+            QuotedPlace(zone=each.zone, spot=_rate(each.spot), on_demand=_rate(each.on_demand), note=each.note)
+            for each in found.places
+        ],
+        cheapest=_offer(found.cheapest),
+        first=_offer(found.first),
+        saving_percent=found.saving_percent,
+        budgets=[_budget(each) for each in found.budgets],
+        refusals=[Refusal(where=each.where, message=each.message) for each in found.refusals],
+    )
+
+
+def _machine(of: engine.Quote) -> Machine | None:
+    recipe, shape = of.recipe, of.shape
+    if recipe is None:
+        return None
+    return Machine(
+        machine_type=recipe.machine_type,
+        vcpus=shape.vcpus if shape is not None else 0,
+        memory_mib=shape.memory_mib if shape is not None else 0,
+        gpu_type=recipe.gpu_type or None,
+        gpu_count=recipe.gpu_count,
+        local_ssd_gib=shape.local_ssd_gib if shape is not None else 0,
+        disk_gib=recipe.disk_gib,
+        disk_type=recipe.disk_type,
+        max_run_seconds=int(recipe.max_run.total_seconds()),
+    )
+
+
+def _rate(of: policy.Rate) -> Rate:
+    money = job_mapping.money
+    return Rate(
+        machine=money(of.machine),
+        gpu=money(of.gpu),
+        disk=money(of.disk),
+        total=money(of.total),
+        unpriced=of.unpriced,
+    )
+
+
+def _offer(of: policy.Offer | None) -> Offer | None:
+    if of is None:
+        return None
+    return Offer(
+        zone=of.zone,
+        provisioning_model=of.provisioning_model.value,
+        rate_per_hour=job_mapping.money(of.rate),
+        cost=job_mapping.money(of.cost),
+    )
+
+
+def _budget(of: BudgetLeft) -> Budget:
+    return Budget(
+        name=of.budget.name,
+        period=of.budget.period.value,
+        ends_at=of.ends_at,
+        limit=usd(of.budget.limit),
+        spent=usd(of.spent),
+        left=usd(of.left),
+        left_after=job_mapping.money(of.left_after),
+        at_limit=of.budget.at_limit.value,
+    )

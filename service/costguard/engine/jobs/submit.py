@@ -1,0 +1,149 @@
+"""Taking jobs in, and asking for their end. Both are written down; the daemon's turn acts on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.engine.acting import launch_words
+from costguard.engine.jobs.assess import Assessor, Case, Launching
+from costguard.engine.jobs.quotes import Quote, quote
+from costguard.engine.ports import Checkpoints, Clock
+from costguard.errors import JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobKind, JobState
+from costguard.policy.jobs import roles
+from costguard.policy.jobs.asked import Overrides, Refusal, Submission
+from costguard.policy.rules import Rules
+from costguard.store import facts, jobs
+from costguard.store.transaction import Database
+
+__all__ = ["JobOffice", "Launching", "Overrides", "Quote", "Submission"]
+
+_QUEUED = "Taken in just now; a place for its VM is looked for within seconds."
+
+
+class JobOffice:
+    """Where jobs are asked for. `new_id` makes ids such as j7k2m9q4; `wake` asks the daemon for a turn."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        rules: Rules,
+        launching: Launching,
+        checkpoints: Checkpoints,
+        new_id: Callable[[], str],
+        wake: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._rules = rules
+        self._assessor = Assessor(database, clock, rules, launching, checkpoints)
+        self._new_id = new_id
+        self._wake = wake
+
+    def submit(self, asked: Submission, idempotency_key: str | None, via: str) -> tuple[Job, bool]:
+        """The job, and whether it is new. Raises JobRefused, or JobKeyTaken where the key came with something else.
+
+        A repeat under its key is answered with the job, even where it would be refused by now.
+        """
+        digest = _digest(asked)
+        if idempotency_key is not None:
+            with self._database.read() as connection:
+                known = _of_key(connection, idempotency_key, digest)
+            if known is not None:
+                return known, False
+        case = self._assessor.assess(asked)
+        if case.refusals or case.recipe is None:
+            raise _refused(case.refusals)
+        now = self._clock.now()
+        job = Job(
+            id=self._new_id(),
+            spec=case.spec,
+            recipe=case.recipe,
+            state=JobState.QUEUED,
+            reason=_QUEUED,
+            created_at=now,
+            via=via,
+        )
+        with self._database.write() as connection:
+            # Another request with this key may have come in meanwhile.
+            known = _of_key(connection, idempotency_key, digest) if idempotency_key is not None else None
+            if known is not None:
+                return known, False
+            made, _ = jobs.add(connection, job, idempotency_key, digest)
+            facts.append(connection, [_submitted(made, case)], now)
+        self._wake()
+        return made, True
+
+    def quote(self, asked: Submission, hours: timedelta) -> Quote:
+        """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
+        return quote(self._database, self._rules, self._assessor.assess(asked), hours, self._clock.now())
+
+    def cancel(self, job_id: str, by: str, reason: str) -> tuple[Job, bool]:
+        """The job, and whether that was asked for only now. Raises JobUnknown, JobNotTheirs, or JobIsOver.
+
+        Its command is given its notice first; a cancelled job is cancelled, whoever asks again.
+        """
+        now = self._clock.now()
+        with self._database.write() as connection:
+            job = jobs.read(connection, job_id)
+            if job is None:
+                raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
+            if refusal := roles.cancel_refusal(by, job.spec.owner, self._rules.access, self._rules.teams):
+                raise JobNotTheirs(refusal, "Ask one of them.")
+            if job.state in (JobState.SUCCEEDED, JobState.FAILED):
+                raise JobIsOver(f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.")
+            why = ": " + reason.rstrip(".") if reason else ""
+            words = f"{by} cancels it{why}; its command gets its notice first."
+            is_new = jobs.ask_cancel(connection, job_id, by, words, now)
+            if is_new:
+                facts.append(connection, [_cancel_asked(job, by, reason, now)], now)
+            job = jobs.read(connection, job_id) or job
+        if is_new:
+            self._wake()
+        return job, is_new
+
+
+def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
+    """The job that came with this key; None where the key is new. Raises JobKeyTaken."""
+    known = jobs.digest_of(connection, key)
+    if known is None:
+        return None
+    if known != digest:
+        raise JobKeyTaken(
+            "This Idempotency-Key came with another request before.",
+            "Use a new key for a new job, and a key again only to repeat the very same request.",
+        )
+    return jobs.of_key(connection, key)
+
+
+def _digest(asked: Submission) -> str:
+    return hashlib.sha256(json.dumps(asdict(asked), sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _refused(refusals: tuple[Refusal, ...]) -> JobRefused:
+    return JobRefused([each.message for each in refusals], [each.where for each in refusals])
+
+
+def _submitted(job: Job, case: Case) -> Fact:
+    spec, made = job.spec, job.recipe
+    what = "A development VM" if spec.kind is JobKind.DEV else "A job"
+    model = "Spot" if made.provisioning_model is ProvisioningModel.SPOT else "on-demand"
+    limit = f", for at most {spec.ceiling}" if spec.ceiling is not None else ""
+    resume = f"; it resumes from {case.resume.resume_from}, which is there already" if case.resume is not None else ""
+    kind = f"{spec.preset} ({model} {made.machine_type})"
+    text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}."
+    return launch_words.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
+
+
+def _cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Fact:
+    text = f"{by} asked to cancel job {job.title}{f': {reason}' if reason else ''}."
+    return launch_words.of_job("CancelAsked", job, now, text, "cancel_asked", actor=by, reason=reason)
