@@ -16,7 +16,6 @@ from tests.fakes import HandClock
 
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
-from costguard.engine.jobs.gather import Held
 from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.jobs.turn import JobsTurn, TurnReport
 from costguard.engine.ports import Checkpoints
@@ -37,6 +36,7 @@ from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
 from costguard.model.price import Price, PriceKey, Unit
+from costguard.policy.jobs.holds import Held
 from costguard.policy.jobs.view import Terms
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules

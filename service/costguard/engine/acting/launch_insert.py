@@ -90,6 +90,8 @@ class Insert:
         """What the interruption before cost, now that it is known what is resumed from."""
         if self.point.seen is not None:
             jobs.save_look(connection, job.id, self.point.seen)
+            # Nothing can write there any more, so what looks torn is.
+            facts.append(connection, [launch_words.torn(job, each, now) for each in self.point.seen.torn], now)
         ran = [one.attempt for one in self.view.attempts]
         loss = risk.lost(ran, self.view.interruptions, self.point.written_at)
         if loss is None:

@@ -8,7 +8,7 @@ from costguard.engine.jobs.risk import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import Job, JobState
+from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.policy.moments import zone_of
 
 _UTC = zone_of("UTC")
@@ -58,6 +58,22 @@ def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime) -> Fa
     nanos = loss.cost.nanos if loss.cost is not None else None
     seconds = loss.span // timedelta(seconds=1)
     return of_attempt("JobRestartedFromZero", job, attempt, now, text, "from_zero", seconds=seconds, nanos=nanos)
+
+
+def torn(job: Job, what: str, now: datetime) -> Fact:
+    """`what` is the checkpoint's name, and why it is not complete."""
+    name = what.split(":", 1)[0]
+    text = f"A checkpoint of job {job.title} is not complete, and is passed over: {what}"
+    return of_job("CheckpointTorn", job, now, text, f"torn/{name}", checkpoint=name)
+
+
+def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Fact:
+    which = f"the newest is {seen.resume_from}" if seen.resume_from else "there is none yet"
+    rate = f" while it costs about {attempt.rate} an hour" if attempt.rate is not None else ""
+    cost = f", about {risk.cost}," if risk.cost is not None else ""
+    text = f"Job {job.title} saves nothing new{rate}: {which}; {span(risk.span)} of work{cost} would be lost."
+    saved = f"{seen.written_at:%Y%m%dT%H%M%S}" if seen.written_at is not None else "none"
+    return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.heard.run}/{saved}")
 
 
 def waits(job: Job, episode: int, reason: str, now: datetime) -> Fact:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -14,23 +13,10 @@ from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job
 from costguard.model.money import Priced
+from costguard.policy.jobs.holds import Held
 from costguard.policy.jobs.view import AttemptView, JobView, VmStanding
 from costguard.store import attempts, interruptions, job_costs, job_vms, jobs, projects
 from costguard.store.job_vms import SeenVm
-
-
-class Held(Protocol):
-    """What budgets have against a job."""
-
-    @property
-    def hold(self) -> str: ...
-
-    @property
-    def pause(self) -> str: ...
-
-    @property
-    def pause_at(self) -> datetime | None: ...
-
 
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, Held]]
 
