@@ -76,14 +76,15 @@ def train_one(state: State, points: list[tuple[float, float, int]]) -> float:
     return loss / BATCH
 
 
-def save(state: State, folder: Path, write_s: float) -> None:
+def save(state: State, folder: Path, write_s: float, slow_s: float | None = None) -> None:
     """A checkpoint is a folder; DONE is written last, so that one without it was cut short.
 
-    `write_s` is how long the writing takes, as it would with gigabytes.
+    `write_s` is how long the writing takes, as it would with gigabytes; `slow_s` is that of a first try.
     """
     place = folder / f"step-{state['step']}"
     if (place / "DONE").exists():
         return
+    write_s = write_s if place.exists() or slow_s is None else slow_s
     place.mkdir(parents=True, exist_ok=True)
     text = json.dumps(state)
     half = len(text) // 2
@@ -113,6 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--from_checkpoint", type=Path)
     parser.add_argument("--step-seconds", type=float, default=0.02, help="how long a step takes at least")
     parser.add_argument("--write-seconds", type=float, default=0.0, help="how long a checkpoint takes to be written")
+    parser.add_argument("--slow-at", type=int, help="the step whose checkpoint takes 20 seconds at the first try")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
 
@@ -130,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"saved at step {state['step']} and left, as told", flush=True)
             return 0
         if state["step"] % given.every == 0:
-            save(state, given.checkpoints, given.write_seconds)
+            save(state, given.checkpoints, given.write_seconds, 20.0 if state["step"] == given.slow_at else None)
         threading.Event().wait(given.step_seconds)
     given.result.write_text(json.dumps({"step": state["step"], "weights": state["weights"], "loss": loss}))
     print(f"finished with loss {loss:.6f}", flush=True)

@@ -51,6 +51,11 @@ def clock_of(cloud: str) -> ScaledClock:
     return ScaledClock(datetime.fromisoformat(shown["now"]), shown["speed"])
 
 
+def speed_of(cloud: str) -> float:
+    """Its clock's seconds in one of the machine's."""
+    return float(_ask(cloud, "/sandbox/clock")["speed"])
+
+
 def slack_secrets(cloud: str) -> dict[str, str]:
     """What opens the simulated workspace, by the variables that the settings know."""
     shown = _ask(cloud, "/sandbox/slack/settings")

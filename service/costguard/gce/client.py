@@ -22,7 +22,7 @@ from costguard.gce.monitoring import read_usage
 from costguard.gce.official import Official
 from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, Shape
 from costguard.model.observation import Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
@@ -132,6 +132,13 @@ class ComputeCloud:
             operations_through_at=None if done.unread else operations_asked_at,
             unread=tuple(unread_parts),
         )
+
+    def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
+        """What a machine type is made of, its built-in GPUs included; None where nobody knows (now)."""
+        found = self._types.shape(project, zone, machine_type)
+        if found is None:
+            return None
+        return Shape(machine_type, found.vcpus, found.memory_mib, found.gpu_type, found.gpu_count, found.local_ssd_gib)
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """What Cloud Monitoring measured of the project's VMs. Never raises a CloudError: see `Usage.unread`."""

@@ -19,6 +19,7 @@ from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
 from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.budgets import BudgetWatch
 from costguard.engine.idle import IdleWatch
+from costguard.engine.jobs.turn import TurnReport
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL
@@ -27,6 +28,8 @@ from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
+from costguard.main.checkpoints import checkpoints
+from costguard.main.jobs import Jobs, jobs
 from costguard.main.messaging import Messaging, messaging
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
@@ -58,6 +61,7 @@ class Guard:
     budgets: BudgetWatch
     messaging: Messaging | None  # None: nobody is told anything
     idle_watch: IdleWatch | None  # None: idleness is not asked about
+    jobs: Jobs
     holder: str
     speed: float  # the clock's seconds in one of the machine's
 
@@ -92,6 +96,12 @@ class Guard:
             "digests": self.messaging.digests.intend,
         }
 
+    def advance_jobs(self, lease: Lease, stop: threading.Event | None) -> TurnReport:
+        """One turn of the jobs. Raises LeaseLost when another daemon took over."""
+        report = self.jobs.turn.run(lease, stop)
+        self.jobs.holds.tell(lease, self.clock.now())
+        return report
+
     def run_pass(self) -> PassReport:
         """The catalogue where it is due, one pass, and what was measured. Raises LeaseLost while a daemon acts."""
         lease = leases.acquire(self.database, LEASE, self.holder, LEASE_TTL)
@@ -105,6 +115,7 @@ class Guard:
             report = self.reconciler.run(lease)
             for follow in self.after_pass.values():
                 follow(lease)
+            self.advance_jobs(lease, None)
             if self.idle_watch is not None:
                 self.idle_watch.record(self.idle_watch.read(), lease)
             self._send(lease)
@@ -166,7 +177,10 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     try:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
-        yield Guard(settings, clock, database, cloud, rules, reconciler, budgets, parts, idle_watch, holder, speed)
+        work = jobs(settings, rules, database, cloud, checkpoints(settings, os.environ), clock)
+        yield Guard(
+            settings, clock, database, cloud, rules, reconciler, budgets, parts, idle_watch, work, holder, speed
+        )
     finally:
         cloud.close()
         database.close()

@@ -18,6 +18,7 @@ from costguard.dashboard.app import add_dashboard
 from costguard.engine.schedule import Daemon
 from costguard.errors import CostguardError
 from costguard.main.guard import Guard
+from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
 
 
@@ -35,6 +36,7 @@ def daemon_of(guard: Guard) -> Daemon:
         guard.idle_watch,
         guard.settings.idle.every,
         guard.messaging.outbox.deliver if guard.messaging is not None else None,
+        guard.advance_jobs,
     )
 
 
@@ -48,7 +50,9 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
     if guard.messaging is not None:
         parts = guard.messaging
         way_in = entrance(guard.settings, guard.rules, guard.database, guard.clock, parts, daemon.ask_for_pass)
-    deps = _deps(guard, daemon, way_in)
+    deps = _deps(
+        guard, daemon, way_in, doors(guard.jobs, guard.rules, guard.database, guard.clock, daemon.ask_for_jobs)
+    )
     app = create_app(deps)
     add_dashboard(app, deps, guard.speed)
     server = uvicorn.Server(
@@ -73,12 +77,12 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
             daemon.stop()
 
 
-def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> Deps:
+def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors) -> Deps:
     settings = guard.settings
 
     def status() -> DaemonStatus:
         state = daemon.state
-        trouble = "; ".join(part for part in (state.last_error, state.prices_error) if part)
+        trouble = "; ".join(part for part in (state.last_error, state.prices_error, state.jobs_error) if part)
         return DaemonStatus(state.acting, state.last_pass_at, trouble)
 
     return Deps(
@@ -94,6 +98,8 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> Deps:
         slack_refused=lambda: way_in.reception.refused if way_in is not None else {},
         outbox_trouble=lambda: guard.slack_trouble,
         socket_trouble=lambda: way_in.trouble if way_in is not None else "",
+        hearing=jobs.hearing,
+        jobs=jobs.office,
     )
 
 
