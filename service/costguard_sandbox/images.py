@@ -23,6 +23,8 @@ _FAMILIES: Mapping[tuple[str, str], tuple[str, int, str]] = {
         for family, title in {
             "common-cpu": "base without GPU software",
             "common-cu124": "CUDA 12.4",
+            "common-cu129-ubuntu-2204-nvidia-580": "CUDA 12.9 with driver 580",
+            "pytorch-2-9-cu129-ubuntu-2204-nvidia-580": "PyTorch 2.9, CUDA 12.9 with driver 580",
             "common-cu128-ubuntu-2204-nvidia-570": "CUDA 12.8 with driver 570",
             "pytorch-latest-cu124": "PyTorch, CUDA 12.4",
             "pytorch-2-7-cu128-ubuntu-2204-nvidia-570": "PyTorch 2.7, CUDA 12.8 with driver 570",
@@ -63,6 +65,15 @@ def image_resource(base_url: str, project: str, family: str) -> dict[str, Any]:
 def image_family_view(base_url: str, project: str, family: str) -> dict[str, Any]:
     """`imageFamilyViews.get`: the image a zone should use now, wrapped."""
     return {"image": image_resource(base_url, project, family)}
+
+
+def smallest_disk_gib(source_image: str) -> int | None:
+    """What a disk made from it needs; 1 where nobody knows, None where a publisher above has no such image."""
+    publisher = source_image.rpartition("projects/")[2].partition("/")[0]
+    if "projects/" not in source_image or publisher not in {owner for owner, _ in _FAMILIES}:
+        return 1
+    image = image_of("", source_image)
+    return int(image["diskSizeGb"]) if image else None
 
 
 def image_of(base_url: str, source_image: str) -> dict[str, Any] | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from costguard_sandbox import machine_types
-from costguard_sandbox.problems import Refused, bad_request, invalid
+import orjson
+
+from costguard_sandbox import images, machine_types
+from costguard_sandbox.insert_checks import check_accelerator, check_body, check_choices, check_disk, check_metadata
+from costguard_sandbox.problems import bad_request, invalid
 from costguard_sandbox.render import last_part
 from costguard_sandbox.vm import Shape
 
@@ -45,13 +47,21 @@ class WantedVM:
     given: dict[str, Any]
 
 
-def read_insert(zone: str, body: Mapping[str, Any]) -> WantedVM:
+def read_insert(zone: str, body: Mapping[str, Any], project: str = "-") -> WantedVM:
     """What the body asks for. Raises Refused as Compute Engine would, with nothing made."""
+    try:
+        return _read(project, zone, body)
+    except (AttributeError, TypeError, ValueError) as wrong:
+        raise bad_request(f"Invalid JSON payload received: {wrong}") from None
+
+
+def _read(project: str, zone: str, body: Mapping[str, Any]) -> WantedVM:
     name = str(body.get("name", ""))
     if not NAME.fullmatch(name):
         raise invalid("resource.name", name, f"Must be a match of regex '{NAME.pattern}'")
-    shape, accelerators = _shape(zone, body)
-    given = deepcopy(dict(body))
+    check_body(zone, body)
+    shape, accelerators = _shape(project, zone, body)
+    given: dict[str, Any] = orjson.loads(orjson.dumps(dict(body)))  # a copy; a quicker one than deepcopy's
     if accelerators:
         given["guestAccelerators"] = accelerators
     given["scheduling"] = read_scheduling(body.get("scheduling") or {}, has_gpu=shape.gpu_count > 0)
@@ -62,7 +72,7 @@ def read_insert(zone: str, body: Mapping[str, Any]) -> WantedVM:
     return WantedVM(name, shape, disks, given)
 
 
-def _shape(zone: str, body: Mapping[str, Any]) -> tuple[Shape, list[dict[str, Any]]]:
+def _shape(project: str, zone: str, body: Mapping[str, Any]) -> tuple[Shape, list[dict[str, Any]]]:
     machine_name = last_part(str(body.get("machineType", "")))
     machine = machine_types.find(zone, machine_name)
     if machine is None:
@@ -73,6 +83,7 @@ def _shape(zone: str, body: Mapping[str, Any]) -> tuple[Shape, list[dict[str, An
     gpu_type, gpu_count = "", 0
     if accelerators:
         gpu_type, gpu_count = str(accelerators[0]["acceleratorType"]), int(accelerators[0]["acceleratorCount"])
+        check_accelerator(project, zone, gpu_type, gpu_count)
         attachable = machine_name.startswith(("n1-", "custom-")) and gpu_type in _N1_GPUS
         if not attachable and (gpu_type, gpu_count) not in machine.accelerators:
             raise bad_request(f"[{gpu_type}, {machine_name}] features are not compatible for creating instance.")
@@ -100,6 +111,7 @@ def _accelerators(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def read_scheduling(given: Mapping[str, Any], *, has_gpu: bool) -> dict[str, Any]:
     """The scheduling block with Google's defaults filled in."""
+    check_choices(given)
     spot = given.get("provisioningModel") == "SPOT" or bool(given.get("preemptible"))
     if spot and given.get("automaticRestart"):
         raise bad_request("Scheduling must have preemptible be false when AutomaticRestart is true.")
@@ -158,6 +170,10 @@ def _disk(vm_name: str, index: int, given: Mapping[str, Any]) -> WantedDisk:
         raise invalid("resource.disks.diskSizeGb", size, "Must be a whole number.") from None
     if size_gib < 1:
         raise invalid("resource.disks.diskSizeGb", size, "Must be at least 1.")
+    image, asked = str(wanted.get("sourceImage") or ""), "diskSizeGb" in wanted
+    check_disk(index, str(wanted.get("diskType") or ""), image, size_gib if asked else None)
+    if not asked and not scratch:
+        size_gib = max(size_gib, images.smallest_disk_gib(image) or size_gib)
     boot = bool(given.get("boot", index == 0))
     return WantedDisk(
         name=str(wanted.get("diskName") or (vm_name if boot else f"{vm_name}-{index}")),
@@ -166,7 +182,7 @@ def _disk(vm_name: str, index: int, given: Mapping[str, Any]) -> WantedDisk:
         auto_delete=bool(given.get("autoDelete", False)),
         size_gib=size_gib,
         disk_type=last_part(str(wanted.get("diskType") or "pd-standard")),
-        source_image=str(wanted.get("sourceImage") or ""),
+        source_image=image,
         given={key: value for key, value in given.items() if key != "initializeParams"},
         source=last_part(str(given.get("source") or "")),
         scratch=scratch,
@@ -174,8 +190,6 @@ def _disk(vm_name: str, index: int, given: Mapping[str, Any]) -> WantedDisk:
 
 
 def merged_metadata(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Metadata items checked for keys that come twice."""
-    keys = [str(item.get("key", "")) for item in items]
-    if len(set(keys)) != len(keys):
-        raise Refused(400, "invalid", "Metadata has duplicate keys.")
+    """Metadata items, checked."""
+    check_metadata(items)
     return [dict(item) for item in items]

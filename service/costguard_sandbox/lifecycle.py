@@ -32,7 +32,7 @@ class Lifecycle:
         capacity: Capacity,
         remove: Callable[[VM], None],
         on_run_limit: Callable[[VM, bool], None],
-        on_change: Callable[[], None],
+        on_change: Callable[[VM], None],
         guests: Guests,
     ) -> None:
         self._timeline = timeline
@@ -223,18 +223,18 @@ class Lifecycle:
 
     def _run(self, vm: VM) -> None:
         vm.begin_run(self._now)
-        self._on_change()
+        self._on_change(vm)
         self._guests.up(vm)
 
     def _end_run(self, vm: VM, status: Status, *, preempted: bool = False) -> None:
         # A VM that is struck while it is resumed loses what was saved of it, too.
         vm.release_memory(self._now)
         vm.end_run(self._now, status, preempted=preempted)
-        self._on_change()
+        self._on_change(vm)
 
     def _show(self, vm: VM, status: Status) -> None:
         vm.show(status)
-        self._on_change()
+        self._on_change(vm)
 
     def _power_off(self, operation: Operation, vm: VM, number: int) -> None:
         if vm.transition != number:

@@ -4,6 +4,7 @@ Kept apart from whatever the product ships: both could otherwise be wrong in the
 """
 
 from collections.abc import Mapping
+from functools import cache
 
 from costguard_sandbox.machine_types import ACCELERATOR_TYPES
 from costguard_sandbox.places import REGIONS, zones_of
@@ -107,7 +108,8 @@ def is_storage(resource: str) -> bool:
     return resource.startswith("disk:") or resource in ("local-ssd", "suspended-memory")
 
 
-def first_prices() -> dict[tuple[str, str, bool], int]:
+@cache
+def first_prices() -> Mapping[tuple[str, str, bool], int]:
     """(resource, region, Spot) -> nano-dollars per unit, for everything that Google sells there."""
     prices: dict[tuple[str, str, bool], int] = {}
     for region in REGIONS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from costguard_sandbox.faults import Faults
 from costguard_sandbox.operations import Failure
@@ -13,10 +13,10 @@ from costguard_sandbox.vm import VM, Status
 _USES_NOTHING = frozenset({Status.TERMINATED, Status.SUSPENDED})
 
 
-def demand(vm: VM) -> dict[str, float]:
+def demand(vm: VM) -> dict[str, int]:
     """What a VM that is up counts for, in its region and across regions."""
     cpus = "PREEMPTIBLE_CPUS" if vm.is_spot else "CPUS"
-    wanted: dict[str, float] = {cpus: vm.shape.vcpus, "CPUS_ALL_REGIONS": vm.shape.vcpus}
+    wanted: dict[str, int] = {cpus: vm.shape.vcpus, "CPUS_ALL_REGIONS": vm.shape.vcpus}
     if vm.shape.gpu_count:
         metric = gpu_quota_metric(vm.shape.gpu_type, spot=vm.is_spot)
         if metric:
@@ -25,42 +25,47 @@ def demand(vm: VM) -> dict[str, float]:
     return wanted
 
 
-def usage(vms: Iterable[VM], project: str, region: str | None = None) -> dict[str, float]:
-    """What the project uses in one region, or in all."""
+class Usage:
+    """What projects use of each quota, kept up to date VM by VM: a fleet is never counted anew."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, str], Counter[str]] = {}
+        self._counted: dict[int, Counter[str]] = {}
+
+    def follow(self, vm: VM) -> None:
+        """The VM came, changed its state, or is gone."""
+        before, now = self._counted.pop(vm.id, Counter()), _used_by(vm)
+        if now:
+            self._counted[vm.id] = now
+        for region in ("", vm.region):
+            used = self._used.setdefault((vm.project, region), Counter())
+            used.subtract(before)
+            used.update(now)
+
+    def of(self, project: str, region: str = "") -> Mapping[str, float]:
+        """In one region, or in all."""
+        return self._used.get((project, region), {})
+
+
+def _used_by(vm: VM) -> Counter[str]:
     used: Counter[str] = Counter()
-    for vm in vms:
-        if vm.project == project and region in (None, vm.region):
-            _count(vm, used)
-    return dict(used)
+    if vm.status is not Status.DELETED:
+        used["INSTANCES"] = 1
+        for disk in vm.disks:
+            used["DISKS_TOTAL_GB" if disk.disk_type == "pd-standard" else "SSD_TOTAL_GB"] += disk.size_gib
+        if vm.status not in _USES_NOTHING:
+            used.update(demand(vm))
+    return used
 
 
-def usage_by_region(vms: Iterable[VM]) -> dict[str, dict[str, float]]:
-    """What one project's VMs use, in each region where there are any."""
-    used: dict[str, Counter[str]] = {}
-    for vm in vms:
-        _count(vm, used.setdefault(vm.region, Counter()))
-    return {region: dict(counted) for region, counted in used.items()}
-
-
-def _count(vm: VM, used: Counter[str]) -> None:
-    used["INSTANCES"] += 1
-    for disk in vm.disks:
-        used["DISKS_TOTAL_GB" if disk.disk_type == "pd-standard" else "SSD_TOTAL_GB"] += disk.size_gib
-    if vm.status not in _USES_NOTHING:
-        used.update(demand(vm))
-
-
-def exceeded(faults: Faults, vms: Iterable[VM], vm: VM) -> Failure | None:
+def exceeded(faults: Faults, usage: Usage, vm: VM) -> Failure | None:
     """Only limits that were set by hand bind: a test that says nothing of quotas never meets one."""
     regional = faults.quota_limits(vm.project, vm.region)
-    if not regional:
-        return None
-    present = list(vms)
-    for metric, wanted in demand(vm).items():
+    for metric, wanted in demand(vm).items() if regional else ():
         if metric in regional:
             everywhere = metric.endswith("_ALL_REGIONS")
-            used = usage(present, vm.project, None if everywhere else vm.region).get(metric, 0)
-            # The VM itself is among those present only while it is down, and then uses nothing.
+            used = usage.of(vm.project, "" if everywhere else vm.region).get(metric, 0)
+            # A VM that is to start again is counted, too, but while it is down it uses nothing.
             if used + wanted > regional[metric]:
                 place = "globally" if everywhere else f"in region {vm.region}"
                 text = f"Quota '{metric}' exceeded.  Limit: {regional[metric]:.1f} {place}."

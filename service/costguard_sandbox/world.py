@@ -22,7 +22,7 @@ from costguard_sandbox.operations import Failure, Operation, OperationLog
 from costguard_sandbox.places import ZONES
 from costguard_sandbox.prices import PriceList
 from costguard_sandbox.problems import already_exists, bad_request, condition_not_met, invalid, not_found
-from costguard_sandbox.quotas import exceeded
+from costguard_sandbox.quotas import Usage, exceeded
 from costguard_sandbox.render import fingerprint
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.strikes import EVENTS, Strikes
@@ -63,6 +63,7 @@ class World:
         self.slack = Workspace(clock, seed)
         self.operations = OperationLog(operation_retention)
         self.timeline = Timeline(clock, begins)
+        self.usage = Usage()
         self.changes = 0  # grows with every change of a VM or disk
         self._lock = threading.RLock()
         self._new = Maker(seed, base_url)
@@ -70,6 +71,7 @@ class World:
         self._ever: list[VM] = []
         self._disks: dict[tuple[str, str, str], Disk] = {}
         self._numbered: dict[int, VM] = {}
+        self._named: dict[tuple[str, str], list[VM]] = {}
         self.bells = Bells()
         self.guests = Guests() if machines is None else Machines(machines, self.settled)
         self._lifecycle = Lifecycle(
@@ -142,11 +144,11 @@ class World:
         with self.settled():
             if zone is not None and (found := self._vms.get((project, zone, name))):
                 return found
-            for (owner, where, called), vm in self._vms.items():
-                if (owner, called) == (project, name) and zone in (None, where):
-                    return vm
-                if owner == project and where == zone and name.isdecimal() and vm.id == int(name):
-                    return vm
+            if zone is None and (named := self._named.get((project, name))):
+                return named[0]
+            numbered = self._numbered.get(int(name)) if name.isdecimal() else None
+            if numbered is not None and (numbered.project, numbered.zone) == (project, zone):
+                return numbered
         place = f"zones/{zone}/" if zone else ""
         raise not_found(f"projects/{project}/{place}instances/{name}")
 
@@ -173,7 +175,7 @@ class World:
                 return earlier
             if zone not in ZONES:
                 raise invalid("zone", zone, "Unknown zone.")
-            wanted = read_insert(zone, body)
+            wanted = read_insert(zone, body, project)
             if (project, zone, wanted.name) in self._vms:
                 raise already_exists(f"projects/{project}/zones/{zone}/instances/{wanted.name}")
             vm = self._new.vm(project, zone, wanted, self.timeline.now, self._disks)
@@ -184,10 +186,11 @@ class World:
             self._vms[project, zone, vm.name] = vm
             self._ever.append(vm)
             self._numbered[vm.id] = vm
+            self._named.setdefault((project, vm.name), []).append(vm)
             for disk in vm.disks:
                 disk.user = vm
                 self._disks[project, zone, disk.name] = disk
-            self._changed()
+            self._changed(vm)
             self._lifecycle.accept(operation, vm)
             return operation
 
@@ -324,8 +327,9 @@ class World:
 
     # Inner workings.
 
-    def _changed(self) -> None:
+    def _changed(self, vm: VM) -> None:
         self.changes += 1
+        self.usage.follow(vm)
 
     def _earlier(self, project: str, request_id: str) -> Operation | None:
         if request_id and (not _UUID.fullmatch(request_id) or not request_id.strip("0-")):
@@ -348,7 +352,7 @@ class World:
             vm = self.vm_at(project, zone, name)
             change(vm)
             vm.show(vm.status)
-            self._changed()
+            self._changed(vm)
             self.bells.ring(vm.id)
             operation = self._operation(kind, vm, user, request_id)
             self._lifecycle.change(operation)
@@ -357,11 +361,14 @@ class World:
     def _capacity(self, vm: VM) -> Failure | None:
         """Stockout is found before a quota is, so one request fails differently from zone to zone."""
         stockout = self.faults.stockout(vm.project, vm.zone, vm.shape, spot=vm.is_spot)
-        return stockout or exceeded(self.faults, self._vms.values(), vm)
+        return stockout or exceeded(self.faults, self.usage, vm)
 
     def _remove(self, vm: VM) -> None:
         del self._vms[vm.project, vm.zone, vm.name]
         del self._numbered[vm.id]
+        self._named[vm.project, vm.name].remove(vm)
+        if not self._named[vm.project, vm.name]:
+            del self._named[vm.project, vm.name]
         self.guests.forget(vm)
         self.bells.ring(vm.id)
         vm.deleted_at = self.timeline.now
@@ -371,7 +378,7 @@ class World:
                 attachment.disk.user = None
                 if attachment.auto_delete:
                     del self._disks[vm.project, vm.zone, attachment.disk.name]
-        self._changed()
+        self._changed(vm)
 
     def _operation(self, kind: str, vm: VM, user: str, request_id: str) -> Operation:
         operation = self._new.operation(kind, vm, user, self.timeline.now, request_id=request_id)

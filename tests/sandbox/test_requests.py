@@ -47,9 +47,12 @@ def test_a_request_id_is_a_uuid(request_id: str) -> None:
         new_world().insert(PROJECT, ZONE, body(), request_id=request_id)
 
 
-def _gpu(kind: str) -> dict[str, Any]:
+_DEEP_LEARNING = "projects/deeplearning-platform-release/global/images/family"
+
+
+def _gpu(kind: str, count: object = 1) -> dict[str, Any]:
     return {
-        "guestAccelerators": [{"acceleratorType": f"zones/{ZONE}/acceleratorTypes/{kind}", "acceleratorCount": 1}],
+        "guestAccelerators": [{"acceleratorType": f"zones/{ZONE}/acceleratorTypes/{kind}", "acceleratorCount": count}],
         "scheduling": {"onHostMaintenance": "TERMINATE"},
     }
 
@@ -72,6 +75,24 @@ def _gpu(kind: str) -> dict[str, Any]:
         (body(labels={"owner": "ana@example.com"}), "lowercase characters, and numbers are allowed"),
         (body(scheduling={"maxRunDuration": {"seconds": "10"}}), "between 30 seconds and 120 days"),
         (body(disks=[]), "At least one disk is required"),
+        (body(zone="us-east1-c"), "The machine type must be one of zone us-central1-a"),
+        (body(labels={f"key-{number}": "" for number in range(65)}), "At most 64 labels"),
+        (body(metadata={"items": [{"key": "a", "value": "1"}, {"key": "a", "value": "2"}]}), "duplicate keys"),
+        (body(metadata={"items": "startup-script"}), "Invalid JSON payload"),
+        (body(serviceAccounts=[{"email": "default"}]), "At least one scope is required"),
+        (body(scheduling={"provisioningModel": "CHEAP"}), "Must be one of STANDARD, SPOT"),
+        (body(scheduling={"instanceTerminationAction": "EXPLODE"}), "Must be one of STOP, DELETE"),
+        (body(**_gpu("nvidia-tesla-t4", "3")), "Must be one of 1, 2, 4, 8, 16"),
+        (body(**_gpu("nvidia-tesla-t4", "many")), "Invalid JSON payload"),
+        (body(disk={"diskType": "pd-quick"}), "The referenced diskType resource cannot be found"),
+        (
+            body(disk={"sourceImage": "projects/debian-cloud/global/images/debian-1"}),
+            "The referenced image resource cannot be found",
+        ),
+        (
+            body(disk={"sourceImage": f"{_DEEP_LEARNING}/common-cu124", "diskSizeGb": "20"}),
+            "Requested disk size cannot be smaller than the image size (50 GB)",
+        ),
     ],
 )
 def test_a_bad_insert_is_a_400_and_makes_nothing(wanted: Any, message: str) -> None:
@@ -82,6 +103,38 @@ def test_a_bad_insert_is_a_400_and_makes_nothing(wanted: Any, message: str) -> N
     assert refused.value.code == 400
     assert message in refused.value.message
     assert (world.instances(PROJECT), world.disks(PROJECT), list(world.operations.of(PROJECT))) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("zone", "wanted", "missing"),
+    [
+        ("asia-southeast2-b", {**T4}, "zones/asia-southeast2-b/acceleratorTypes/nvidia-tesla-t4"),
+        (ZONE, {"disk": {"sourceImage": f"{_DEEP_LEARNING}/common-cu1"}}, f"{_DEEP_LEARNING}/common-cu1"),
+    ],
+)
+def test_what_a_place_does_not_have_is_not_found(zone: str, wanted: dict[str, Any], missing: str) -> None:
+    """A kind of GPU in a zone, and a family of images of a publisher who is known."""
+    with pytest.raises(Refused, match=missing) as refused:
+        new_world().insert(PROJECT, zone, body(zone=zone, **wanted))
+    assert refused.value.code == 404
+
+
+def test_metadata_have_their_limits() -> None:
+    """A value of 256 KiB, and half a MiB in all."""
+    world = new_world()
+    for sizes in ((300_000,), (200_000, 200_000, 200_000)):
+        items = [{"key": f"key-{index}", "value": "x" * size} for index, size in enumerate(sizes)]
+        with pytest.raises(Refused, match="is too large") as refused:
+            world.insert(PROJECT, ZONE, body(metadata={"items": items}))
+        assert (refused.value.code, refused.value.reason) == (413, "fieldSizeTooLarge")
+
+
+def test_a_disk_is_as_large_as_its_image_at_least() -> None:
+    """Where nothing is said of its size."""
+    world = new_world()
+    disks = [{"boot": True, "initializeParams": {"sourceImage": f"{_DEEP_LEARNING}/common-cu124"}}]
+    world.insert(PROJECT, ZONE, body(disks=disks))
+    assert [disk.size_gib for disk in world.disks(PROJECT)] == [50]
 
 
 def test_a_stockout_comes_with_the_operation_not_with_the_answer() -> None:

@@ -20,7 +20,8 @@ _BASE = f"/compute/v1/projects/{PROJECT}"
 def world() -> World:
     world = new_world()
     for number in range(5):
-        world.insert(PROJECT, (ZONE, "us-east1-c")[number % 2], body(f"vm-{number}"))
+        zone = (ZONE, "us-east1-c")[number % 2]
+        world.insert(PROJECT, zone, body(f"vm-{number}", zone=zone))
     world.advance(MINUTE)
     return world
 

@@ -23,12 +23,14 @@ def new_world(start: datetime = START, **options: Any) -> World:
     return World(ManualClock(start), projects=[PROJECT, "acme-research"], **options)
 
 
-def body(name: str = "vm", machine: str = "n1-standard-4", disk: dict[str, Any] | None = None, **more: Any) -> Any:
+def body(
+    name: str = "vm", machine: str = "n1-standard-4", disk: dict[str, Any] | None = None, zone: str = ZONE, **more: Any
+) -> Any:
     """What a client sends to make a VM with one disk of 50 GiB."""
-    params = {"diskSizeGb": "50", "diskType": f"zones/{ZONE}/diskTypes/pd-balanced", **(disk or {})}
+    params = {"diskSizeGb": "50", "diskType": f"zones/{zone}/diskTypes/pd-balanced", **(disk or {})}
     return {
         "name": name,
-        "machineType": f"zones/{ZONE}/machineTypes/{machine}",
+        "machineType": f"zones/{zone}/machineTypes/{machine}",
         "disks": [{"boot": True, "autoDelete": True, "initializeParams": params}],
         "networkInterfaces": [{"network": "global/networks/default"}],
         **more,
@@ -37,6 +39,6 @@ def body(name: str = "vm", machine: str = "n1-standard-4", disk: dict[str, Any] 
 
 def up(world: World, name: str = "vm", machine: str = "n1-standard-4", zone: str = ZONE, **more: Any) -> VM:
     """A VM that has been inserted and is RUNNING; a minute has passed."""
-    world.insert(PROJECT, zone, body(name, machine, **more))
+    world.insert(PROJECT, zone, body(name, machine, zone=zone, **more))
     world.advance(MINUTE)
     return world.instance(PROJECT, name, zone)

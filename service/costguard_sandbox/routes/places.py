@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.routing import Route
 
 from costguard_sandbox import images, machine_types, places
 from costguard_sandbox.problems import not_found
-from costguard_sandbox.quotas import usage, usage_by_region
 from costguard_sandbox.render import disk_resource
 from costguard_sandbox.routes.call import Call, compute
 from costguard_sandbox.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
@@ -40,7 +38,7 @@ def routes(world: World) -> list[Route]:
 
 
 def _project(call: Call) -> Any:
-    used = usage(call.world.instances(call.project), call.project)
+    used = call.world.usage.of(call.project)
     limits = call.world.faults.quota_limits(call.project)
     spanning = {metric: limit for metric, limit in limits.items() if metric.endswith("_ALL_REGIONS")}
     return places.project_resource(call.world.base_url, call.project, used, spanning)
@@ -55,23 +53,22 @@ def _zone(call: Call) -> Any:
     return places.zone_resource(call.world.base_url, call.project, _known_zone(call))
 
 
-def _region_resource(call: Call, region: str, used: Mapping[str, float]) -> dict[str, Any]:
+def _region_resource(call: Call, region: str) -> dict[str, Any]:
+    used = call.world.usage.of(call.project, region)
     limits = call.world.faults.quota_limits(call.project, region)
     regional = {metric: limit for metric, limit in limits.items() if not metric.endswith("_ALL_REGIONS")}
     return places.region_resource(call.world.base_url, call.project, region, used, regional)
 
 
 def _regions(call: Call) -> Any:
-    used = usage_by_region(call.world.instances(call.project))
-    rows = [_region_resource(call, region, used.get(region, {})) for region in places.REGIONS]
-    return plain_list(call, "compute#regionList", rows)
+    return plain_list(call, "compute#regionList", [_region_resource(call, region) for region in places.REGIONS])
 
 
 def _region(call: Call) -> Any:
     region = call.params["region"]
     if region not in places.REGIONS:
         raise not_found(f"projects/{call.project}/regions/{region}")
-    return _region_resource(call, region, usage(call.world.instances(call.project), call.project, region))
+    return _region_resource(call, region)
 
 
 def _machine_rows(call: Call, zone: str) -> list[dict[str, Any]]:

@@ -49,7 +49,8 @@ def readable_paths(world: World) -> list[str]:
     for route in create_app(world).routes:
         if isinstance(route, Route) and route.path.startswith("/compute/") and "GET" in (route.methods or ()):
             path = re.sub(r"{(\w+)}", lambda match: given.get(match[1], match[0]), route.path)
-            collection = path.split("/")[-2]
+            above, _, _ = path.partition("/{name}")
+            collection = above.rpartition("/")[2]
             found += [path.replace("{name}", name) for name in names[collection]] if "{name}" in path else [path]
     return found
 

@@ -1,0 +1,94 @@
+"""What Compute Engine finds wrong with a new VM at once: nothing is made then, and no operation begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costguard_sandbox import images, machine_types
+from costguard_sandbox.problems import Refused, bad_request, invalid, not_found
+from costguard_sandbox.render import last_part
+
+_MOST_VALUE_CHARACTERS, _MOST_CHARACTERS = 256 << 10, 512 << 10
+_MOST_LABELS = 64
+_DISK_TYPES = frozenset(
+    (
+        "pd-standard",
+        "pd-balanced",
+        "pd-ssd",
+        "pd-extreme",
+        "local-ssd",
+        "hyperdisk-balanced",
+        "hyperdisk-extreme",
+        "hyperdisk-ml",
+        "hyperdisk-throughput",
+    )
+)
+_CHOICES: Mapping[str, Sequence[str]] = {
+    "provisioningModel": ("STANDARD", "SPOT", "FLEX_START", "RESERVATION_BOUND"),
+    "instanceTerminationAction": ("STOP", "DELETE"),
+    "onHostMaintenance": ("MIGRATE", "TERMINATE"),
+}
+_COUNTS = (1, 2, 4, 8, 16)
+
+
+def check_body(zone: str, body: Mapping[str, Any]) -> None:
+    """Raises Refused for what has nothing to do with the machine type."""
+    link = str(body.get("machineType", ""))
+    if "zones/" in link and f"zones/{zone}/" not in link:
+        raise invalid("resource.machineType", link, f"The machine type must be one of zone {zone}.")
+    labels = body.get("labels") or {}
+    if len(labels) > _MOST_LABELS:
+        raise invalid("resource.labels", f"{len(labels)} labels", f"At most {_MOST_LABELS} labels are allowed.")
+    check_metadata((body.get("metadata") or {}).get("items") or [])
+    for account in body.get("serviceAccounts") or ():
+        if not account.get("scopes"):
+            raise invalid("resource.serviceAccounts[0].scopes", "", "At least one scope is required.")
+
+
+def check_metadata(items: Sequence[Mapping[str, Any]]) -> None:
+    keys = [str(item.get("key", "")) for item in items]
+    if len(set(keys)) != len(keys):
+        raise Refused(400, "invalid", "Metadata has duplicate keys.")
+    sizes = [len(str(item.get("value", ""))) for item in items]
+    for index, size in enumerate(sizes):
+        if size > _MOST_VALUE_CHARACTERS:
+            raise _too_large(f"resource.metadata.items[{index}].value", _MOST_VALUE_CHARACTERS, size)
+    if sum(sizes) + sum(map(len, keys)) > _MOST_CHARACTERS:
+        raise _too_large("resource.metadata", _MOST_CHARACTERS, sum(sizes) + sum(map(len, keys)))
+
+
+def check_choices(scheduling: Mapping[str, Any]) -> None:
+    for key, choices in _CHOICES.items():
+        if scheduling.get(key) and scheduling[key] not in choices:
+            raise invalid(f"resource.scheduling.{key}", scheduling[key], f"Must be one of {', '.join(choices)}.")
+
+
+def check_accelerator(project: str, zone: str, kind: str, count: int) -> None:
+    if kind not in machine_types.ACCELERATOR_TYPES.get(zone, ()):
+        raise not_found(f"projects/{project}/zones/{zone}/acceleratorTypes/{kind}")
+    if count not in _COUNTS:
+        counts = ", ".join(map(str, _COUNTS))
+        raise invalid("resource.guestAccelerators[0].acceleratorCount", count, f"Must be one of {counts}.")
+
+
+def check_disk(index: int, disk_type: str, source_image: str, size_gib: int | None) -> None:
+    """Images of other projects are taken as they are: nobody knows what is in them."""
+    field = f"resource.disks[{index}].initializeParams"
+    if disk_type and last_part(disk_type) not in _DISK_TYPES:
+        raise invalid(f"{field}.diskType", disk_type, "The referenced diskType resource cannot be found.")
+    smallest = images.smallest_disk_gib(source_image)
+    if smallest is None and "/family/" in source_image:
+        raise not_found(source_image[source_image.index("projects/") :])
+    if smallest is None:
+        raise invalid(f"{field}.sourceImage", source_image, "The referenced image resource cannot be found.")
+    if size_gib is not None and size_gib < smallest:
+        raise bad_request(
+            f"Invalid value for field '{field}.diskSizeGb': '{size_gib}'. Requested disk size cannot be smaller than"
+            f" the image size ({smallest} GB)"
+        )
+
+
+def _too_large(field: str, most: int, size: int) -> Refused:
+    text = f"Value for field '{field}' is too large: maximum size {most} character(s); actual size {size}."
+    return Refused(413, "fieldSizeTooLarge", text)
