@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -209,6 +211,21 @@ def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said
     with pytest.raises(error, match=said):
         setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
     assert [one.query["requestId"] for one in setup.server.asked] == [ONE]
+
+
+def test_many_at_once(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+    """A storm of inserts keeps its connections: none is thrown away to be made anew for the next call."""
+    together = threading.Barrier(16)
+
+    def answer(_: object) -> Answer:
+        together.wait(20)
+        return json_answer({"id": "7"})
+
+    setup = connect(answer)
+    with ThreadPoolExecutor(16) as pool:
+        calls = [pool.submit(setup.cloud.launcher.insert, "p", ZONE, SPOT, str(UUID(int=i + 1))) for i in range(16)]
+        assert [call.result() for call in calls] == ["7"] * 16
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 def test_a_failure_without_a_code(connect: Connect) -> None:

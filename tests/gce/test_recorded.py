@@ -16,6 +16,7 @@ from costguard.gce.convert import instance_from
 from costguard.gce.convert_operation import operation_from
 from costguard.gce.machine_types import MachineShape, by_rule
 from costguard.model.instance import ProvisioningModel, Status
+from costguard.model.launch import OperationAnswer
 
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "gce-recorded"
 if not RECORDED.is_dir():
@@ -120,3 +121,38 @@ def test_machine_types_agree_with_the_rules() -> None:
                 )
                 compared += 1
     assert compared >= 2
+
+
+def _quoted() -> Iterator[dict[str, Any]]:
+    """The errors of operations that people quoted, without details that were cut short."""
+    issues = orjson.loads((RECORDED / "issues" / "capacity_and_quota_errors.json").read_bytes())
+    for entry in issues["entries"]:
+        payload = entry["payload"] if isinstance(entry["payload"], dict) else {}
+        for error in payload.get("error", {}).get("errors", [payload]):
+            if str(error.get("code", "")).isupper():
+                details = [
+                    each for each in error.get("errorDetails", ()) if isinstance(each.get("localizedMessage", {}), dict)
+                ]
+                yield {**error, "errorDetails": details}
+
+
+def test_every_quoted_failure_of_an_insert_is_read(connect: Connect) -> None:
+    """Stockouts and quotas keep Google's code, and its words for people where it gave some."""
+    errors = list(_quoted())
+    setup = connect(lambda _: json_answer({"id": "7", "status": "DONE", "error": {"errors": [errors[len(read)]]}}))
+    read: list[OperationAnswer] = []
+    for _ in errors:
+        found = setup.cloud.launcher.operation("p", "us-central1-b", "7")
+        assert found is not None
+        read.append(found)
+    assert all(each.is_done for each in read)
+    stockout = "ZONE_RESOURCE_POOL_EXHAUSTED"
+    assert [each.error_code for each in read] == [
+        stockout,
+        f"{stockout}_WITH_DETAILS",
+        f"{stockout}_WITH_DETAILS",
+        "QUOTA_EXCEEDED",
+        stockout,
+    ]
+    assert "in the us-central1-a, us-central1-f zone(s)" in read[1].error_message
+    assert read[3].error_message == "Quota 'CPUS_ALL_REGIONS' exceeded."

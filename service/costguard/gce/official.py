@@ -13,6 +13,7 @@ from costguard.gce.machine_types import MachineShape
 from costguard.gce.session import Http
 
 _PARTITION_GIB = 375
+_MOST_AT_ONCE = 32  # threads that ask
 _MISSING = re.compile(r"resource '([^']+)' was not found", re.IGNORECASE)
 
 
@@ -106,6 +107,7 @@ class Official:
     def _client(self, name: str) -> Any:
         from google.auth.credentials import AnonymousCredentials
         from google.cloud import compute_v1
+        from requests.adapters import HTTPAdapter
 
         with self._lock:
             if name not in self._clients:
@@ -113,9 +115,12 @@ class Official:
                     self._http.google_credentials() if self._http.is_authorised else AnonymousCredentials()  # type: ignore[no-untyped-call]
                 )
                 # With its scheme, or the client takes https for granted; without a slash, or paths begin with two.
-                self._clients[name] = getattr(compute_v1, name)(
+                client = getattr(compute_v1, name)(
                     credentials=credentials, client_options={"api_endpoint": self._http.base}
                 )
+                # The client keeps ten connections, and would make the others anew for each call, and warn of it.
+                client.transport._session.mount(self._http.base, HTTPAdapter(pool_maxsize=_MOST_AT_ONCE))
+                self._clients[name] = client
             return self._clients[name]
 
 
