@@ -74,10 +74,11 @@ class Assessor:
         if spec.kind is JobKind.DEV and preset.dev_image:
             base = replace(base, image=preset.dev_image)
         machine, unknown = self._machine(spec.project, base, asked.overrides)
+        checkable = asked.overrides
         if unknown is not None:
             refusals.append(unknown)
-        else:
-            refusals += recipe.problems(base, asked.overrides, machine)
+            checkable = replace(checkable, machine_type=None)
+        refusals += recipe.problems(base, checkable, machine)
         if spec.owner:
             access, teams = self._rules.access, self._rules.teams
             refusals += roles.launch_problems(
