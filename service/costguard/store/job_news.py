@@ -40,6 +40,11 @@ def read(connection: Connection) -> News:
     return News(marks, heard, frozenset(unsettled))
 
 
+def states(connection: Connection) -> dict[str, str]:
+    """Of all open jobs."""
+    return {row.id: row.state for row in connection.execute(select(jobs.c.id, jobs.c.state).where(text(OPEN_JOB)))}
+
+
 _JOBS = select(
     jobs.c.id,
     jobs.c.state,

@@ -129,7 +129,7 @@ class InsertAgain(AboutAttempt):
         if self.operation:
             return asked(connection, job, attempt, self.operation, now)
         if self.seen is None:
-            return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before there was a VM.", now)
+            return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before there was a VM", now)
         if is_of(self.seen, attempt, self.means.maker):
             return adopted(connection, job, attempt, self.seen.gce_id, now)
         return end(connection, job, attempt, Outcome.REFUSED, _taken(attempt), now)
@@ -177,7 +177,7 @@ def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now
 def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudError, now: datetime) -> bool:
     """Refused for what it says: it is over. Everything else is asked again, after a look, under the same request id."""
     if isinstance(error, RequestRefused):
-        return end(connection, job, attempt, Outcome.REFUSED, error.message, now, str(error))
+        return end(connection, job, attempt, Outcome.REFUSED, error.message.rstrip("."), now, str(error))
     attempts.change(connection, attempt.id, [AttemptState.INTENDED], **put_off(attempt, error, now))
     return False
 
@@ -193,7 +193,7 @@ def _insert(means: Means, job: Job, attempt: Attempt) -> str:
 
 
 def _taken(attempt: Attempt) -> str:
-    return f"the name {attempt.name} is taken in {attempt.zone} by a VM that this guard did not make; it is left alone."
+    return f"the name {attempt.name} is taken in {attempt.zone} by a VM that this guard did not make; it is left alone"
 
 
 def _given(attempt: Attempt | None) -> Attempt:

@@ -70,7 +70,7 @@ class Watch(AboutAttempt):
                 operation="",
                 tries=0,
                 try_after=None,
-                error="Google knows nothing of the insert any more.",
+                error="Google knows nothing of the insert any more",
             )
         return self._later(connection, now)
 
@@ -130,7 +130,7 @@ class Start(AboutAttempt):
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         if isinstance(error, NotFound):
-            return end(connection, self.job, self.attempt, Outcome.LOST, "its VM is gone, and its disk.", now)
+            return end(connection, self.job, self.attempt, Outcome.LOST, "its VM is gone, and its disk", now)
         if isinstance(error, RequestRefused | BadAnswer):
             return back_to_rest(connection, self.attempt, str(error), now + _STOPPED_S)
         if error is not None:
@@ -175,7 +175,7 @@ class WatchStart(AboutAttempt):
         if error is None and ((answer is not None and answer.is_done) or is_up):
             return up_again(connection, self.job, attempt, now)
         if error is None and answer is None and now - (attempt.asked_at or now) > _FORGOTTEN:
-            return back_to_rest(connection, attempt, "Google knows nothing of the start any more.", now)
+            return back_to_rest(connection, attempt, "Google knows nothing of the start any more", now)
         later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": again_after(attempt.tries, now)}
         changes = put_off(attempt, error, now) if error is not None else later
         attempts.change(connection, attempt.id, [AttemptState.RESTARTING], **changes)

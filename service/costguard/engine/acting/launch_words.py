@@ -29,12 +29,14 @@ def restarted(job: Job, attempt: Attempt, now: datetime) -> Fact:
 
 
 def ended(job: Job, attempt: Attempt, outcome: Outcome, reason: str, now: datetime) -> Fact:
-    text = f"Attempt {attempt.number} of job {job.title} in {attempt.zone} ended: {reason}"
+    text = f"Attempt {attempt.number} of job {job.title} in {attempt.zone} ended: {_closed(reason)}"
     return of_attempt("AttemptEnded", job, attempt, now, text, "ended", outcome=outcome.value)
 
 
 def rested(job: Job, attempt: Attempt, run: int, reason: str, now: datetime) -> Fact:
-    text = f"Run {run} of attempt {attempt.number} of job {job.title} in {attempt.zone} was interrupted: {reason}"
+    text = (
+        f"Run {run} of attempt {attempt.number} of job {job.title} in {attempt.zone} was interrupted: {_closed(reason)}"
+    )
     return of_attempt("AttemptInterrupted", job, attempt, now, text, f"rested/{run}", run=run)
 
 
@@ -63,7 +65,7 @@ def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime) -> Fa
 def torn(job: Job, what: str, now: datetime) -> Fact:
     """`what` is the checkpoint's name, and why it is not complete."""
     name = what.split(":", 1)[0]
-    text = f"A checkpoint of job {job.title} is not complete, and is passed over: {what}"
+    text = f"A checkpoint of job {job.title} is not complete, and is passed over: {_closed(what)}"
     return of_job("CheckpointTorn", job, now, text, f"torn/{name}", checkpoint=name)
 
 
@@ -76,8 +78,13 @@ def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, 
     return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.heard.run}/{saved}")
 
 
+def late(job: Job, deadline: datetime) -> Fact:
+    text = f"Job {job.title} was to be finished by {deadline.astimezone(_UTC):%a %-d %b %H:%M} UTC; it goes on."
+    return of_job("JobDeadlinePassed", job, deadline, text, "deadline")
+
+
 def waits(job: Job, episode: int, reason: str, now: datetime) -> Fact:
-    text = f"Job {job.title} waits: {reason}"
+    text = f"Job {job.title} {_closed(_said(reason))}"
     return of_job("JobWaits", job, now, text, f"waits/{episode}")
 
 
@@ -90,12 +97,12 @@ _OVER = {
 
 def over(job: Job, state: JobState, reason: str, cost: str, now: datetime) -> Fact:
     kind, verb = _OVER[state]
-    text = f"Job {job.title} {verb}, at {cost}: {reason}"
+    text = f"Job {job.title} {verb}, at {cost}: {_closed(reason)}"
     return of_job(kind, job, now, text, "over", actor=job.cancel_asked_by if state is JobState.CANCELLED else "")
 
 
 def orphan_deleted(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Fact:
-    text = f"{name} in {zone} of project {project} is deleted: {reason}"
+    text = f"{name} in {zone} of project {project} is deleted: {_closed(reason)}"
     return Fact(f"orphan/{project}/{gce_id}", "OrphanDeleted", now, text, project, gce_id, name)
 
 
@@ -134,8 +141,12 @@ def span(of: timedelta) -> str:
     return f"{seconds // 60} min" if seconds < 7200 else hours(of)
 
 
-def clock(moment: datetime) -> str:
-    return f"{moment.astimezone(_UTC):%H:%M:%S} UTC"
+def _closed(words: str) -> str:
+    return words if words.endswith((".", "…")) else f"{words}."
+
+
+def _said(reason: str) -> str:
+    return reason if reason.startswith("waits") else f"waits: {reason}"
 
 
 def _model(attempt: Attempt) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
+import structlog
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
 from costguard.engine.reminding import unread
+from costguard.errors import StoreError
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job
@@ -22,11 +24,34 @@ Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, Held]]
 
 _EVERYTHING = "*"
 
+log = structlog.get_logger(__name__)
+
 
 def views(
     connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
+) -> tuple[list[JobView], list[str]]:
+    """These jobs, the oldest first; and what is wrong with those that cannot be read, which stop no other."""
+    try:
+        return _views(connection, accrual, job_ids, holds, now), []
+    except StoreError:
+        raise
+    except Exception as error:
+        if len(job_ids) == 1:
+            (job_id,) = job_ids
+            log.exception("job_not_read", job=job_id)
+            return [], [f"Job {job_id} cannot be read ({type(error).__name__}: {error})."]
+    found: list[JobView] = []
+    odd: list[str] = []
+    for job_id in sorted(job_ids):
+        one, wrong = views(connection, accrual, [job_id], holds, now)
+        found += one
+        odd += wrong
+    return found, odd
+
+
+def _views(
+    connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
 ) -> list[JobView]:
-    """These jobs, the oldest first."""
     found = sorted(jobs.of_ids(connection, job_ids).values(), key=lambda job: (job.created_at, job.id))
     ids = [job.id for job in found]
     tried = attempts.of_jobs(connection, ids)

@@ -20,7 +20,7 @@ from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint
 from costguard.policy.jobs.view import Terms
-from costguard.store import attempts, facts, jobs
+from costguard.store import attempts, facts, job_news, jobs
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 
@@ -61,7 +61,8 @@ class CheckpointWatch:
         """Looks at those whose turn it is; the rest costs a query or two. Raises LeaseLost and StoreError."""
         report = LookReport()
         with self._database.read() as connection:
-            running = [job for job in jobs.open_jobs(connection) if _plan(job) is not None]
+            ids = [job_id for job_id, state in job_news.states(connection).items() if state == JobState.RUNNING]
+            running = [job for job in _readable(connection, ids) if _plan(job) is not None]
             before = jobs.checkpoint(connection, [job.id for job in running])
         due = [job for job in running if self._is_due(before.get(job.id))]
         if not due:
@@ -127,6 +128,16 @@ class CheckpointWatch:
         if risk is None or now - since < self._terms.stalled:
             return None
         return launch_words.stalled(job, last, seen, risk, now)
+
+
+def _readable(connection: Connection, ids: Collection[str]) -> list[Job]:
+    """Without those of which the row is odd: the turn tells of them."""
+    try:
+        return list(jobs.of_ids(connection, ids).values())
+    except ValueError:
+        if len(ids) == 1:
+            return []
+    return [job for job_id in ids for job in _readable(connection, [job_id])]
 
 
 def _plan(job: Job) -> CheckpointPlan | None:

@@ -49,7 +49,7 @@ def find(connection: Connection, guard_id: str, grace: timedelta, now: datetime)
 
 def _reason(attempt: JobVm | None) -> str:
     if attempt is None:
-        return "it bears our labels, and no attempt of that name is known."
+        return "it bears our labels, and no attempt of that name is known"
     if attempt.is_live:
-        return f"another VM of this name is that of job {attempt.job_id}."
-    return f"job {attempt.job_id} is done with the attempt that it was made for."
+        return f"another VM of this name is that of job {attempt.job_id}"
+    return f"job {attempt.job_id} is done with the attempt that it was made for"

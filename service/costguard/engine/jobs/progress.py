@@ -1,13 +1,15 @@
-"""What agents told, as facts: that a command runs, and that a job works again."""
+"""What is told of jobs though nothing is done: that a command runs, that it works again, that it is late."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
+from costguard.engine.acting.launch_step import Note
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.job import Job
 from costguard.policy.jobs.view import JobView
@@ -37,23 +39,51 @@ class Started:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Its deadline has passed. It is told, and stops nothing."""
+
+    job: Job
+    deadline: datetime
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        facts.append(connection, [launch_words.late(self.job, self.deadline)], now)
+        return False
+
+
 class Progress:
     """Remembers what was told by this process, so that a run of days is not written about every minute."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[int, int]] = {}
+        self._started: dict[str, tuple[int, int]] = {}
+        self._late: set[str] = set()
 
-    def news(self, view: JobView) -> Started | None:
+    def news(self, view: JobView, now: datetime) -> list[Note]:
+        return [*self._of_run(view), *self._of_deadline(view.job, now)]
+
+    def forget(self, job_ids: Collection[str]) -> None:
+        """All but these."""
+        self._started = {job_id: run for job_id, run in self._started.items() if job_id in job_ids}
+        self._late.intersection_update(job_ids)
+
+    def _of_run(self, view: JobView) -> list[Note]:
         last = view.last.attempt if view.last is not None else None
         if last is None or last.state is not AttemptState.RUNNING or last.heard.started_at is None:
-            return None
+            return []
         run = (last.id, last.heard.run)
-        if self._told.get(view.job.id) == run:
-            return None
-        self._told[view.job.id] = run
+        if self._started.get(view.job.id) == run:
+            return []
+        self._started[view.job.id] = run
         before = [one for one in view.interruptions if (one.attempt_id, one.run) < run]
-        return Started(view.job, last, last.heard.started_at, before[-1].happened_at if before else None)
+        return [Started(view.job, last, last.heard.started_at, before[-1].happened_at if before else None)]
 
-    def forget(self, job_ids: set[str]) -> None:
-        """All but these."""
-        self._told = {job_id: run for job_id, run in self._told.items() if job_id in job_ids}
+    def _of_deadline(self, job: Job, now: datetime) -> list[Note]:
+        deadline = job.spec.deadline
+        if deadline is None or now < deadline or job.state.is_over or job.id in self._late:
+            return []
+        self._late.add(job.id)
+        return [Late(job, deadline)]

@@ -95,7 +95,7 @@ class JobsTurn:
         now = self._clock.now()
         with self._database.read() as connection:
             news = job_news.read(connection)
-        self._progress.forget(set(news.marks))
+        self._progress.forget(news.marks.keys())
         report = TurnReport(open=len(news.marks))
         more = self._orphans(now)
         due = self._agenda.due(news, now)
@@ -121,9 +121,10 @@ class JobsTurn:
         now = self._clock.now()
         with self._database.read() as connection:
             accrual = Accrual(PriceBook(prices.load(connection)), now)
-            views = gather.views(connection, accrual, job_ids, self._holds, now)
+            views, odd = gather.views(connection, accrual, job_ids, self._holds, now)
             asking = [view for view in views if may_launch(view)]
             known = lately(connection, now) if asking else {}
+        report.troubles += odd
         views = [self._held_up(view, now) for view in views]
         places = self._surroundings.places(asking, accrual, known)
         about = Circumstances(self._terms, now, self._listening_since, self._all_silent(news, now))
@@ -133,8 +134,7 @@ class JobsTurn:
         todo: list[Step] = list(more)
         for view, decision in decided:
             written, asked = steps.of_decision(view, decision, points, self._means, now)
-            started = self._progress.news(view)
-            notes += [*written, *([started] if started is not None else [])]
+            notes += [*written, *self._progress.news(view, now)]
             todo += asked
             self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
         done = self._launching.carry_out(notes, todo, fence, stop)
@@ -204,7 +204,7 @@ class JobsTurn:
 
     def _next(self, view: JobView, decision: JobDecision, now: datetime) -> datetime | None:
         """When it is to be decided on again without news."""
-        later = [self._put_off.until(view.job.id)]
+        later = [self._put_off.until(view.job.id), view.job.spec.deadline]
         later += [seen.attempt.try_after for seen in view.attempts if seen.attempt.gone_at is None]
         moments = [moment for moment in later if moment is not None and moment > now]
         return min([*moments, *([decision.next_at] if decision.next_at is not None else [])], default=None)

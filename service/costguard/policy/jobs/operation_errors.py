@@ -41,8 +41,8 @@ def outcome_of(answer: OperationAnswer) -> Outcome:
 
 
 def words_of(answer: OperationAnswer) -> str:
-    """Google's words, with its code where the words do not hold it."""
-    said = " ".join(answer.error_message.split())
+    """Google's words without a full stop, with its code where the words do not hold it."""
+    said = " ".join(answer.error_message.split()).rstrip(".")
     if not said:
-        return f"Google says {answer.error_code}."
-    return said if answer.error_code in said else f"{said.rstrip('.')} ({answer.error_code})."
+        return f"Google says {answer.error_code}"
+    return said if answer.error_code in said else f"{said} ({answer.error_code})"
