@@ -50,6 +50,7 @@ class Guest:
         self._tell(f"end {grace.total_seconds()}")
 
     def cut(self) -> None:
+        self.is_suspended = False
         self._tell("cut")
 
     def suspend(self) -> None:

@@ -71,6 +71,7 @@ class Machines(Guests):
         self._folder = folder.resolve()
         self._url = ""
         self._guests: dict[int, Guest] = {}
+        self._booted: set[int] = set()
         self._early: list[tuple[VM, int]] = []
         self._with_shim: bool | None = {"shim": True, "host": False}.get(settings.docker)
         self._shim_lock = threading.Lock()
@@ -152,8 +153,9 @@ class Machines(Guests):
         script = attributes(vm).get(STARTUP, "")
         if not script or not self._url or vm.transition != transition or vm.status is not Status.RUNNING:
             return
-        if len(vm.runs) == 1:  # a new VM finds an empty disk, whatever an earlier cloud of this seed has left there
+        if vm.id not in self._booted:  # an empty disk, whatever an earlier cloud of this seed has left there
             shutil.rmtree(self.disk(vm), ignore_errors=True)
+            self._booted.add(vm.id)
         order = Order(self.disk(vm), script, self._settings.boot, self._environment(vm), lambda: self._prepare(vm))
         self._guests[vm.id] = Guest(order, lambda guest: self._gone(vm, guest))
 

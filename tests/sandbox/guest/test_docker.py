@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests.sandbox.guest.machines import PATIENCE_S, processes_of
+from tests.sandbox.vms import T4, new_world, up
 
 from costguard_sandbox.guest.container import Failed, read_run
-from costguard_sandbox.guest.tools import program
+from costguard_sandbox.guest.tools import has_docker, program, put_tools
 
 _ENVIRONMENT = {"PATH": os.environ["PATH"], "GIVEN": "by name", "HIDDEN": "never passed"}
 
@@ -155,6 +156,31 @@ def test_an_option_without_effect_here_is_taken(tmp_path: Path) -> None:
     assert read_run(words, tmp_path, {}).command == ["true"]
     with pytest.raises(Failed, match="--entrypoint"):
         read_run(["--entrypoint", "sh", "image", "true"], tmp_path, {})
+
+
+@pytest.mark.parametrize(("script", "has"), [("echo 28.2", True), ("exit 1", False), (None, False)])
+def test_a_docker_without_a_daemon_is_none(tmp_path: Path, script: str | None, has: bool) -> None:
+    """The stand-in takes its place then, as where there is no docker at all."""
+    if script is not None:
+        (tmp_path / "docker").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "docker").chmod(0o755)
+    assert has_docker(str(tmp_path)) is has
+
+
+def test_a_vm_brings_what_this_machine_lacks(tmp_path: Path) -> None:
+    """A python3; nvidia-smi where the VM has GPUs; nothing that is there already."""
+    world = new_world()
+    bare, gpu = up(world, "bare"), up(world, "gpu", **T4)
+    put_tools(tmp_path / "bare", bare, tmp_path, str(tmp_path), with_docker=False)
+    put_tools(tmp_path / "gpu", gpu, tmp_path, str(tmp_path), with_docker=True)
+    put_tools(tmp_path / "rich", gpu, tmp_path, str(tmp_path / "gpu"), with_docker=False)
+    found = {place: {one.name for one in (tmp_path / place).iterdir()} for place in ("bare", "gpu", "rich")}
+    assert found == {"bare": {"python3"}, "gpu": {"python3", "nvidia-smi", "docker"}, "rich": set()}
+    query = ["--query-gpu=index,name,utilization.gpu,memory.total", "--format=csv,noheader,nounits"]
+    shown = subprocess.run([tmp_path / "gpu/nvidia-smi", *query], capture_output=True, text=True, check=True)
+    assert shown.stdout == "0, Tesla T4, [N/A], 15360\n"
+    python = subprocess.run([tmp_path / "bare/python3", "-c", "print(1)"], capture_output=True, text=True, check=True)
+    assert python.stdout == "1\n"
 
 
 def test_python_is_the_same_inside(tmp_path: Path) -> None:

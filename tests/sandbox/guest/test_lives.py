@@ -239,12 +239,24 @@ def test_a_host_error_kills_at_once_and_the_vm_boots_again(patient: Machines) ->
 
 
 def test_a_reset_is_a_cold_boot(patient: Machines) -> None:
-    """Nothing is told, and the script runs again."""
-    patient.boot(SAVES)
+    """Nothing is told, and the script runs again on the same disk."""
+    vm = patient.boot(f"touch mark-$(ls | grep -c mark)\n{SAVES}")
     assert patient.hear() == "ready"
     patient.world.ask("reset", PROJECT, ZONE, "vm")
     patient.world.advance(MINUTE)
     assert patient.hear() == "ready"
+    assert sorted(one.name for one in patient.disk(vm).glob("mark*")) == ["mark-0", "mark-1"]
+    assert not (patient.disk(vm) / "root/checkpoint").exists()
+
+
+def test_a_new_vm_finds_an_empty_disk(tmp_path: Path) -> None:
+    """An earlier cloud of the same seed may have left a directory under the same number."""
+    for _ in range(2):
+        with machines(tmp_path) as made:
+            vm = made.boot("ls left 2>/dev/null; touch left; echo ready >$say")
+            assert made.hear() == "ready"
+            assert (made.disk(vm) / "serial-port-1.log").read_text() == ""
+        made.said.unlink()
 
 
 def test_a_suspended_vm_stands_still_and_goes_on(patient: Machines) -> None:
