@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from costguard.model.attempt import AttemptState, Exit, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
+from costguard.model.lifetime import EndReason
 from costguard.policy.jobs.runs import Run, has_ended
 from costguard.policy.jobs.view import Circumstances, JobView, Terms
 from costguard.policy.jobs.vm_end import vm_end
@@ -20,6 +21,7 @@ from costguard.policy.jobs.words import clock, place_of, span
 _FACTS_ARRIVE = timedelta(minutes=2)  # until a pass has read why a VM is shut down
 _TO_HEAR = timedelta(seconds=30)  # from asking for a stop until the agent has heard of it
 _SAME_CAUSE = timedelta(minutes=5)  # a command that fails so soon after a notice failed because of it
+_JUST_BEFORE = timedelta(seconds=5)  # the notice is read every now and then
 _WITH_DISK = 6
 _KILLED = frozenset({137, 143})  # codes of a container that got SIGKILL or SIGTERM
 
@@ -74,7 +76,7 @@ def _told(run: Run, job: Job, seen: Ending | None, about: Circumstances) -> Endi
         return _now(Outcome.SUCCEEDED, "finished with code 0", end, about)
     place = place_of(run.attempt)
     noticed = run.heard.noticed_at
-    if end.asked == "preemption" or (noticed is not None and end.at - noticed <= _SAME_CAUSE):
+    if end.asked == "preemption" or (noticed is not None and -_JUST_BEFORE <= end.at - noticed <= _SAME_CAUSE):
         by = Notice.NOTICE if noticed is not None else Notice.EXIT
         return Ending(Outcome.PREEMPTED, f"preempted in {place}", noticed or end.at, by, about.now)
     if seen is not None and seen.outcome in _MACHINE_ENDS and seen.happened_at <= end.at + about.terms.dying:
@@ -88,7 +90,8 @@ def _told(run: Run, job: Job, seen: Ending | None, about: Circumstances) -> Endi
     if end.asked == "cancel":
         return _asked(run, job, end, about)
     if end.asked == "shutdown" or end.reason == "cut_off" or _may_be_shutdown(run, end):
-        return seen if seen is not None and seen.outcome is not Outcome.LOST else _unexplained(run, end, about)
+        is_explained = seen is not None and (seen.outcome is not Outcome.LOST or seen.noticed_by is Notice.OPERATION)
+        return seen if is_explained else _unexplained(run, end, about)
     return _now(Outcome.CRASHED, f"the command failed with {how(end)}", end, about)
 
 
@@ -110,7 +113,7 @@ def _unexplained(run: Run, end: Exit, about: Circumstances) -> Ending:
     """What counts once Google has had time to say why the machine ended the command."""
     due = max(end.at, run.heard.at or end.at) + _FACTS_ARRIVE
     place = place_of(run.attempt)
-    if end.at - run.began_at >= run.attempt.max_run - about.terms.dying:
+    if run.began_at is not None and end.at - run.began_at >= run.attempt.max_run - about.terms.dying:
         return _now(Outcome.TIME_LIMIT, f"its VM reached its limit of {span(run.attempt.max_run)}", end, about)
     if end.asked == "shutdown" and run.attempt.provisioning_model is ProvisioningModel.SPOT:
         reason = f"its VM in {place} was shut down, and nothing else says why: taken for a preemption"
@@ -127,13 +130,11 @@ def _of_vm(run: Run, about: Circumstances) -> Ending | None:
         return None
     outcome, reason = vm_end(run.vm, run.attempt, about.now)
     happened = run.vm.ended_at or run.vm.gone_at or about.now
-    if outcome is not Outcome.LOST:
-        by = Notice.STATUS if run.vm.end_reason is None else Notice.OPERATION
-        return Ending(outcome, reason, happened, by, about.now)
-    if run.heard.noticed_at is not None:
+    if outcome is Outcome.LOST and run.heard.noticed_at is not None:
         return Ending(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", happened, Notice.NOTICE, about.now)
-    explained = run.vm.ended_by != ""
-    return Ending(outcome, reason, happened, Notice.STATUS, about.now if explained else happened + _FACTS_ARRIVE)
+    if outcome is not Outcome.LOST or run.vm.ended_by or run.vm.end_reason is EndReason.GUEST_SHUTDOWN:
+        return Ending(outcome, reason, happened, Notice.OPERATION, about.now)
+    return Ending(outcome, reason, happened, Notice.STATUS, happened + _FACTS_ARRIVE)
 
 
 def _of_dev(run: Run, seen: Ending | None) -> Ending | None:
@@ -173,6 +174,8 @@ def _silent(run: Run, job: Job, about: Circumstances) -> Ending | None:
         due = max(run.heard.at, about.listening_since) + terms.silence * patience
         reason = f"its agent in {place} was last heard at {clock(run.heard.at, about.now)}"
         return Ending(Outcome.LOST, reason, run.heard.at, Notice.SILENCE, due)
+    if run.began_at is None:
+        return None
     due = max(run.began_at + terms.boot, about.listening_since + terms.silence)
     reason = f"its VM in {place} did not report within {span(terms.boot)} of its start"
     return Ending(Outcome.NOT_STARTED, reason, due, Notice.SILENCE, due)

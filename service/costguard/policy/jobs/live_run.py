@@ -7,7 +7,7 @@ from costguard.model.instance import Status
 from costguard.model.job import JobState
 from costguard.policy.jobs.limits import LEAST_RUN, time_left
 from costguard.policy.jobs.running import running
-from costguard.policy.jobs.runs import present_run
+from costguard.policy.jobs.runs import of_attempt, present_run
 from costguard.policy.jobs.step import HOLD_AGAIN, Step, is_due, wait_stably
 from costguard.policy.jobs.view import AskAgain, AttemptView, Circumstances, EndAttempt, JobView, RestartVm
 from costguard.policy.jobs.words import clock, place_of
@@ -60,10 +60,19 @@ def _resting(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
         again = f"asked again at {clock(attempt.try_after, about.now)}"
         reason = f"its VM in {place} could not be started: {attempt.error or 'no reason told'}; {again}"
         return Step(JobState.RECOVERING, reason, next_at=attempt.try_after)
-    if vm is None or not vm.is_known or vm.status is not Status.STOPPED:
+    if not _can_start(seen, view):
         return Step(JobState.RECOVERING, f"its VM in {place} is started again once it has stopped")
     reason = f"its VM in {place} is started again, with what it saved on its disk"
     return Step(JobState.RECOVERING, reason, (RestartVm(attempt.id, reason),))
+
+
+def _can_start(seen: AttemptView, view: JobView) -> bool:
+    """Once it has stopped; one that somebody started meanwhile is started once more, which Google takes as done."""
+    vm, told = seen.vm, of_attempt(seen.attempt, view.interruptions)
+    if vm is None or not vm.is_known:
+        return False
+    is_new = bool(told) and vm.started_at is not None and vm.started_at > told[-1].happened_at
+    return vm.status is Status.STOPPED or (vm.status is Status.RUNNING and is_new)
 
 
 def _end(view: JobView, attempt: Attempt, outcome: Outcome, reason: str) -> Step:

@@ -31,7 +31,7 @@ def running(view: JobView, run: Run, about: Circumstances) -> Step:
     end = ending(run, view.job, about)
     if end is not None and end.due_at <= about.now:
         return _ended(view, run, end)
-    is_up = view.job.spec.kind is JobKind.DEV or run.attempt.state is AttemptState.RUNNING
+    is_up = view.job.spec.kind is JobKind.DEV or _works(run)
     state = JobState.RUNNING if is_up else JobState.PROVISIONING
     due = end.due_at if end is not None else None
     if run.attempt.stop_asked_at is not None:
@@ -49,11 +49,15 @@ def running(view: JobView, run: Run, about: Circumstances) -> Step:
     return Step(state, _how_it_stands(view, run, about), next_at=next_at)
 
 
+def _works(run: Run) -> bool:
+    return run.attempt.state is AttemptState.RUNNING or run.heard.started_at is not None
+
+
 def _ended(view: JobView, run: Run, end: Ending) -> Step:
     attempt, job = run.attempt, view.job
-    goes_on = job.cancel_asked_at is None and attempt.stop_why != "ceiling"
+    is_for_good = end.outcome is Outcome.TIME_LIMIT and attempt.stop_why == "ceiling"
     interruption: Interruption | None = None
-    if end.outcome in _INTERRUPTS and goes_on and job.spec.kind is JobKind.TRAINING:
+    if end.outcome in _INTERRUPTS and not is_for_good and job.spec.kind is JobKind.TRAINING:
         noticed = (run.heard.noticed_at if end.noticed_by is Notice.NOTICE else None) or end.due_at
         interruption = Interruption(
             attempt.id, job.id, run.number, end.outcome, end.happened_at, noticed, end.noticed_by
@@ -67,7 +71,7 @@ def _ended(view: JobView, run: Run, end: Ending) -> Step:
 def _rests(view: JobView, run: Run, end: Ending) -> bool:
     """Whether Google stops it with its checkpoints on its disk, so that the same VM is started again."""
     plan = view.job.spec.checkpoint
-    if plan is None or not plan.is_on_disk or end.outcome not in _RESTS:
+    if plan is None or not plan.is_on_disk or end.outcome not in _RESTS or view.job.cancel_asked_at is not None:
         return False
     if run.vm is not None and run.vm.gone_at is not None:
         return False
@@ -92,7 +96,7 @@ def _stop(view: JobView, run: Run, about: Circumstances) -> EndAttempt | TellCom
 
 def _notice_or_end(run: Run, kind: JobKind, why: str, outcome: Outcome, reason: str) -> EndAttempt | TellCommandToStop:
     """Where no command runs there is nobody to be told."""
-    if kind is JobKind.DEV or (run.attempt.state is AttemptState.BOOTING and run.heard.started_at is None):
+    if kind is JobKind.DEV or run.heard.exit is not None or not _works(run):
         return EndAttempt(run.attempt.id, outcome, reason)
     return TellCommandToStop(run.attempt.id, why, f"{reason}; the command gets its notice first")
 
@@ -127,7 +131,7 @@ def _how_it_stands(view: JobView, run: Run, about: Circumstances) -> str:
         return f"Google takes back its VM in {place}, as announced at {clock(heard.noticed_at, about.now)}; it saves"
     if about.all_silent and heard.at is not None and about.now - heard.at > about.terms.silence:
         return f"no agent is heard, this one since {clock(heard.at, about.now)}: check that VMs reach the guard"
-    if attempt.state is AttemptState.RUNNING:
+    if _works(run):
         since = f" since {clock(heard.started_at, about.now)}" if heard.started_at is not None else ""
         return f"runs in {place}{since}{_resumed(run)}{_late(view, about)}"
     if heard.at is not None:

@@ -24,25 +24,35 @@ class Run:
     heard: Heard  # empty before the first word of this run
     vm: VmStanding | None  # None: not seen in this run
 
+    before: datetime | None  # when the run before it ended; None for the first
+
     @property
-    def began_at(self) -> datetime:
-        """The latest moment that its VM can have come up, as far as it is known."""
-        known = (self.attempt.made_at, self.attempt.asked_at, self.vm.started_at if self.vm is not None else None)
-        return max((moment for moment in known if moment is not None), default=self.attempt.intended_at)
+    def began_at(self) -> datetime | None:
+        """When its VM came up; None where that was not seen yet of a VM that was started again."""
+        started = self.vm.started_at if self.vm is not None else None
+        known = [each for each in (self.attempt.made_at, self.attempt.asked_at, started) if each is not None]
+        known = [each for each in known if self.before is None or each > self.before]
+        return max(known, default=self.attempt.intended_at if self.before is None else None)
 
 
 def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> Run:
     """What was heard and seen of a run that was interrupted stays written down until there is news of the next."""
     attempt, heard, vm = seen.attempt, seen.attempt.heard, seen.vm
-    before = [each for each in interruptions if each.attempt_id == attempt.id]
+    before = of_attempt(attempt, interruptions)[: attempt.restarts]  # each start again followed one
     if not before:
-        return Run(attempt, heard.run, heard, vm)
+        return Run(attempt, heard.run, heard, vm, None)
+    last = before[-1].happened_at
     if heard.run in {each.run for each in before}:
         heard = Heard()
-    last = max(each.happened_at for each in before)
     if vm is not None and vm.gone_at is None and (vm.started_at is None or vm.started_at <= last):
         vm = None
-    return Run(attempt, heard.run or -attempt.restarts, heard, vm)
+    return Run(attempt, heard.run or -attempt.restarts, heard, vm, last)
+
+
+def of_attempt(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[Interruption]:
+    """Its own, the oldest first."""
+    mine = (each for each in interruptions if each.attempt_id == attempt.id)
+    return sorted(mine, key=lambda each: each.happened_at)
 
 
 def has_ended(vm: VmStanding | None) -> bool:
@@ -59,13 +69,16 @@ def may_write(seen: AttemptView, interruptions: Sequence[Interruption], about: C
     of it at rest or gone, proves that.
     """
     attempt = seen.attempt
-    if attempt.state is AttemptState.OVER or attempt.outcome in NEVER_A_VM or attempt.heard.exit is not None:
+    if attempt.state is AttemptState.OVER or attempt.outcome in NEVER_A_VM:
         return False
-    if seen.vm is not None and seen.vm.is_known and (seen.vm.gone_at is not None or seen.vm.status in _AT_REST):
+    run = present_run(seen, interruptions)
+    if run.heard.exit is not None:
+        return False
+    if run.vm is not None and run.vm.is_known and (run.vm.gone_at is not None or run.vm.status in _AT_REST):
         return False
     if attempt.outcome is Outcome.PREEMPTED:
-        known = [each.happened_at for each in interruptions if each.attempt_id == attempt.id]
-        known += [attempt.heard.at] if attempt.heard.at is not None else []
+        known = [each.happened_at for each in of_attempt(attempt, interruptions)[-1:]]
+        known += [run.heard.at] if run.heard.at is not None else []
         until = max(known, default=attempt.ended_at or about.now) + about.terms.dying
         return until if until > about.now else False
     return True

@@ -31,7 +31,8 @@ def verdict(view: JobView, about: Circumstances) -> Verdict | None:
         return _dev(attempt)
     if (why := too_many(view, about.terms)) != "":
         return JobState.FAILED, f"{why}{_after(view)}"
-    if attempt.outcome is Outcome.TIME_LIMIT and attempt.stop_why != "ceiling" and not _came_on(view, attempt):
+    is_recipes = attempt.stop_why != "ceiling" and attempt.max_run >= job.recipe.max_run
+    if attempt.outcome is Outcome.TIME_LIMIT and is_recipes and not _came_on(view, attempt):
         return JobState.FAILED, f"{attempt.reason}, and no newer checkpoint was saved: another VM would do no better"
     return None
 
