@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
 
-from costguard.model.budget import Budget, Period, Scope
+from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
@@ -19,7 +19,15 @@ from costguard.store.transaction import Database
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BUDGETS = [
     Budget("lab", Scope(project="lab"), Money.of(100), Period.MONTH),
-    Budget("ada", Scope(owner="ada@lab.example"), Money.of("50"), Period.DAY, (), (50,)),
+    Budget(
+        "ada",
+        Scope(owner="ada@lab.example"),
+        Money.of("50"),
+        Period.DAY,
+        thresholds=(),
+        forecast_thresholds=(50,),
+        at_limit=AtLimit.STOP_SPOT,
+    ),
 ]
 
 
@@ -54,6 +62,7 @@ def test_budgets_tell_spent_forecast_and_thresholds(ledger: Database, client_wit
         ("forecast", 100, True, None),
     ]
     assert (ada["spent"], ada["spent_percent"], ada["owner"]) == ("3.18", 6, "ada@lab.example")
+    assert (lab["at_limit"], ada["at_limit"]) == ("tell", "stop-spot")
     assert [each["amount"] for each in ada["thresholds"]] == ["25.00"]
 
 

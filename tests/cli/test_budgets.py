@@ -11,7 +11,7 @@ from tests.api.rows import NOW
 from tests.cli.conftest import Run, serving
 
 from costguard.cli.commands_budgets import _bar
-from costguard.model.budget import Budget, Period, Scope
+from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.store.transaction import Database
@@ -19,7 +19,7 @@ from costguard.store.transaction import Database
 DAY = timedelta(days=1)
 BUDGETS = [
     Budget("lab", Scope(project="lab"), Money.of(60), Period.MONTH),
-    Budget("ada", Scope(owner="ada@lab.example"), Money.of(500), Period.WEEK),
+    Budget("ada", Scope(owner="ada@lab.example"), Money.of(500), Period.WEEK, at_limit=AtLimit.REFUSE),
     Budget("vision", Scope(team="vision"), Money.of(50), Period.MONTH, contact="cfo@lab.example"),
 ]
 VISION = Team("vision", members=frozenset({"bob@lab.example"}))
@@ -44,6 +44,7 @@ def test_budgets_shows_spent_forecast_and_what_was_crossed(sqlite_database: Data
     assert "team vision" in lines[3]
     assert "$0.00   0%" in lines[3]
     assert "cfo@lab.example answers for vision." in lines
+    assert "ada: once it is spent, jobs get no VM." in lines
     assert "lab: spent past 50% ($30.00) since 2026-11-19 12:00 UTC" in lines
     assert "lab: forecast past 100% ($60.00) now" in lines
     assert "Forecast: Spent so far" in lines[-1]

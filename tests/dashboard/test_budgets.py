@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from fastapi.testclient import TestClient
@@ -11,7 +12,7 @@ from tests.api.rows import NOW
 from tests.dashboard.html import tidy
 from tests.dashboard.test_pages import read
 
-from costguard.model.budget import Budget, Period, Scope
+from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
@@ -61,9 +62,11 @@ def test_a_teams_budget_tells_whose_it_is_and_who_answers_for_it(
     with database.write() as connection:
         rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
     budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH, (50, 100), contact="cfo@lab.example")
+    budget = replace(budget, at_limit=AtLimit.STOP_SPOT)
     teams = (Team("vision", members=frozenset({"bob@lab.example"})),)
     text = tidy(read(client_with(rules=Rules({}, budgets=(budget,), teams=teams)), "/budgets").text)
-    assert "vision team vision · this month, to 30 Nov 2026 · 10 d 12 h left · answers for it: cfo@lab.example" in text
+    assert "vision team vision · this month, to 30 Nov 2026 · 10 d 12 h left · once spent, jobs get no VM" in text
+    assert "and their Spot VMs stop · answers for it: cfo@lab.example" in text
     assert "$7.00 of $10.00, 70%" in text
     assert "50% spent 100% spent, at $10.00" in text
 

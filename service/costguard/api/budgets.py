@@ -58,6 +58,9 @@ class Budget(Outlook):
     name: str
     contact: str = Field(description="The address of who answers for it; empty: nobody does.")
     limit: Usd
+    at_limit: Literal["tell", "refuse", "stop-spot"] = Field(
+        description="Once all of it is spent: nothing but telling, no new VM for jobs, or their Spot VMs stop as well."
+    )
     spent_percent: int = Field(description="Of the limit, cut off to whole percents.")
     forecast_percent: int
     thresholds: list[Threshold]
@@ -118,6 +121,7 @@ def _budget(of: policy.Standing) -> Budget:
         name=of.budget.name,
         contact=of.budget.contact,
         limit=usd(of.budget.limit),
+        at_limit=of.budget.at_limit.value,
         spent_percent=of.percent,
         forecast_percent=of.forecast_percent,
         thresholds=[

@@ -98,6 +98,9 @@ def _told(of: dict[str, Any]) -> list[str]:
             since = f"since {moment(each['first_at']):%Y-%m-%d %H:%M} UTC" if each["first_at"] else "now"
             again = "" if each["is_crossed"] else ", and below it again"
             lines.append(f"{of['name']}: {what} past {each['percent']}% ({dollars(each['amount'])}) {since}{again}")
+    if of["at_limit"] != "tell":
+        stops = ", and their Spot VMs stop" if of["at_limit"] == "stop-spot" else ""
+        lines.append(f"{of['name']}: once it is spent, jobs get no VM{stops}.")
     if of["contact"]:
         lines.append(f"{of['contact']} answers for {of['name']}.")
     return lines
