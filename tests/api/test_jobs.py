@@ -1,0 +1,257 @@
+"""Jobs are asked for over REST in bodies of any make, quoted, and cancelled."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api.conftest import deps_of
+from tests.api.rows import NOW
+from tests.engine.jobs.office import RULES, Office, Store, priced
+from tests.store import job_rows
+
+from costguard.api.app import create_app
+from costguard.model.job import JobState
+from costguard.policy.rules import Access
+from costguard.store import jobs
+from costguard.store.jobs import JobFilters
+from costguard.store.transaction import Database
+
+BODY = {"preset": "t4", "owner": "ada@lab.example", "command": ["python", "train.py"]}
+SECRET = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"  # of no account
+
+
+@dataclass
+class Api:
+    """An API on this machine, without a token, with the office behind it."""
+
+    office: Office
+    token: str | None = None
+    base: str = "http://127.0.0.1:8765"
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def client(self) -> TestClient:
+        deps = replace(deps_of(self.office.database), rules=self.office.rules, jobs=self.office.it, token=self.token)
+        return TestClient(create_app(deps), self.base, headers=self.headers)
+
+    def post(self, path: str, body: Any, **headers: str) -> Any:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.client.post(f"/api/v1/{path}", json=body, headers=named)
+
+    @property
+    def stored(self) -> int:
+        with self.office.database.read() as connection:
+            return len(jobs.page(connection, JobFilters(), None, 100))
+
+
+@pytest.fixture
+def api(sqlite_database: Database) -> Api:
+    return Api(Office(priced(sqlite_database)))
+
+
+def test_a_job_is_launched(api: Api) -> None:
+    """201 with where it is to be seen, and all about it."""
+    whole = {
+        **BODY,
+        "kind": "training",
+        "project": "lab",
+        "name": "resnet",
+        "image": "ghcr.io/lab/train:v1",
+        "environment": {"EPOCHS": "3"},
+        "secrets": {"WANDB_API_KEY": "projects/lab/secrets/wandb"},
+        "workdir": "/work",
+        "mounts": ["/var/data:/data:ro"],
+        "checkpoint": {"location": "gs://lab/run", "resume": "--from {checkpoint}", "framework": "hugging-face"},
+        "step_pattern": "it (\\d+)",
+        "ceiling": "12.50",
+        "deadline": "2026-11-21T08:00:00+01:00",
+        "expected_hours": 1.5,
+        "max_preemptions": 7,
+        "max_crashes": 0,
+        "overrides": {"zones": ["us-central1-f"], "spot": False},
+    }
+    answer = api.post("jobs", whole, Costguard_Client="cli")
+    assert (answer.status_code, answer.headers["location"]) == (201, "/api/v1/jobs/j1")
+    told = answer.json()
+    job, spec, recipe = told["job"], told["spec"], told["recipe"]
+    assert (job["id"], job["title"], job["state"], job["via"], job["owner"]) == (
+        "j1",
+        "resnet",
+        "queued",
+        "cli",
+        "ada@lab.example",
+    )
+    assert (job["ceiling"], job["deadline"], job["command"]) == ("12.50", "2026-11-21T07:00:00Z", BODY["command"])
+    assert job["cost"] == {"amount": "0.00", "currency": "USD", "complete": True}
+    assert (job["place"], job["attempts"], told["ssh_command"], told["work_at_risk"]) == (None, 0, None, None)
+    for same in ("environment", "secrets", "workdir", "mounts", "step_pattern", "max_preemptions", "max_crashes"):
+        assert spec[same] == whole[same]
+    assert (spec["expected_seconds"], spec["checkpoint"]["framework"]) == (5400, "hugging-face")
+    assert (recipe["zones"], recipe["provisioning_model"], recipe["max_run_seconds"]) == (
+        ["us-central1-f"],
+        "standard",
+        86400,
+    )
+    assert told["next"].startswith("Its next VM will resume from the newest complete checkpoint at gs://lab/run")
+    assert api.client.get("/api/v1/jobs/j1").json() == told
+
+
+def test_a_development_vm_is_launched(api: Api) -> None:
+    """It needs nothing but a preset and an owner."""
+    answer = api.post("jobs", {"kind": "dev", "preset": "t4", "owner": "ada@lab.example"})
+    assert (answer.status_code, answer.json()["job"]["kind"]) == (201, "dev")
+    assert answer.json()["next"] == "Its VM is not replaced once it is gone."
+
+
+def test_a_key_makes_a_repeat_harmless(api: Api) -> None:
+    """The same body answers 200 with the same job, written in any order; another body is a conflict."""
+    first = api.post("jobs", BODY, Idempotency_Key="k1")
+    again = api.post("jobs", dict(reversed(BODY.items())), Idempotency_Key="k1")
+    other = api.post("jobs", {**BODY, "name": "other"}, Idempotency_Key="k1")
+    assert (first.status_code, again.status_code, other.status_code) == (201, 200, 409)
+    assert (again.json()["job"]["id"], api.stored) == (first.json()["job"]["id"], 1)
+    assert "Use a new key" in other.json()["next"]
+    assert other.headers["content-type"] == "application/problem+json"
+
+
+def test_a_refusal_names_every_part_that_is_wrong(api: Api) -> None:
+    """As a problem, with one sentence for each; nothing is stored, and no secret is repeated."""
+    answer = api.post("jobs", {**BODY, "preset": "h100", "owner": "", "command": ["train", f"--key={SECRET}"]})
+    told = answer.json()
+    assert (answer.status_code, api.stored, SECRET in answer.text) == (422, 0, False)
+    assert [each["where"] for each in told["errors"]] == ["body.preset", "body.owner", "body.command"]
+    assert all(each["message"] in told["detail"] for each in told["errors"])
+    assert told["next"] == "Nothing was launched."
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"preset": None},
+        {"presets": "t4"},
+        {"kind": "batch"},
+        {"command": "python train.py"},
+        {"command": [1]},
+        {"environment": {"A": 1}},
+        {"ceiling": 12.5},
+        {"ceiling": "-1"},
+        {"ceiling": "1e3"},
+        {"ceiling": "1.0000000001"},
+        {"deadline": 1_800_000_000},
+        {"deadline": "1800000000"},
+        {"deadline": "2026-11-22"},
+        {"deadline": "2026-11-22T08:00:00"},
+        {"expected_hours": "2"},
+        {"expected_hours": 0},
+        {"expected_hours": True},
+        {"max_crashes": -1},
+        {"max_crashes": 1.0},
+        {"max_preemptions": "3"},
+        {"checkpoint": {"place": "gs://lab/run"}},
+        {"checkpoint": {"location": "gs://lab/run", "framework": "jax"}},
+        {"overrides": {"spot": "no"}},
+        {"overrides": {"disk_gib": "100"}},
+        {"overrides": {"disk": 100}},
+        {"name": "x" * 1_001},
+    ],
+)
+def test_bodies_are_strict(api: Api, wrong: dict[str, Any]) -> None:
+    """What is misspelt, or of another kind than it should be, is refused and never guessed at."""
+    answer = api.post("jobs", {**BODY, **wrong})
+    assert (answer.status_code, api.stored) == (422, 0)
+    assert answer.json()["errors"][0]["where"].startswith("body.")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"preset": NaN}', '{"preset": "t4", "expected_hours": NaN}'])
+def test_what_is_no_body_is_refused(api: Api, text: str) -> None:
+    """Not a JSON object, or a number that is none."""
+    answer = api.client.post("/api/v1/jobs", content=text, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 201])
+def test_keys_are_short_and_plain(api: Api, key: str) -> None:
+    """Or they are refused, before anything is stored."""
+    assert (api.post("jobs", BODY, Idempotency_Key=key).status_code, api.stored) == (422, 0)
+
+
+def test_pages_of_others_launch_nothing(api: Api) -> None:
+    """A browser sends forms and texts anywhere, and JSON to whatever a name leads to; both are refused."""
+    text = json.dumps(BODY)
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        assert api.client.post("/api/v1/jobs", content=text, headers={"Content-Type": kind}).status_code == 415
+    api.base = "http://evil.example:8765"
+    assert api.post("jobs", BODY).status_code == 403
+    api.base = "http://localhost:8765"
+    assert api.post("quotes", BODY).status_code == 200
+    api.base, api.token = "http://guard.example", "s3cret"
+    assert api.post("jobs", BODY).status_code == 401
+    assert api.stored == 0
+    assert api.post("jobs", BODY, Authorization="Bearer s3cret").status_code == 201
+
+
+def test_a_server_that_takes_no_jobs_says_so(api: Api) -> None:
+    """The pages of jobs still answer."""
+    client = TestClient(create_app(deps_of(api.office.database)), "http://localhost")
+    answer = client.post("/api/v1/jobs", json=BODY)
+    assert (answer.status_code, "costguard serve" in answer.json()["next"]) == (503, True)
+    assert client.get("/api/v1/jobs").json()["jobs"] == []
+
+
+def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:
+    """Nothing is stored; neither owner nor command is needed for a price."""
+    answer = api.post("quotes", {"preset": "t4", "hours": 10})
+    told = answer.json()
+    assert (answer.status_code, api.stored, told["refusals"], told["hours"]) == (200, 0, [], "10")
+    assert (told["project"], told["machine"]["machine_type"], told["machine"]["gpu_count"]) == (
+        "lab",
+        "n1-standard-4",
+        1,
+    )
+    place = told["places"][0]
+    assert place["spot"] == {"machine": "0.055", "gpu": "0.11", "disk": "0.004", "total": "0.169", "unpriced": ""}
+    assert (place["zone"], place["on_demand"]["total"], place["note"]) == ("us-central1-a", "0.534", "")
+    assert told["first"] == told["cheapest"]
+    assert told["first"] == {
+        "zone": "us-central1-a",
+        "provisioning_model": "spot",
+        "rate_per_hour": "0.169",
+        "cost": "1.69",
+    }
+    assert told["saving_percent"] == 68
+    refused = api.post("quotes", {"preset": "h100", "owner": "ada"}).json()
+    assert (refused["machine"], refused["places"], refused["first"]) == (None, [], None)
+    assert [each["where"] for each in refused["refusals"]] == ["preset", "owner"]
+
+
+def test_a_job_is_cancelled_once(api: Api) -> None:
+    """202 first, 200 for whoever asks again; 403 for others, 404 for what is not there, 409 once it is over."""
+    api.office.rules = replace(RULES, access=Access(operators=frozenset({"ada@lab.example"})))
+    api.post("jobs", BODY)
+    ada, eve = {"by": "ada@lab.example", "reason": "wrong data"}, {"by": "eve@lab.example"}
+    assert api.post("jobs/j1/cancel", eve).status_code == 403
+    assert api.post("jobs/j9/cancel", ada).status_code == 404
+    assert api.post("jobs/j1/cancel", {"by": "ada@lab.example", "why": ""}).status_code == 422
+    first, again = api.post("jobs/j1/cancel", ada), api.post("jobs/j1/cancel", ada)
+    assert (first.status_code, again.status_code) == (202, 200)
+    job = first.json()["job"]
+    assert (job["cancel_asked_by"], job["cancel_asked_at"]) == ("ada@lab.example", "2026-11-20T12:00:00Z")
+    assert job["reason"].startswith("ada@lab.example cancels it: wrong data;")
+    with api.office.database.write() as connection:
+        job_rows.added(connection, "j-over")
+        jobs.set_state(connection, "j-over", JobState.SUCCEEDED, "It ended.", None, NOW)
+    over = api.post("jobs/j-over/cancel", ada)
+    assert (over.status_code, "it succeeded" in over.json()["detail"]) == (409, True)
+
+
+def test_the_checkpoints_store_is_asked_once_for_a_job(api: Api) -> None:
+    """And for a repeat under its key not at all."""
+    api.office.store = Store()
+    body = {**BODY, "checkpoint": {"location": "gs://lab/run"}}
+    for _ in range(2):
+        api.post("jobs", body, Idempotency_Key="k")
+    assert api.office.store.looked_at == ["gs://lab/run"]

@@ -1,0 +1,247 @@
+"""What the API tells of jobs, their attempts and interruptions, of zones, presets and recoveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.engine.jobs.office import RULES
+from tests.store import job_rows
+
+from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobKind, JobState, SeenCheckpoint
+from costguard.model.money import Money
+from costguard.store import attempts, interruptions, jobs
+from costguard.store.transaction import Database
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+ID = "j7k2m9q4"
+
+
+@pytest.fixture
+def told(database: Database) -> Database:
+    """A job that was preempted an hour ago at step 600, resumed at 500, and is at step 900 now."""
+    with database.write() as connection:
+        rows.prices(connection)
+        job_rows.added(connection, created_at=NOW - 3 * HOUR)
+        jobs.set_state(connection, ID, JobState.RUNNING, "It runs in us-central1-b.", None, NOW)
+        first = job_rows.attempt(connection, number=1, state=AttemptState.OVER, outcome=Outcome.PREEMPTED, ended_at=NOW)
+        heard = Heard(NOW - HOUR, 1, started_at=NOW - 2 * HOUR, step=600, step_at=NOW - HOUR, output="a\nb\n")
+        attempts.hear(connection, first.id, heard)
+        lost = Interruption(
+            first.id,
+            ID,
+            1,
+            Outcome.PREEMPTED,
+            NOW - HOUR,
+            NOW - HOUR + timedelta(milliseconds=700),
+            Notice.NOTICE,
+            NOW - HOUR + timedelta(seconds=2),
+            NOW - HOUR + 4 * MINUTE,
+            6 * MINUTE,
+            Money.of("0.02"),
+        )
+        interruptions.add(connection, lost)
+        second = job_rows.attempt(
+            connection,
+            number=2,
+            zone="us-central1-b",
+            resume_from="gs://lab/run/checkpoint-500",
+            resume_step=500,
+            state=AttemptState.RUNNING,
+            gce_id="71",
+            made_at=NOW - HOUR,
+        )
+        began = NOW - 48 * MINUTE
+        running = Heard(NOW, 1, started_at=began, step=900, step_at=NOW, machine={"cpu": 0.5}, output="c\n")
+        attempts.hear(connection, second.id, running)
+        vm = rows.instance(connection, "cg-j7k2m9q4-2", gce_id="71", job=ID)
+        rows.lifetime(connection, vm, NOW - HOUR, job=ID, provisioning_model="spot")
+        for step, minutes in ((500, 70), (800, 12)):
+            seen = SeenCheckpoint(
+                NOW, f"gs://lab/run/checkpoint-{step}", step, NOW - minutes * MINUTE, torn=("x: torn",)
+            )
+            jobs.save_look(connection, ID, seen)
+    return database
+
+
+def test_a_job_is_shown_with_all_that_happened_to_it(told: Database, client: TestClient) -> None:
+    """Its attempts, what was lost, its pace and cost, and what would be lost now."""
+    answer = client.get(f"/api/v1/jobs/{ID}").json()
+    job = answer["job"]
+    assert (job["state"], job["attempts"], job["preemptions"], job["crashes"], job["step"]) == ("running", 2, 1, 0, 900)
+    assert job["cost"] == {"amount": "0.165", "currency": "USD", "complete": True}
+    assert job["place"] == {
+        "attempt": 2,
+        "name": "cg-j7k2m9q4-2",
+        "zone": "us-central1-b",
+        "provisioning_model": "spot",
+        "gce_id": "71",
+        "state": "running",
+        "rate_per_hour": "0.25",
+    }
+    first, second = answer["attempts"]
+    assert (first["outcome"], first["step"], first["machine"]) == ("preempted", 600, {})
+    assert (second["resume_step"], second["started_at"], second["machine"]) == (
+        500,
+        "2026-11-20T11:12:00Z",
+        {"cpu": 0.5},
+    )
+    (lost,) = answer["interruptions"]
+    assert (lost["attempt"], lost["noticed_by"], lost["lost_seconds"], lost["lost_cost"]) == (1, "notice", 360, "0.02")
+    assert answer["lost"] == {"seconds": 360, "cost": "0.02", "from_zero": 0}
+    assert answer["pace"] == {"steps": 900, "per_hour": "500.0", "cost_per_1000_steps": "0.183333333"}
+    assert answer["work_at_risk"] == {"seconds": 720, "cost": "0.05", "since": "2026-11-20T11:48:00Z"}
+    assert (answer["checkpoint"]["step"], answer["checkpoint"]["torn"]) == (800, ["x: torn"])
+    assert [each["step"] for each in answer["checkpoints"]] == [500, 800]
+    assert answer["next"] == (
+        "If its VM went away now, it would resume from step 800, gs://lab/run/checkpoint-800: "
+        "12 min of work ($0.05) would be done again."
+    )
+    assert answer["ssh_command"] == "gcloud compute ssh cg-j7k2m9q4-2 --zone us-central1-b --project lab"
+    assert answer["notebook_command"] is None
+    assert client.get(f"/api/v1/jobs/{ID}/attempts").json()["attempts"] == answer["attempts"]
+
+
+def test_the_output_is_kept_with_each_attempt(told: Database, client: TestClient) -> None:
+    """That of the latest one, unless another is asked for."""
+    last = client.get(f"/api/v1/jobs/{ID}/output").json()
+    assert (last["attempt"], last["output"], last["log"]) == (2, "c\n", "/var/log/costguard/cg-j7k2m9q4-2.1.log")
+    assert client.get(f"/api/v1/jobs/{ID}/output", params={"attempt": 1}).json()["output"] == "a\nb\n"
+    missing = client.get(f"/api/v1/jobs/{ID}/output", params={"attempt": 3})
+    assert (missing.status_code, "It has 2 so far" in missing.json()["next"]) == (404, True)
+    assert client.get(f"/api/v1/jobs/{ID}/output", params={"attempt": 0}).status_code == 422
+    with told.write() as connection:
+        job_rows.added(connection, "jnew")
+    assert client.get("/api/v1/jobs/jnew/output").json()["attempt"] is None
+
+
+@pytest.mark.parametrize("path", ["", "/attempts", "/output"])
+def test_what_is_no_job_is_not_found(client: TestClient, path: str) -> None:
+    """With where all of them are listed."""
+    answer = client.get(f"/api/v1/jobs/j0{path}")
+    assert (answer.status_code, answer.json()["next"]) == (404, "GET /api/v1/jobs lists all of them.")
+
+
+def test_jobs_are_filtered_and_come_in_pages(told: Database, client: TestClient) -> None:
+    """The newest first, each once, with as many filters as are wanted."""
+    with told.write() as connection:
+        for number in range(3):
+            job_rows.added(connection, f"jb{number}", created_at=NOW - number * MINUTE, owner="bob@lab.example")
+        jobs.set_state(connection, "jb1", JobState.FAILED, "It crashed.", None, NOW)
+
+    def ids(**asked: Any) -> list[str]:
+        return [each["id"] for each in client.get("/api/v1/jobs", params=asked).json()["jobs"]]
+
+    assert ids() == ["jb0", "jb1", "jb2", ID]
+    assert ids(open=True) == ["jb0", "jb2", ID]
+    assert ids(open=False) == ids(state="failed") == ["jb1"]
+    assert ids(owner="Bob@lab.example", state=["failed", "queued"]) == ["jb0", "jb1", "jb2"]
+    assert ids(preset="a100") == ids(kind="dev") == ids(project="other") == []
+    first = client.get("/api/v1/jobs", params={"limit": 2}).json()
+    rest = client.get("/api/v1/jobs", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    assert [each["id"] for each in first["jobs"] + rest["jobs"]] == ids()
+    assert rest["next_cursor"] is None
+    for wrong in ({"state": "lost"}, {"cursor": "x"}, {"limit": 0}, {"kinds": "dev"}):
+        assert client.get("/api/v1/jobs", params=wrong).status_code == 422
+
+
+def test_a_development_vm_tells_how_to_reach_it(database: Database, client: TestClient) -> None:
+    """Once it is there: a shell, and the port of a notebook."""
+    with database.write() as connection:
+        job_rows.added(connection, kind=JobKind.DEV, command=(), checkpoint=None)
+        job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71")
+    answer = client.get(f"/api/v1/jobs/{ID}").json()
+    shell = "gcloud compute ssh cg-j7k2m9q4-1 --zone us-central1-a --project lab"
+    assert (answer["ssh_command"], answer["notebook_command"]) == (shell, f"{shell} -- -L 8888:localhost:8888")
+
+
+def test_an_attempt_that_crashed_tells_how(database: Database, client: TestClient) -> None:
+    """The agent's last word stands beside the outcome; a job that starts from zero says what comes next."""
+    with database.write() as connection:
+        job_rows.added(connection, checkpoint=None)
+        jobs.set_state(connection, ID, JobState.RECOVERING, "It crashed.", NOW + MINUTE, NOW)
+        made = job_rows.attempt(connection, state=AttemptState.OVER, outcome=Outcome.CRASHED, reason="code 1")
+        attempts.hear(connection, made.id, Heard(NOW, 1, exit=Exit("exited", NOW, 1)))
+    answer = client.get(f"/api/v1/jobs/{ID}").json()
+    assert answer["attempts"][0]["exit"] == {
+        "reason": "exited",
+        "code": 1,
+        "signal": None,
+        "error": "",
+        "asked": "",
+        "at": "2026-11-20T12:00:00Z",
+    }
+    assert (answer["job"]["crashes"], answer["ssh_command"], answer["pace"]["per_hour"]) == (1, None, None)
+    assert answer["next"] == "Its next VM will start from the beginning, since it saves no checkpoints."
+
+
+def test_places_show_what_their_scores_rest_on(told: Database, client_with: Callable[..., TestClient]) -> None:
+    """Every zone of a preset, and what happened in each."""
+    with told.write() as connection:
+        third: dict[str, Any] = {
+            "number": 3,
+            "zone": "europe-west4-a",
+            "provisioning_model": ProvisioningModel.STANDARD,
+        }
+        ended: dict[str, Any] = {"state": AttemptState.OVER, "outcome": Outcome.STOCKOUT, "ended_at": NOW - 30 * MINUTE}
+        job_rows.attempt(connection, **third, **ended)
+    answer = client_with(rules=RULES).get("/api/v1/places").json()
+    assert (answer["stockout_half_life_seconds"], answer["preemption_half_life_seconds"]) == (1800, 21600)
+    west, lost, quiet = answer["places"]
+    assert (west["zone"], west["provisioning_model"], west["presets"], west["stockouts"]) == (
+        "europe-west4-a",
+        "standard",
+        [],
+        "0.500",
+    )
+    assert west["events"] == [{"at": "2026-11-20T11:30:00Z", "outcome": "stockout"}]
+    assert (lost["zone"], lost["presets"], lost["stockouts"]) == ("us-central1-a", ["t4"], "0.000")
+    assert float(lost["preemptions"]) > 0.8
+    assert (quiet["zone"], quiet["preemptions"], quiet["events"]) == ("us-central1-b", "0.000", [])
+
+
+def test_recoveries_tell_how_soon_work_went_on(told: Database, client: TestClient) -> None:
+    """From the preemption until it was noticed, the next VM was asked for, and the command ran again."""
+    answer = client.get("/api/v1/recoveries").json()
+    assert (answer["interruptions_total"], answer["by_outcome"], answer["noticed_first"]) == (
+        1,
+        {"preempted": 1},
+        {"notice": 1},
+    )
+    assert (answer["lost_seconds"], answer["lost_cost"], answer["from_zero"]) == (360, "0.02", 0)
+    spans = {each["what"]: each for each in answer["spans"]}
+    assert [spans[what]["median_seconds"] for what in ("noticed", "requested", "resumed")] == [
+        "0.700",
+        "2.000",
+        "240.000",
+    ]
+    filled = [bucket for bucket in spans["resumed"]["buckets"] if bucket["count"]]
+    assert filled == [{"up_to_seconds": 300, "count": 1}]
+    (one,) = answer["interruptions"]
+    assert (one["job"], one["title"], one["zone"], one["attempt"]) == (ID, "resnet", "us-central1-a", 1)
+    assert client.get("/api/v1/recoveries", params={"days": 0}).status_code == 422
+
+
+def test_without_any_job_nothing_is_known_of_recoveries(client: TestClient) -> None:
+    """Figures that are not known are null, never 0."""
+    answer = client.get("/api/v1/recoveries").json()
+    assert answer["interruptions"] == []
+    assert [each["median_seconds"] for each in answer["spans"]] == [None, None, None]
+
+
+def test_presets_say_how_they_are_launched(client_with: Callable[..., TestClient]) -> None:
+    """And what operators may have otherwise; one that cannot be launched says so."""
+    t4, other = client_with(rules=RULES).get("/api/v1/presets").json()["presets"]
+    assert (t4["launch"]["machine_type"], t4["launch"]["zones"]) == (
+        "n1-standard-4",
+        ["us-central1-a", "us-central1-b"],
+    )
+    assert (t4["overrides"], t4["dev_image"]) == (["zones", "spot"], "projects/ml/global/images/family/dev")
+    assert (other["launch"], other["overrides"]) == (None, [])
