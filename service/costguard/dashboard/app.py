@@ -20,7 +20,7 @@ _YEAR = 31_536_000
 
 
 def add_dashboard(app: FastAPI, source: Source, speed: float = 1.0) -> None:
-    """`/`, `/spend`, `/budgets`, `/vm/PROJECT/ID`. `speed`: seconds of the clock in one of the viewer's."""
+    """All pages; pages.py lists them. `speed`: seconds of the clock in one of the viewer's."""
     app.state.dashboard = pages.Dashboard(source, Renderer(source.version, speed, _fingerprint()))
     app.include_router(pages.router, include_in_schema=False)
     app.mount("/static", _Static(directory=_STATIC), name="static")

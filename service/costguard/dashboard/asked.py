@@ -11,7 +11,7 @@ from costguard.dashboard.show import link
 from costguard.engine.fleet import Cursor
 from costguard.store.fleet import Filters
 
-_LONGEST = 500
+LONGEST = 500
 _LATEST = 2**62
 
 
@@ -68,7 +68,7 @@ def fleet_asked(query: Mapping[str, str]) -> FleetAsked:
     """Raises BadAddress. Parameters that are not known are left alone."""
     text = {name: value for name, value in query.items() if value}
     for name, value in text.items():
-        if len(value) > _LONGEST or "\x00" in value:
+        if len(value) > LONGEST or "\x00" in value:
             raise BadAddress(f"The address's {name} is no name that a VM can have.", "Start again from the first page.")
     return FleetAsked(
         project=text.get("project"),

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.routing import APIRoute
 from starlette.responses import HTMLResponse, Response
 
-from costguard.dashboard import asked, budgets, now, spend, vm
+from costguard.dashboard import asked, budgets, job, jobs, now, spend, vm
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.render import Renderer
 from costguard.dashboard.source import Source
@@ -71,6 +71,19 @@ def show_vm(board: Given, project: str, gce_id: str) -> HTMLResponse:
     moment = board.source.clock.now()
     shown = vm.vm_page(board.source, InstanceKey(project, gce_id), moment)
     return board.renderer.page("vm.html", moment, vm=shown)
+
+
+@router.get("/jobs")
+def show_jobs(request: Request, board: Given) -> HTMLResponse:
+    moment = board.source.clock.now()
+    wanted = jobs.jobs_asked(request.query_params)
+    return board.renderer.page("jobs.html", moment, asked=wanted, jobs=jobs.jobs_page_of(board.source, wanted, moment))
+
+
+@router.get("/jobs/{job_id}")
+def show_job(board: Given, job_id: str) -> HTMLResponse:
+    moment = board.source.clock.now()
+    return board.renderer.page("job.html", moment, view=job.job_page(board.source, job_id, moment))
 
 
 @router.get("/spend")

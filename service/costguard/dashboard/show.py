@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -79,11 +80,15 @@ def gpu(shape: Shape) -> str:
     """`T4`, `8 × H100 80GB`; "" where there is no GPU."""
     if not shape.gpu_type or not shape.gpu_count:
         return ""
-    name = shape.gpu_type
-    for prefix in _GPU_PREFIXES:
-        name = name.removeprefix(prefix)
-    name = name.replace("-", " ").upper()
+    name = gpu_name(shape.gpu_type)
     return name if shape.gpu_count == 1 else f"{shape.gpu_count} × {name}"
+
+
+def gpu_name(gpu_type: str) -> str:
+    """`H100 80GB` of `nvidia-h100-80gb`."""
+    for prefix in _GPU_PREFIXES:
+        gpu_type = gpu_type.removeprefix(prefix)
+    return gpu_type.replace("-", " ").upper()
 
 
 def clauses(reason: str) -> list[str]:
@@ -111,6 +116,23 @@ def is_spot(model: ProvisioningModel) -> bool:
 
 def vm_link(key: InstanceKey) -> str:
     return f"/vm/{quote(key.project, safe='')}/{quote(key.gce_id, safe='')}"
+
+
+def job_link(job_id: str) -> str:
+    return f"/jobs/{quote(job_id, safe='')}"
+
+
+def whole(number: int) -> str:
+    return f"{number:,}"
+
+
+def shell(command: Sequence[str]) -> str:
+    """As it would be typed."""
+    return shlex.join(command)
+
+
+def score(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.005 else "–"
 
 
 def link(path: str, **query: Any) -> str:
@@ -172,6 +194,10 @@ FILTERS: dict[str, Callable[..., Any]] = {
         words,
         is_spot,
         vm_link,
+        job_link,
+        whole,
+        shell,
+        score,
         gib,
         quantity,
         epoch_ms,

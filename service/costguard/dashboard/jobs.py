@@ -1,0 +1,232 @@
+"""What the page of jobs shows: how each stands and why, how recoveries went, and how zones did lately."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from costguard.dashboard import histogram
+from costguard.dashboard.asked import LONGEST, BadAddress
+from costguard.dashboard.histogram import Bars
+from costguard.dashboard.show import gpu_name, link
+from costguard.dashboard.source import Source
+from costguard.engine.accrual import Accrual
+from costguard.engine.jobs.listing import JobRow, jobs_page
+from costguard.engine.jobs.place_scores import PlaceScore, place_scores
+from costguard.engine.jobs.recoveries import recoveries
+from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobState
+from costguard.model.money import ZERO, Money, Priced
+from costguard.policy.jobs.pace import pace
+from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
+from costguard.policy.narrate import span_text
+from costguard.policy.price_book import PriceBook
+from costguard.store import attempts, jobs, prices
+from costguard.store.jobs import JobFilters
+
+PAGE = 50
+_DAYS = 30
+_BILLED = frozenset({AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.ENDING})
+_EXAMPLE = """costguard quote t4 --hours 10
+costguard launch t4 --checkpoint gs://BUCKET/run-1 --resume '--from_checkpoint {checkpoint}' -- python train.py"""
+_STARTING = frozenset({JobState.QUEUED, JobState.PROVISIONING})
+
+
+@dataclass(frozen=True, slots=True)
+class JobsAsked:
+    all: bool = False
+    state: str | None = None
+    owner: str | None = None
+    preset: str | None = None
+    before: tuple[datetime, str] | None = None
+
+    @property
+    def filters(self) -> JobFilters:
+        return JobFilters(
+            state=(JobState(self.state),) if self.state else (),
+            owner=(self.owner,) if self.owner else (),
+            preset=(self.preset,) if self.preset else (),
+            open=None if self.all or self.state else True,
+        )
+
+    @property
+    def is_filtered(self) -> bool:
+        return any((self.state, self.owner, self.preset))
+
+    def address(self, **changed: str | None) -> str:
+        """This page's address with other filters, from its first row on."""
+        given = {"state": self.state, "owner": self.owner, "preset": self.preset, "all": "yes" if self.all else None}
+        return link("/jobs", **{**given, **changed})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`rate` is what an hour of it costs now, nothing where no VM of it is there."""
+
+    job: Job
+    cost: Priced
+    rate: Money
+    step: int | None
+    per_hour: str
+    attempts: int
+    preemptions: int
+    crashes: int
+    zone: str
+    is_spot: bool
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recoveries:
+    days: int
+    total: int
+    median: str
+    lost_cost: Money
+    from_zero: int
+    charts: tuple[Bars, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    zone: str
+    is_spot: bool
+    gpu: str
+    stockouts: float
+    preemptions: float
+    presets: tuple[str, ...]
+    last: PlaceEvent | None
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    lines: Sequence[Line]
+    next_address: str
+    is_any: bool  # job at all, whether open or not
+    running: int
+    starting: int
+    recovering: int
+    rate: Priced  # an hour, of all VMs of jobs
+    states: Sequence[str]
+    owners: Sequence[str]
+    presets: Sequence[str]
+    launchable: Sequence[str]
+    recoveries: Recoveries
+    places: Sequence[Place]
+    stockout_half: timedelta = STOCKOUT_HALF_LIFE
+    preemption_half: timedelta = PREEMPTION_HALF_LIFE
+    example: str = _EXAMPLE
+
+
+def jobs_asked(query: Mapping[str, str]) -> JobsAsked:
+    """Raises BadAddress. Parameters that are not known are left alone."""
+    text = {name: value for name, value in query.items() if value}
+    for name, value in text.items():
+        if len(value) > LONGEST or "\x00" in value:
+            raise BadAddress(f"The address's {name} is nothing that a job can have.", "Start again from /jobs.")
+    state = text.get("state")
+    if state is not None and state not in list(JobState):
+        raise BadAddress(f"state={state[:40]} is none of {', '.join(JobState)}.", "Start again from /jobs.")
+    return JobsAsked(
+        "all" in text,
+        state,
+        text.get("owner"),
+        text.get("preset"),
+        _cursor(text["before"]) if "before" in text else None,
+    )
+
+
+def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
+    """Everything that the page shows, read in one transaction."""
+    with source.database.read() as connection:
+        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        rows = jobs_page(connection, accrual, asked.filters, asked.before, PAGE + 1)
+        live = attempts.live(connection)
+        opened = jobs.open_jobs(connection)
+        is_any = bool(rows or opened or jobs.page(connection, JobFilters(), None, 1))
+        found = recoveries(connection, now - timedelta(days=_DAYS))
+        scores = place_scores(connection, source.rules, now)
+    states = [job.state for job in opened]
+    shown = rows[:PAGE]
+    rates = [attempt.rate for attempt in live if attempt.state in _BILLED]
+    ways = ", ".join(f"{number} {outcome.value.replace('_', ' ')}" for outcome, number in found.by_outcome.items())
+    firsts = ", ".join(f"{notice.value} {number}" for notice, number in found.noticed_first.items())
+    charts = (
+        histogram.draw("From the preemption until it was noticed", found.noticed),
+        histogram.draw("Until the next VM was asked for", found.requested),
+        histogram.draw("Until the command ran again", found.resumed),
+    )
+    told = Recoveries(
+        days=_DAYS,
+        total=found.total,
+        median=charts[2].median if found.resumed.count else "",
+        lost_cost=found.lost.cost,
+        from_zero=found.lost.from_zero,
+        charts=charts,
+        sentence=f"How: {ways}. What told of it first: {firsts}. Work lost: {span_text(found.lost.span)}.",
+    )
+    return Jobs(
+        lines=[line_of(row, now) for row in shown],
+        next_address=_next_address(asked, shown[-1].job) if len(rows) > PAGE else "",
+        is_any=is_any,
+        running=states.count(JobState.RUNNING),
+        starting=sum(state in _STARTING for state in states),
+        recovering=states.count(JobState.RECOVERING),
+        rate=Priced(sum((rate for rate in rates if rate is not None), ZERO), None not in rates),
+        states=[state.value for state in JobState],
+        owners=sorted({job.spec.owner for job in (*opened, *(row.job for row in shown))}),
+        presets=sorted({job.spec.preset for job in (*opened, *(row.job for row in shown))}),
+        launchable=[name for name, preset in source.rules.presets.items() if preset.launch is not None],
+        recoveries=told,
+        places=[_place(score) for score in scores],
+    )
+
+
+def line_of(row: JobRow, now: datetime) -> Line:
+    last, deadline = row.last, row.job.spec.deadline
+    return Line(
+        job=row.job,
+        cost=row.cost,
+        rate=rate_now(last),
+        step=row.step,
+        per_hour=steps_per_hour(row),
+        attempts=len(row.attempts),
+        preemptions=row.preemptions,
+        crashes=row.crashes,
+        zone=last.zone if last is not None else "",
+        is_spot=last is not None and last.provisioning_model is ProvisioningModel.SPOT,
+        is_late=deadline is not None and not row.job.state.is_over and deadline < now,
+    )
+
+
+def rate_now(last: Attempt | None) -> Money:
+    return last.rate if last is not None and last.state in _BILLED and last.rate is not None else ZERO
+
+
+def steps_per_hour(row: JobRow) -> str:
+    found = pace(row.attempts, row.cost).per_hour
+    return "" if found is None else f"{round(found):,}"
+
+
+def _place(of: PlaceScore) -> Place:
+    zone, gpu_type, model = of.where
+    last = of.events[0] if of.events else None
+    is_spot = model is ProvisioningModel.SPOT
+    return Place(zone, is_spot, gpu_name(gpu_type), of.score.stockouts, of.score.preemptions, of.presets, last)
+
+
+def _next_address(asked: JobsAsked, last: Job) -> str:
+    return asked.address(before=f"{last.created_at.isoformat()} {last.id}")
+
+
+def _cursor(text: str) -> tuple[datetime, str]:
+    moment, _, job_id = text.partition(" ")
+    try:
+        created_at = datetime.fromisoformat(moment)
+    except ValueError:
+        created_at = None
+    if created_at is None or created_at.tzinfo is None:
+        raise BadAddress("The address names no page of the jobs.", "Start again from /jobs.")
+    return created_at, job_id

@@ -1,0 +1,191 @@
+"""A job's life as places on a canvas: a lane for each zone, and in it what its VMs did. Rounded for drawing alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from costguard.model.attempt import Attempt, Interruption, Outcome
+from costguard.policy.narrate import span_text
+
+WIDTH = 960
+_LEFT, _RIGHT, _TOP, _LANE, _BOTTOM = 132, 14, 10, 38, 26
+_BAR = 16
+_LEAST = 2.5  # so wide at least, to be seen
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+_TICKS = (
+    *(_MINUTE * each for each in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR * each for each in (1, 2, 3, 6, 12)),
+    *(_DAY * each for each in (1, 2, 4, 7, 14, 28, 56, 112)),
+)
+_MOST_TICKS = 8
+
+
+class Doing(StrEnum):
+    """What a stretch of a bar shows; its class in the style sheet, too."""
+
+    WAITS = "waits"  # asked for, boots, or rests until it is started again
+    WORKS = "works"
+    LOST = "lost"  # worked, and had to be done again
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    doing: Doing
+    x: float
+    width: float
+    y: float
+    attempt: int
+    since: datetime
+    until: datetime
+    words: str  # of how it ended; "" where it goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A run that was interrupted, and, where it came back, the way to there."""
+
+    outcome: Outcome
+    x: float
+    y: float
+    at: datetime
+    to: tuple[float, float] | None
+    from_zero: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    x: float
+    y: float
+    step: int | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    zone: str
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    x: float
+    label: str  # how long after the job was submitted
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    lanes: tuple[Lane, ...]
+    stretches: tuple[Stretch, ...]
+    cuts: tuple[Cut, ...]
+    saved: tuple[Saved, ...]
+    ticks: tuple[Tick, ...]
+    height: int
+    width: int = WIDTH
+    left: int = _LEFT
+    right: int = WIDTH - _RIGHT
+    bar: int = _BAR
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    first: datetime
+    last: datetime
+
+    def x(self, moment: datetime) -> float:
+        whole = max(self.last - self.first, timedelta(seconds=1))
+        place = min(1.0, max(0.0, (moment - self.first) / whole))
+        return round(_LEFT + place * (WIDTH - _LEFT - _RIGHT), 2)
+
+
+def draw(
+    attempts: Sequence[Attempt],
+    interruptions: Sequence[Interruption],
+    saved: Sequence[tuple[datetime, int | None]],
+    first: datetime,
+    last: datetime,
+) -> Timeline:
+    """`saved` are the moments at which checkpoints were written, with their steps. `last` is its end, or now."""
+    axis = _Axis(first, last)
+    zones = list(dict.fromkeys(attempt.zone for attempt in attempts))
+    ys = {zone: _TOP + _LANE * number + (_LANE - _BAR) / 2 for number, zone in enumerate(zones)}
+    found: list[Stretch] = []
+    for attempt in attempts:
+        own = [each for each in interruptions if each.attempt_id == attempt.id]
+        for doing, since, until in _doings(attempt, own, last):
+            x = axis.x(since)
+            width = max(_LEAST, round(axis.x(until) - x, 2))
+            words = attempt.outcome.value if attempt.outcome is not None else ""
+            found.append(Stretch(doing, x, width, ys[attempt.zone], attempt.number, since, until, words))
+    base = _TOP + _LANE * len(zones)
+    return Timeline(
+        lanes=tuple(Lane(zone, y) for zone, y in ys.items()),
+        stretches=tuple(found),
+        cuts=tuple(_cuts(attempts, interruptions, axis, ys)),
+        saved=tuple(_saved(attempts, saved, axis, ys)),
+        ticks=_ticks(axis),
+        height=base + _BOTTOM,
+    )
+
+
+def _doings(attempt: Attempt, own: Sequence[Interruption], now: datetime) -> list[tuple[Doing, datetime, datetime]]:
+    """Of a VM that was started again only its last start is known: its runs before it count from its launch."""
+    made: list[tuple[Doing, datetime, datetime]] = []
+    since, started = attempt.intended_at, attempt.heard.started_at
+    end = attempt.ended_at or attempt.gone_at or now
+    for cut in own:
+        began = started if started is not None and since <= started <= cut.happened_at else since
+        made += _run(since, began, cut.happened_at, cut.lost)
+        since = cut.happened_at
+    if since < end and not (own and attempt.outcome is not None and own[-1].outcome is attempt.outcome):
+        began = started if started is not None and since <= started <= end else end
+        made += _run(since, began, end, None)
+    return made
+
+
+def _run(
+    since: datetime, began: datetime, end: datetime, lost: timedelta | None
+) -> list[tuple[Doing, datetime, datetime]]:
+    worked_until = max(began, end - lost) if lost else end
+    parts = ((Doing.WAITS, since, began), (Doing.WORKS, began, worked_until), (Doing.LOST, worked_until, end))
+    return [part for part in parts if part[1] < part[2]]
+
+
+def _cuts(
+    attempts: Sequence[Attempt], interruptions: Sequence[Interruption], axis: _Axis, ys: dict[str, float]
+) -> list[Cut]:
+    by_id = {attempt.id: attempt for attempt in attempts}
+    made = []
+    for each in interruptions:
+        attempt = by_id.get(each.attempt_id)
+        if attempt is None:
+            continue
+        after = next((one for one in attempts if one.number > attempt.number and one.heard.started_at), None)
+        to = None
+        if each.resumed_at is not None:
+            zone = attempt.zone if after is None or each.resumed_at < after.intended_at else after.zone
+            to = (axis.x(each.resumed_at), ys[zone] + _BAR / 2)
+        place = axis.x(each.happened_at), ys[attempt.zone] + _BAR / 2
+        made.append(Cut(each.outcome, *place, each.happened_at, to, each.from_zero))
+    return made
+
+
+def _saved(
+    attempts: Sequence[Attempt], saved: Sequence[tuple[datetime, int | None]], axis: _Axis, ys: dict[str, float]
+) -> list[Saved]:
+    """In the lane of whoever worked then. What was there before the job is left out."""
+    made = []
+    for at, step in saved:
+        writers = [attempt for attempt in attempts if attempt.intended_at <= at <= (attempt.ended_at or axis.last)]
+        if writers:
+            made.append(Saved(axis.x(at), ys[writers[-1].zone] + _BAR / 2, step, at))
+    return made
+
+
+def _ticks(axis: _Axis) -> tuple[Tick, ...]:
+    span = axis.last - axis.first
+    step = next((each for each in _TICKS if span <= _MOST_TICKS * each), _TICKS[-1])
+    marks = (number * step for number in range(span // step + 1))
+    return tuple(Tick(axis.x(axis.first + after), span_text(after) if after else "0") for after in marks)

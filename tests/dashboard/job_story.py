@@ -1,0 +1,125 @@
+"""Jobs with something of everything: one that was preempted twice, one that waits, one that failed, a dev VM."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.store import job_rows
+
+from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobKind, JobState, SeenCheckpoint
+from costguard.model.money import Money
+from costguard.store import attempts, interruptions, jobs
+from costguard.store.transaction import Database
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+RATE = Money.of("0.25")
+OUTPUT = "\n".join(
+    [f"step {step} loss {4 - step / 20_000:.3f}" for step in range(29_700, 30_500, 100)]
+    + ["\x1b[32mepoch 3\x1b[0m   1%\r 50%\r100%", "saved checkpoint-30000 <done>"]
+)
+
+
+def tell(database: Database) -> dict[str, str]:
+    """The addresses of their pages, by name."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        _preempted_twice(connection)
+        _waits(connection)
+        _failed(connection)
+        _dev(connection)
+    ids = {"resnet": "j7k2m9q4", "bert": "b3waits7", "gan": "g5failed", "": "d4devvm2"}
+    return {name: f"/jobs/{job_id}" for name, job_id in ids.items()}
+
+
+def _preempted_twice(connection: Connection) -> None:
+    """Ten hours in three zones; the first time it lost 40 minutes, the second time all there was."""
+    job = job_rows.added(
+        connection, state=JobState.RUNNING, reason="Attempt 3 runs in us-central1-a.", created_at=NOW - 10 * HOUR
+    )
+    lives = (
+        ("us-central1-a", NOW - 10 * HOUR, 5, NOW - 7 * HOUR, None),
+        ("us-central1-b", NOW - 7 * HOUR + MINUTE, 12, NOW - 3 * HOUR, 12_000),
+        ("us-central1-a", NOW - 3 * HOUR + 2 * MINUTE, 9, None, None),
+    )
+    for number, (zone, asked, boots, ended, step) in enumerate(lives, 1):
+        is_open = ended is None
+        over: dict[str, Any] = {"outcome": Outcome.PREEMPTED, "ended_at": ended, "reason": "Google took it back."}
+        made = job_rows.attempt(
+            connection,
+            number=number,
+            zone=zone,
+            intended_at=asked,
+            rate=RATE,
+            resume_from=f"gs://lab/run/checkpoint-{step}" if step else "",
+            resume_step=step,
+            state=AttemptState.RUNNING if is_open else AttemptState.OVER,
+            gce_id=str(9100 + number),
+            **({} if is_open else over),
+        )
+        started = asked + boots * MINUTE
+        told = Heard(ended or NOW, 1, asked, started, step=10_200 * number, step_at=ended or NOW, output=OUTPUT)
+        attempts.hear(connection, made.id, told)
+        vm = rows.instance(
+            connection, made.name, gce_id=str(9100 + number), job=job.id, provisioning_model="spot",
+            **({} if is_open else {"gone_at": ended}),
+        )  # fmt: skip
+        rows.lifetime(
+            connection, vm, asked, job=job.id, provisioning_model="spot", **({} if is_open else {"ended_at": ended})
+        )
+        if ended is not None:
+            lost = 40 * MINUTE if number == 1 else ended - started
+            cut = Interruption(
+                made.id, job.id, 1, Outcome.PREEMPTED, ended, ended + timedelta(seconds=number), Notice.NOTICE,
+                requested_at=ended + MINUTE, resumed_at=ended + (13 if number == 1 else 11) * MINUTE,
+                lost=lost, lost_cost=RATE.over(lost), from_zero=number == 2,
+            )  # fmt: skip
+            interruptions.add(connection, cut)
+    for hours, step in ((-9, 4_000), (-8, 12_000), (-1, 30_000)):
+        at = NOW + hours * HOUR
+        torn = ("checkpoint-30500: trainer_state.json is missing",) if step == 30_000 else ()
+        seen = SeenCheckpoint(at + MINUTE, f"gs://lab/run/checkpoint-{step}", step, at, torn=torn)
+        jobs.save_look(connection, job.id, seen)
+
+
+def _waits(connection: Connection) -> None:
+    reason = "Every zone of preset t4 is out of Spot stock: it asks again at 12:04."
+    job = job_rows.added(
+        connection, "b3waits7", name="bert", owner="bob@lab.example", state=JobState.RECOVERING, reason=reason,
+        created_at=NOW - HOUR, deadline=NOW - MINUTE,
+    )  # fmt: skip
+    for number, zone in enumerate(("us-central1-a", "us-central1-b"), 1):
+        job_rows.attempt(
+            connection, job.id, number, zone=zone, intended_at=NOW - 5 * MINUTE, state=AttemptState.OVER,
+            outcome=Outcome.STOCKOUT, ended_at=NOW - 4 * MINUTE, reason="Google has none left there.",
+            error="ZONE_RESOURCE_POOL_EXHAUSTED",
+        )  # fmt: skip
+
+
+def _failed(connection: Connection) -> None:
+    reason = "The command ended with code 1 three times within 10 minutes."
+    job = job_rows.added(
+        connection, "g5failed", name="gan", state=JobState.FAILED, reason=reason, created_at=NOW - 30 * HOUR,
+        settled_at=NOW - 29 * HOUR, image="us-docker.pkg.dev/lab/train/gan:7",
+        secrets={"KEY": "projects/lab/secrets/k"}, expected=None, deadline=None,
+    )  # fmt: skip
+    made = job_rows.attempt(
+        connection, job.id, intended_at=NOW - 30 * HOUR, state=AttemptState.OVER, outcome=Outcome.CRASHED,
+        ended_at=NOW - 29 * HOUR, provisioning_model=ProvisioningModel.STANDARD,
+    )  # fmt: skip
+    gone = Exit("exited", NOW - 29 * HOUR, 1)
+    attempts.hear(connection, made.id, Heard(NOW - 29 * HOUR, 1, started_at=NOW - 29.5 * HOUR, exit=gone, output="no"))
+
+
+def _dev(connection: Connection) -> None:
+    job = job_rows.added(
+        connection, "d4devvm2", kind=JobKind.DEV, name="", command=(), checkpoint=None, ceiling=None, deadline=None,
+        state=JobState.RUNNING, reason="It is up.", created_at=NOW - HOUR, environment={},
+    )  # fmt: skip
+    job_rows.attempt(connection, job.id, state=AttemptState.RUNNING, intended_at=NOW - HOUR, gce_id="9200")
