@@ -85,13 +85,17 @@ class BudgetHolds:
         self._refresh(connection, now)
         spent = [each for each in self._standings if each.is_spent]
         found: dict[str, Held] = {}
+        alike: dict[tuple[Standing, ...], Held] = {}  # a thousand jobs meet the same few budgets
         for job in jobs if spent else ():
-            mine = [each for each in spent if policy.counts(each.budget, job.spec, job.id, self._rules.teams)]
-            held = policy.held(mine, now)
-            if held.by is not None:
-                found[job.id] = held
-                if job.state in _WAITS:
-                    self._note(_held_fact(job, held.by, now))
+            mine = tuple(each for each in spent if policy.counts(each.budget, job.spec, job.id, self._rules.teams))
+            if mine and mine not in alike:
+                alike[mine] = policy.held(mine, now)
+            if not mine or (by := alike[mine].by) is None:
+                continue
+            found[job.id] = alike[mine]
+            key = _held_key(job, by)
+            if job.state in _WAITS and key not in self._told and key not in self._untold:
+                self._untold[key] = _held_fact(job, by, key, now)
         return found
 
     def tell(self, fence: Lease | None, now: datetime) -> list[Fact]:
@@ -121,16 +125,12 @@ class BudgetHolds:
         since = burning.told(connection, list(keys)) if keys else {}
         for key, each in keys.items():
             if key not in since:
-                since[key] = self._untold[key].occurred_at if key in self._untold else now
-                self._note(_reached_fact(each, key, now))
+                fact = self._untold.setdefault(key, _reached_fact(each, key, now))
+                since[key] = fact.occurred_at
         self._standings = [
             Standing(each.budget, each.spent, each.starts_at, each.ends_at, since.get(_key(each))) for each in found
         ]
         self._read_at = now
-
-    def _note(self, fact: Fact) -> None:
-        if fact.key not in self._told:
-            self._untold.setdefault(fact.key, fact)
 
 
 def _of_spec(rules: Rules, spec: JobSpec) -> list[Budget]:
@@ -166,9 +166,13 @@ def _reached_fact(of: Standing, key: str, now: datetime) -> Fact:
     )
 
 
-def _held_fact(job: Job, by: Standing, now: datetime) -> Fact:
+def _held_key(job: Job, by: Standing) -> str:
+    return f"job/{job.id}/held/{by.budget.name}/{by.starts_at:%Y-%m-%d}"
+
+
+def _held_fact(job: Job, by: Standing, key: str, now: datetime) -> Fact:
     return Fact(
-        key=f"job/{job.id}/held/{by.budget.name}/{by.starts_at:%Y-%m-%d}",
+        key=key,
         kind="JobHeldByBudget",
         occurred_at=now,
         text=f"{job.title} of {job.spec.owner} gets no VM: {policy.why(by, now)}.",
