@@ -149,6 +149,19 @@ def test_two_vms_never_write_into_the_same_checkpoints(
     assert launched(AttemptView(over, vm)) is not None
 
 
+def test_an_old_sight_of_a_vm_that_was_started_again_proves_nothing() -> None:
+    """It was at rest then; that it is now, the ledger has not seen."""
+    before = interruption(happened_at=at("11:00"))
+    again = attempt(
+        AttemptState.ENDING, outcome=Outcome.NOT_STARTED, ended_at=at("11:50"), restarts=3, heard=heard(at("11:00"))
+    )
+    old = standing(Status.STOPPED, EndReason.PREEMPTED, ended_at=at("11:00"))
+    given: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (before,)}
+    assert launched(AttemptView(again, old), **given) is None
+    new = standing(Status.STOPPED, EndReason.STOPPED, started_at=at("11:30"))
+    assert launched(AttemptView(again, new), **given) is not None
+
+
 def test_a_preempted_vm_is_dead_after_forty_seconds() -> None:
     """From its notice, or the agent's last word if that came later."""
     last = ended(Outcome.PREEMPTED, gone=False, heard=heard(at("11:59:40")))

@@ -49,7 +49,7 @@ def check(world: World, decision: JobDecision) -> None:
         assert decision.next_at > world.now
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     plan=st.sampled_from([PLAN, ON_DISK, None]),

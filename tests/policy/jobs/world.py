@@ -51,6 +51,7 @@ class Vm:
     is_there: bool = False
     runs: bool = False
     began_at: datetime | None = None
+    runs_begun: int = 0
     dies_at: datetime | None = None
     dies_of: tuple[EndReason, str] = (EndReason.PREEMPTED, "system")
     seen: VmStanding | None = None
@@ -103,7 +104,8 @@ class World:
                 self.interrupt(told)
                 self.change(attempt_id, state=AttemptState.RESTING, reason=reason)
             case RestartVm(attempt_id):
-                self.change(attempt_id, state=AttemptState.RESTARTING)
+                starts = self.attempt(attempt_id).restarts + 1
+                self.change(attempt_id, state=AttemptState.RESTARTING, restarts=starts)
             case DeleteVm(attempt_id):
                 vm = self.vms[attempt_id]
                 if vm.is_there and self.goes_well(0.5):
@@ -126,10 +128,12 @@ class World:
             self.change(attempt_id, state=AttemptState.BOOTING, made_at=self.now, gce_id="7")
             vm.is_there = vm.runs = True
             vm.began_at = self.now
+            vm.runs_begun = 1
         elif not self.goes_well(0.6):
             self.change(attempt_id, state=AttemptState.RESTING, try_after=self.now + TICK)
         else:
-            self.change(attempt_id, state=AttemptState.BOOTING, restarts=self.attempt(attempt_id).restarts + 1)
+            self.change(attempt_id, state=AttemptState.BOOTING)
+            vm.runs_begun += 1
             vm.runs, vm.dies_at, vm.began_at = True, None, self.now
 
     def end(self, attempt_id: int, outcome: Outcome, reason: str, told: Interruption | None) -> None:
@@ -174,11 +178,11 @@ class World:
             if self.lot.random() < 0.5 and each.heard.exit is None and vm.dies_of[0] is EndReason.PREEMPTED:
                 self.change(each.id, heard=replace(each.heard, at=self.now, noticed_at=self.now))
             return
-        if self.job.spec.kind is JobKind.DEV or (each.heard.exit is not None and each.heard.run > each.restarts):
+        if self.job.spec.kind is JobKind.DEV or (each.heard.exit is not None and each.heard.run == vm.runs_begun):
             return
         if not self.goes_well(0.8):
             return
-        run = each.restarts + 1
+        run = vm.runs_begun
         if each.heard.run != run:
             news = Heard(at=self.now, run=run, started_at=self.now)
             self.change(each.id, state=AttemptState.RUNNING, heard=news)

@@ -38,7 +38,9 @@ class Run:
 def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> Run:
     """What was heard and seen of a run that was interrupted stays written down until there is news of the next."""
     attempt, heard, vm = seen.attempt, seen.attempt.heard, seen.vm
-    before = of_attempt(attempt, interruptions)[: attempt.restarts]  # each start again followed one
+    before = of_attempt(attempt, interruptions)
+    if before and attempt.outcome is before[-1].outcome:
+        before = before[:-1]  # that is how this run ended
     if not before:
         return Run(attempt, heard.run, heard, vm, None)
     last = before[-1].happened_at
