@@ -268,7 +268,7 @@ def test_cancelling_is_written_down_once(office: Office) -> None:
         NOW,
         JobState.QUEUED,
     )
-    assert job.reason == "bob@lab.example cancels it: wrong data; its command gets its notice first."
+    assert job.reason == "bob@lab.example cancels it: wrong data; no VM is launched for it any more."
     again, is_new = office.it.cancel("j1", "ada@lab.example", "")
     assert (again, is_new, office.woken) == (job, False, 2)
     assert [fact.kind for fact in told(office)] == ["CancelAsked", "JobSubmitted"]

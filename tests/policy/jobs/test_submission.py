@@ -15,7 +15,7 @@ from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.policy.jobs import image, quote, recipe, submission
+from costguard.policy.jobs import image, quote, recipe, roles, submission
 from costguard.policy.jobs.asked import Overrides
 from costguard.policy.jobs.image import ImageReference
 from costguard.policy.jobs.quote import Rate
@@ -30,6 +30,7 @@ A100 = Recipe(
 T4 = Recipe(
     "n1-standard-8", ("us-central1-a",), "global/images/i", timedelta(days=1), "nvidia-tesla-t4", 1, attaches_gpus=True
 )
+IN_CENTRAL = replace(A100, subnetwork="regions/us-central1/subnetworks/training")
 TWO_A100 = Shape("a2-highgpu-2g", 24, 1, "nvidia-tesla-a100", 2)
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 # Made to look real, and put together so that no scanner of this repository takes them for it.
@@ -115,6 +116,7 @@ def test_what_is_sound_is_taken(changed: dict[str, Any]) -> None:
             "checkpoint.resume",
             "after the shell's script",
         ),
+        ({"checkpoint": plan("", "run/1")}, "checkpoint.location", "'run/1' is no location"),
         ({"checkpoint": plan("", "/tmp/run")}, "checkpoint.location", "gone once the VM was stopped"),
         ({"image": "i", "checkpoint": plan("", "/ck")}, "checkpoint.location", "go with it"),
         ({"deadline": NOW}, "deadline", "2026-11-20 12:00 UTC has passed"),
@@ -253,6 +255,7 @@ def test_a_job_may_be_launched_otherwise_than_the_preset() -> None:
     [
         (A100, Overrides(zones=()), None, "zones", "empty"),
         (A100, Overrides(zones=("mars",)), None, "zones", "'mars' is no zone"),
+        (IN_CENTRAL, Overrides(zones=("us-east1-b",)), None, "zones", "where this preset's subnetwork is"),
         (A100, Overrides(machine_type="a9-huge"), None, "machine_type", "not known"),
         (A100, Overrides(machine_type="n1-standard-1"), Shape("n1-standard-1", 1, 1), "machine_type", "has no GPU"),
         (T4, Overrides(machine_type="e2-medium"), Shape("e2-medium", 2, 1), "machine_type", "N1 machine types alone"),
@@ -277,12 +280,23 @@ def test_who_may_launch_and_what_they_may_override() -> None:
     team = Team("vision", operators=frozenset({"tim@lab.example"}))
 
     def of(owner: str, wanted: Overrides, given: Access = access) -> list[str]:
-        return [each.where for each in recipe.role_problems("a100", A100, wanted, owner, given, [team], {"zones"})]
+        return [each.where for each in roles.launch_problems("a100", A100, wanted, owner, given, [team], {"zones"})]
 
     assert of("eve@lab.example", zones) == ["owner"]  # a viewer
     assert of("ana@lab.example", zones) == of("tim@lab.example", zones) == of("eve@else.example", zones, Access()) == []
     assert of("Ana@lab.example", bigger) == of("eve@else.example", bigger, Access()) == ["overrides.machine_type"]
     assert of("ada@lab.example", bigger) == []
+
+
+def test_who_may_cancel() -> None:
+    """Its owner, operators and admins; where nobody has a role, everybody."""
+    access = Access(operators=frozenset({"ana@lab.example"}))
+
+    def may(by: str, given: Access = access) -> bool:
+        return roles.cancel_refusal(by, "Bob@lab.example", given, ()) is None
+
+    assert [may(f"{name}@lab.example") for name in ("bob", "ana", "eve")] == [True, True, False]
+    assert may("eve@lab.example", Access())
 
 
 SPOT, USUAL = ProvisioningModel.SPOT, ProvisioningModel.STANDARD

@@ -138,8 +138,8 @@ class Assessor:
     def _look(self, spec: JobSpec) -> tuple[Checkpoint | None, list[Refusal]]:
         """What cannot be read now could not be resumed from later."""
         plan = spec.checkpoint
-        if spec.kind is not JobKind.TRAINING or plan is None or plan.is_on_disk or not plan.location:
-            return None, []
+        if spec.kind is not JobKind.TRAINING or plan is None or "://" not in plan.location:
+            return None, []  # a path is on the VM's disk, and not on this machine's
         if credentials.in_text(plan.location):  # is refused for that, and no error may repeat it
             return None, []
         try:

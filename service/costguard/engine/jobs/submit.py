@@ -101,9 +101,7 @@ class JobOffice:
                 raise JobNotTheirs(refusal, "Ask one of them.")
             if job.state in (JobState.SUCCEEDED, JobState.FAILED):
                 raise JobIsOver(f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.")
-            why = ": " + reason.rstrip(".") if reason else ""
-            words = f"{by} cancels it{why}; its command gets its notice first."
-            is_new = jobs.ask_cancel(connection, job_id, by, words, now)
+            is_new = jobs.ask_cancel(connection, job_id, by, _cancelling(job, by, reason), now)
             if is_new:
                 facts.append(connection, [_cancel_asked(job, by, reason, now)], now)
             job = jobs.read(connection, job_id) or job
@@ -142,6 +140,14 @@ def _submitted(job: Job, case: Case) -> Fact:
     kind = f"{spec.preset} ({model} {made.machine_type})"
     text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}."
     return launch_words.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
+
+
+def _cancelling(job: Job, by: str, reason: str) -> str:
+    why = f": {reason.rstrip('.')}" if reason else ""
+    if job.spec.kind is JobKind.DEV:
+        return f"{by} cancels it{why}; its VM is deleted."
+    what = "its command gets its notice first" if job.state is JobState.RUNNING else "no VM is launched for it any more"
+    return f"{by} cancels it{why}; {what}."
 
 
 def _cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Fact:

@@ -71,6 +71,9 @@ def _of_location(spec: JobSpec, plan: CheckpointPlan) -> Iterator[Refusal]:
     if not plan.location:
         message = "It does not say where the checkpoints lie: name a place such as gs://bucket/run-1"
         yield Refusal(where, f"{message}, or leave out how to resume.")
+    elif not plan.is_on_disk and "://" not in plan.location:
+        message = f"{shown(plan.location)} is no location: write gs://bucket/run-1, s3://bucket/run-1"
+        yield Refusal(where, f"{message}, or a whole path on the VM's disk.")
     if not plan.is_on_disk:
         return
     if not plan.location.isprintable() or "/../" in f"{plan.location}/":
