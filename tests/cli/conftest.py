@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
+from tests.engine.jobs.office import Office
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
@@ -29,12 +30,18 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @contextmanager
 def serving(
-    database: Database, token: str | None = None, budgets: Sequence[Budget] = (), teams: Sequence[Team] = ()
+    database: Database,
+    token: str | None = None,
+    budgets: Sequence[Budget] = (),
+    teams: Sequence[Team] = (),
+    office: Office | None = None,
 ) -> Iterator[str]:
+    rules = Rules(by_name([Preset("t4", Match(), timedelta(hours=8))]), budgets=tuple(budgets), teams=tuple(teams))
     deps = Deps(
         database=database,
         clock=Standstill(),
-        rules=Rules(by_name([Preset("t4", Match(), timedelta(hours=8))]), budgets=tuple(budgets), teams=tuple(teams)),
+        rules=office.rules if office is not None else rules,
+        jobs=office.it if office is not None else None,
         token=token,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
@@ -60,7 +67,10 @@ def url(sqlite_database: Database) -> Iterator[str]:
 @pytest.fixture
 def run(url: str) -> Run:
     """`costguard ARGUMENTS`, its output in pipes."""
+    return runner(url)
 
+
+def runner(url: str) -> Run:
     def costguard(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
         return subprocess.run(

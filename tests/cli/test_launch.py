@@ -26,6 +26,7 @@ PROBLEM = {
         {"where": "body.overrides.zones.0", "message": "There is no zone mars-a."},
         {"where": "body.checkpoint.resume", "message": "There is no {checkpoint} in it."},
         {"where": "body.preset", "message": "There is no preset b300."},
+        {"where": "body.budget", "message": "Budget lab is spent."},
     ],
 }
 
@@ -154,6 +155,7 @@ def test_every_problem_is_shown_by_its_option(script: Script) -> None:
         "--zone: There is no zone mars-a.",
         "--resume: There is no {checkpoint} in it.",
         "PRESET: There is no preset b300.",
+        "Budget lab is spent.",
     ]
 
 
@@ -278,3 +280,9 @@ def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
     assert "Spot saves 67%" in shown
     assert "$20.00 of $100.00 left this month, -$24.40 after this." in shown
     assert shown.rstrip().endswith("WOULD BE REFUSED: Budget lab is spent.")
+    out = io.StringIO()
+    unknown = {**QUOTE["budgets"][0], "left_after": None}
+    launch_table.show_quote(
+        Console(file=out, width=200), {**QUOTE, "machine": None, "places": [], "budgets": [unknown]}
+    )
+    assert "$20.00 of $100.00 left this month.\n" in out.getvalue()

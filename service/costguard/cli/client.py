@@ -35,6 +35,7 @@ _OF_BODIES = {
     "overrides.on_demand_fallback": "--fallback",
     "by": "--owner",
 }
+_OF_NO_OPTION = {"", "budget", "guard_url"}  # what no option can mend
 
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
 
@@ -167,7 +168,7 @@ def _refusal(url: str, status: int, reason: str, body: bytes) -> CostguardError:
     try:
         problem = json.loads(body)
         if status == 422:
-            wrong = [f"{_option(each['where'])}: {each['message']}" for each in problem["errors"]]
+            wrong = [f"{_option(each['where'])}{each['message']}" for each in problem["errors"]]
             return WrongUsage("\n".join(wrong) or str(problem["detail"]), "Add --help to see what each option takes.")
         return CostguardError(str(problem["detail"]), str(problem["next"]))
     except (ValueError, KeyError, TypeError):
@@ -178,11 +179,13 @@ def _refusal(url: str, status: int, reason: str, body: bytes) -> CostguardError:
 
 
 def _option(where: str) -> str:
-    """`query.gce_id` is --id to who typed it; parts of a list, `query.status.0`, are one option."""
+    """`query.gce_id` is `--id: ` to who typed it; parts of a list, `query.status.0`, are one option."""
     place, _, name = where.partition(".")
     first, _, rest = name.partition(".")
     if place != "body":
         parameter = first or place
-        return f"--{_OF_QUERIES.get(parameter, parameter)}"
+        return f"--{_OF_QUERIES.get(parameter, parameter)}: "
     field = f"{first}.{rest.partition('.')[0]}" if rest and first in {"checkpoint", "overrides"} else first
-    return _OF_BODIES.get(field) or f"--{field.rpartition('.')[2].replace('_', '-')}"
+    if field in _OF_NO_OPTION:
+        return ""
+    return f"{_OF_BODIES.get(field) or '--' + field.rpartition('.')[2].replace('_', '-')}: "

@@ -24,7 +24,7 @@ def places(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
 
 
 def recoveries(
-    days: Annotated[int, typer.Option("--days", min=1, max=3660, help="As far back.")] = 30,
+    days: Annotated[int, typer.Option("--days", min=1, max=3650, help="As far back.")] = 30,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:

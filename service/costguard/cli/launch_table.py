@@ -26,14 +26,9 @@ def show_launched(console: Console, answer: dict[str, Any]) -> None:
 
 
 def show_quote(console: Console, answer: dict[str, Any]) -> None:
-    machine, hours = answer["machine"], answer["hours"]
-    gpus = f", {machine['gpu_count']} x {machine['gpu_type']}" if machine["gpu_count"] else ""
-    size = f"{machine['vcpus']} vCPUs, {machine['memory_mib'] / 1024:,.0f} GiB"
-    say(
-        console,
-        f"{answer['preset']}: {machine['machine_type']}{gpus}, {size}, {machine['disk_gib']} GiB of disk",
-        "bold",
-    )
+    hours = answer["hours"]
+    if (machine := answer["machine"]) is not None:
+        say(console, f"{answer['preset']}: {_machine(machine)}", "bold")
     rows: list[Row] = [
         {
             "Zone": cell(each["zone"]),
@@ -59,9 +54,16 @@ def show_quote(console: Console, answer: dict[str, Any]) -> None:
         say(console, f"Spot saves {answer['saving_percent']}% against on-demand there.")
     for each in answer["budgets"]:
         left = f"{dollars(each['left'])} of {dollars(each['limit'])} left this {each['period']}"
-        say(console, f"Budget {each['name']}: {left}, {dollars(each['left_after'])} after this.", _over(each))
+        after = f", {dollars(each['left_after'])} after this" if each["left_after"] is not None else ""
+        say(console, f"Budget {each['name']}: {left}{after}.", _over(each))
     for each in answer["refusals"]:
         say(console, f"WOULD BE REFUSED: {each['message']}", "bold red")
+
+
+def _machine(of: dict[str, Any]) -> str:
+    gpus = f", {of['gpu_count']} x {of['gpu_type']}" if of["gpu_count"] else ""
+    size = f", {of['vcpus']} vCPUs, {of['memory_mib'] / 1024:,.0f} GiB" if of["vcpus"] else ""
+    return f"{of['machine_type']}{gpus}{size}, {of['disk_gib']} GiB of disk"
 
 
 def _total(of: dict[str, Any], hours: str) -> str:
@@ -81,4 +83,4 @@ def _part(amount: str | None) -> str:
 
 
 def _over(budget: dict[str, Any]) -> str:
-    return "bold red" if budget["left_after"].startswith("-") else ""
+    return "bold red" if str(budget["left_after"] or budget["left"]).startswith("-") else ""
