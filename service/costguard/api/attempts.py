@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from costguard.api.auth import bearer
 from costguard.api.deps import Given
-from costguard.api.fields import Out, When
+from costguard.api.fields import Out
 from costguard.api.problems import MEDIA_TYPE, RESPONSES, FieldError, Problem, ProblemError
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.errors import AttemptUnknown
@@ -29,6 +38,16 @@ _TOO_LARGE: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/api/v1", tags=["agents"], responses={**RESPONSES, **_TOO_LARGE})
 
 
+def _of_a_vm(moment: datetime) -> datetime:
+    """A VM without the time believes that it is 1970: it is understood all the same."""
+    if not 1970 <= moment.year <= 2999:
+        raise ValueError("a time between 1970 and 2999")
+    return moment.astimezone(UTC)
+
+
+VmTime = Annotated[AwareDatetime, AfterValidator(_of_a_vm)]
+
+
 class ToldEvent(BaseModel):
     """One thing that happened, as the agent's PROTOCOL.md describes it. What else it holds belongs to its kind."""
 
@@ -37,12 +56,12 @@ class ToldEvent(BaseModel):
     kind: Annotated[str, StringConstraints(max_length=50)] = Field(
         description="boot, start, heartbeat, notice, stopping or exit; others are passed over.", examples=["heartbeat"]
     )
-    at: When = Field(description="By the VM's clock.")
+    at: VmTime = Field(description="By the VM's clock.")
 
 
 class Told(BaseModel):
     events: list[ToldEvent] = Field(max_length=MOST_EVENTS, description="Any order; those told before change nothing.")
-    sent_at: When | None = Field(None, description="By the VM's clock, which may be wrong; default: the latest `at`.")
+    sent_at: VmTime | None = Field(None, description="By the VM's clock, which may be wrong; default: the latest `at`.")
 
 
 class Heard(Out):

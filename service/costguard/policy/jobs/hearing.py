@@ -120,7 +120,7 @@ def _moment(value: object) -> datetime | None:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    if found is None or found.tzinfo is None or not 2000 <= found.year <= 2999:
+    if found is None or found.tzinfo is None or not 1970 <= found.year <= 2999:
         return None
     return found.astimezone(UTC)
 
