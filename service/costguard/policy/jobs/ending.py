@@ -22,7 +22,7 @@ _FACTS_ARRIVE = timedelta(minutes=2)  # until a pass has read why a VM is shut d
 _TO_HEAR = timedelta(seconds=30)  # from asking for a stop until the agent has heard of it
 _SAME_CAUSE = timedelta(minutes=5)  # a command that fails so soon after a notice failed because of it
 _JUST_BEFORE = timedelta(seconds=5)  # the notice is read every now and then
-_WITH_DISK = 6
+_WITH_DISK = 6  # times as long where the VM holds all that was saved
 _KILLED = frozenset({137, 143})  # codes of a container that got SIGKILL or SIGTERM
 
 _GOOGLES_ENDS = frozenset({Outcome.PREEMPTED, Outcome.TIME_LIMIT})
