@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
+from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.engine.jobs.office import RULES
 from tests.store import job_rows
 
+from costguard.api.app import create_app
 from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import JobKind, JobState, SeenCheckpoint
+from costguard.model.job import CheckpointPlan, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money
 from costguard.store import attempts, interruptions, jobs
 from costguard.store.transaction import Database
@@ -180,6 +182,39 @@ def test_an_attempt_that_crashed_tells_how(database: Database, client: TestClien
     }
     assert (answer["job"]["crashes"], answer["ssh_command"], answer["pace"]["per_hour"]) == (1, None, None)
     assert answer["next"] == "Its next VM will start from the beginning, since it saves no checkpoints."
+
+
+@pytest.mark.parametrize(
+    ("state", "location", "attempt", "words"),
+    [
+        (JobState.QUEUED, "gs://b/r", {}, "Its next VM will resume from the newest complete checkpoint at gs://b/r"),
+        (JobState.QUEUED, "/ck", {}, "Its next VM will start from the beginning, on a disk of its own."),
+        (JobState.PROVISIONING, "gs://b/r", {"state": AttemptState.BOOTING}, "Its VM will start from the beginning."),
+        (
+            JobState.PROVISIONING,
+            "gs://b/r",
+            {"state": AttemptState.ASKED, "resume_from": "gs://b/r/7", "resume_step": 7},
+            "Its VM will resume from step 7, gs://b/r/7.",
+        ),
+        (JobState.RUNNING, "/ck", {"state": AttemptState.RUNNING}, "If its VM is preempted, the same one is started"),
+        (JobState.RECOVERING, "/ck", {"state": AttemptState.RESTING}, "Its VM is started again, and goes on"),
+        (JobState.SUCCEEDED, "/ck", {"state": AttemptState.ENDING, "outcome": Outcome.SUCCEEDED}, ""),
+    ],
+)
+def test_what_comes_next_is_said(
+    sqlite_database: Database, state: JobState, location: str, attempt: dict[str, Any], words: str
+) -> None:
+    """For the VM that is asked for, the one that would follow, and the one whose disk holds the checkpoints."""
+    with sqlite_database.write() as connection:
+        job_rows.added(connection, checkpoint=CheckpointPlan(location))
+        jobs.set_state(connection, ID, state, "So it is.", None, NOW)
+        if attempt:
+            made = job_rows.attempt(connection, **attempt)
+            attempts.hear(connection, made.id, Heard(NOW, 1, started_at=NOW - HOUR))
+    answer = TestClient(create_app(deps_of(sqlite_database))).get(f"/api/v1/jobs/{ID}").json()
+    assert answer["next"].startswith(words)
+    assert bool(answer["next"]) == bool(words)
+    assert answer["work_at_risk"] is None
 
 
 def test_places_show_what_their_scores_rest_on(told: Database, client_with: Callable[..., TestClient]) -> None:

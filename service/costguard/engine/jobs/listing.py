@@ -22,6 +22,7 @@ from costguard.store.jobs import JobFilters
 from costguard.store.seen_checkpoints import KeptCheckpoint
 
 _UP = frozenset({AttemptState.BOOTING, AttemptState.RUNNING})
+_RESTS = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
 _NOTEBOOK = "-- -L 8888:localhost:8888"  # its page is then at http://localhost:8888
 
 
@@ -54,8 +55,8 @@ class Lost:
 class JobDetail:
     """All about one job. The latest attempt that was heard comes with its machine's figures and its output.
 
-    `seen` are complete checkpoints, the oldest first. `risk` is None where no command runs. `ssh` is "" while there is
-    no VM, `notebook` also for those that are no development VMs.
+    `seen` are complete checkpoints, the oldest first. `risk` is None where no command runs, or nobody knows. `ssh` is ""
+    while there is no VM, `notebook` also for those that are no development VMs.
     """
 
     row: JobRow
@@ -98,7 +99,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
     ended = tuple(interruptions.of_jobs(connection, [job_id]).get(job_id, ()))
     row = _row(job, job_costs.costs(connection, accrual, [job_id])[job_id], tried, ended)
     checkpoint = jobs.checkpoint(connection, [job_id]).get(job_id)
-    risk = at_risk(row.last, checkpoint, accrual.now) if row.last is not None and not job.state.is_over else None
+    risk = _risk(row, checkpoint, accrual.now)
     ssh = _ssh(job, row.last)
     return JobDetail(
         row=row,
@@ -108,7 +109,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
         pace=pace(tried, row.cost),
         risk=risk,
         lost=lost(ended),
-        next=_next(job, checkpoint, risk),
+        next=_next(row, checkpoint, risk),
         ssh=ssh,
         notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",
     )
@@ -138,17 +139,33 @@ def _ssh(job: Job, last: Attempt | None) -> str:
     return f"gcloud compute ssh {last.name} --zone {last.zone} --project {last.project}"
 
 
-def _next(job: Job, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None) -> str:
-    """What would come if its VM went away now, or comes when it gets one; "" where nothing does."""
+def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> WorkAtRisk | None:
+    """Nobody knows what was saved on a VM's own disk."""
+    plan = row.job.spec.checkpoint
+    if row.last is None or row.job.state.is_over or (plan is not None and plan.is_on_disk):
+        return None
+    return at_risk(row.last, checkpoint, now)
+
+
+def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None) -> str:
+    """How its VM begins, or what would come if that went away now; "" where nothing comes."""
+    job, last = row.job, row.last
     if job.state.is_over or job.cancel_asked_at is not None:
         return ""
     if job.spec.kind is JobKind.DEV:
         return "Its VM is not replaced once it is gone."
-    start = _start(job, checkpoint)
+    on_disk = job.spec.checkpoint is not None and job.spec.checkpoint.is_on_disk
+    if job.state is JobState.RUNNING and on_disk:
+        return "If its VM is preempted, the same one is started again, and goes on with what its disk holds."
     if job.state is JobState.RUNNING and risk is not None:
         cost = f" ({risk.cost})" if risk.cost is not None else ""
-        return f"If its VM went away now, it would {start}: {span(risk.span)} of work{cost} would be done again."
-    return f"Its next VM will {start}."
+        again = f"{span(risk.span)} of work{cost} would be done again"
+        return f"If its VM went away now, it would {_start(job, checkpoint)}: {again}."
+    if last is not None and last.state in _RESTS:
+        return "Its VM is started again, and goes on with what its disk holds."
+    if last is not None and last.is_open:
+        return f"Its VM will {_resumes(last.resume_from, last.resume_step)}."
+    return f"Its next VM will {_start(job, checkpoint)}."
 
 
 def _start(job: Job, checkpoint: SeenCheckpoint | None) -> str:
@@ -156,12 +173,17 @@ def _start(job: Job, checkpoint: SeenCheckpoint | None) -> str:
     if plan is None:
         return "start from the beginning, since it saves no checkpoints"
     if plan.is_on_disk:
-        return "be the same one again, with what its disk holds"
+        return "start from the beginning, on a disk of its own"
     if checkpoint is None:
         return f"resume from the newest complete checkpoint at {plan.location}, where nobody has looked yet"
     if checkpoint.error and not checkpoint.resume_from:
         return f"resume from what is at {plan.location} once it can be read"
     if not checkpoint.resume_from:
         return f"start from the beginning, since there is no complete checkpoint at {plan.location}"
-    step = f"step {checkpoint.step}, " if checkpoint.step is not None else ""
-    return f"resume from {step}{checkpoint.resume_from}"
+    return _resumes(checkpoint.resume_from, checkpoint.step)
+
+
+def _resumes(checkpoint: str, step: int | None) -> str:
+    if not checkpoint:
+        return "start from the beginning"
+    return f"resume from {f'step {step}, ' if step is not None else ''}{checkpoint}"
