@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from costguard_sandbox.price_table import STORAGE_BASE_REGIONS
-from costguard_sandbox.prices import NoRate, PriceList
-from costguard_sandbox.sku_text import AMERICAS, GPUS
+from costguard_sandbox.catalogue.price_table import STORAGE_BASE_REGIONS
+from costguard_sandbox.catalogue.prices import NoRate, PriceList
+from costguard_sandbox.catalogue.sku_text import AMERICAS, GPUS
 
 MakeSku = Callable[..., dict[str, Any]]
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
+from costguard_sandbox.catalogue.places import ZONES, project_number, region_of, zones_of
 from costguard_sandbox.operations import Failure
-from costguard_sandbox.places import ZONES, project_number, region_of, zones_of
 from costguard_sandbox.problems import Refused, not_found
 from costguard_sandbox.vm import Shape
 

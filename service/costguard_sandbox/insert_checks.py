@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costguard_sandbox import images, machine_types
+from costguard_sandbox.catalogue import images, machine_types
 from costguard_sandbox.problems import Refused, bad_request, invalid, not_found
 from costguard_sandbox.render import last_part
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from costguard_sandbox import images, machine_types
+from costguard_sandbox.catalogue import images, machine_types
 from costguard_sandbox.insert_checks import check_accelerator, check_body, check_choices, check_disk, check_metadata
 from costguard_sandbox.problems import bad_request, invalid
 from costguard_sandbox.render import last_part

@@ -6,10 +6,10 @@ import random
 from collections.abc import Mapping
 from datetime import datetime
 
-from costguard_sandbox import images
+from costguard_sandbox.catalogue import images
+from costguard_sandbox.catalogue.places import default_service_account
 from costguard_sandbox.insertion import WantedDisk, WantedVM
 from costguard_sandbox.operations import Operation
-from costguard_sandbox.places import default_service_account
 from costguard_sandbox.problems import already_exists, bad_request, not_found
 from costguard_sandbox.vm import VM, Attachment, Disk
 

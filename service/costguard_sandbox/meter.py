@@ -9,8 +9,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from costguard_sandbox.catalogue.prices import NoRate, PriceList
 from costguard_sandbox.clock import pacific
-from costguard_sandbox.prices import NoRate, PriceList
 from costguard_sandbox.vm import VM, Run
 
 _MINUTE = timedelta(seconds=60)

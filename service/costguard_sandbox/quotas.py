@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from costguard_sandbox.catalogue.places import gpu_quota_metric
 from costguard_sandbox.faults import Faults
 from costguard_sandbox.operations import Failure
-from costguard_sandbox.places import gpu_quota_metric
 from costguard_sandbox.vm import VM, Status
 
 _USES_NOTHING = frozenset({Status.TERMINATED, Status.SUSPENDED})

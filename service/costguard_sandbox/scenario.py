@@ -11,11 +11,11 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from costguard_sandbox.catalogue.prices import NoRate, PriceList
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.faults import Fault
 from costguard_sandbox.filters import BadFilter, compile_filter
 from costguard_sandbox.guest.machines import MachineSettings
-from costguard_sandbox.prices import NoRate, PriceList
 from costguard_sandbox.problems import Refused
 from costguard_sandbox.reclaiming import Reclaim, reclaim
 from costguard_sandbox.scenario_keys import Keys, ScenarioError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from costguard_sandbox.catalogue.places import ZONES
 from costguard_sandbox.insertion import read_insert
-from costguard_sandbox.places import ZONES
 from costguard_sandbox.problems import Refused
 from costguard_sandbox.scenario_keys import Keys
 from costguard_sandbox.vm import Load

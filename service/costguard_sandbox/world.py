@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+from costguard_sandbox.catalogue.places import ZONES
+from costguard_sandbox.catalogue.prices import PriceList
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.durations import Durations
 from costguard_sandbox.faults import Faults
@@ -19,8 +21,6 @@ from costguard_sandbox.insertion import check_labels, merged_metadata, read_inse
 from costguard_sandbox.lifecycle import Lifecycle
 from costguard_sandbox.making import Maker
 from costguard_sandbox.operations import Failure, Operation, OperationLog
-from costguard_sandbox.places import ZONES
-from costguard_sandbox.prices import PriceList
 from costguard_sandbox.problems import already_exists, bad_request, condition_not_met, invalid, not_found
 from costguard_sandbox.quotas import Usage, exceeded
 from costguard_sandbox.render import fingerprint

@@ -20,7 +20,7 @@ from costguard.policy.jobs.view import Terms
 from costguard.policy.pricing import parts_of_shape
 from costguard.policy.rules import JobRules
 from costguard.settings.sections_jobs import Override
-from costguard_sandbox.machine_types import ACCELERATOR_TYPES
+from costguard_sandbox.catalogue.machine_types import ACCELERATOR_TYPES
 
 GOOD = '[watch]\nprojects = ["ml-training"]\n'
 BUDGET = GOOD + "[budgets.x]\nlimit = 10\nperiod = 'day'\n"

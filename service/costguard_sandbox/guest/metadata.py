@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costguard_sandbox.places import project_number
+from costguard_sandbox.catalogue.places import project_number
 from costguard_sandbox.render import last_part
 from costguard_sandbox.vm import VM
 

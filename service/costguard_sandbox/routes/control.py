@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.routing import Route
 
+from costguard_sandbox.catalogue.skus import SERVICE, skus_page
 from costguard_sandbox.clock import ManualClock, ScaledClock
 from costguard_sandbox.faults import BadFault
 from costguard_sandbox.filters import BadFilter
@@ -15,7 +16,6 @@ from costguard_sandbox.meter import bills
 from costguard_sandbox.problems import Refused, bad_request, not_found
 from costguard_sandbox.reclaiming import Reclaim, reclaim
 from costguard_sandbox.routes.call import Call, compute, control
-from costguard_sandbox.skus import SERVICE, skus_page
 from costguard_sandbox.strikes import EVENTS
 from costguard_sandbox.vm import Load
 from costguard_sandbox.world import World

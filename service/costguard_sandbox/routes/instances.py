@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from costguard_sandbox.places import ZONE_SCOPES, ZONES
+from costguard_sandbox.catalogue.places import ZONE_SCOPES, ZONES
 from costguard_sandbox.problems import invalid
 from costguard_sandbox.render import instance_resource
 from costguard_sandbox.routes.call import Call, Handler, compute

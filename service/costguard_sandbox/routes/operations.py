@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.routing import Route
 
+from costguard_sandbox.catalogue.places import OPERATION_SCOPES
 from costguard_sandbox.operations import Operation
-from costguard_sandbox.places import OPERATION_SCOPES
 from costguard_sandbox.problems import not_found
 from costguard_sandbox.routes.call import Call, compute
 from costguard_sandbox.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope

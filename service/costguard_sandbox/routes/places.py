@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from costguard_sandbox import images, machine_types, places
+from costguard_sandbox.catalogue import images, machine_types, places
 from costguard_sandbox.problems import not_found
 from costguard_sandbox.render import disk_resource
 from costguard_sandbox.routes.call import Call, compute

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from tests.sandbox.conformance.fleet import PROJECT, START, ZONE, body
 
+from costguard_sandbox.catalogue.machine_types import MACHINE_TYPES
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.machine_types import MACHINE_TYPES
 from costguard_sandbox.meter import bill
 from costguard_sandbox.world import World
 

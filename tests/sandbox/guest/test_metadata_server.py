@@ -12,7 +12,7 @@ import pytest
 import requests
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world
 
-from costguard_sandbox.places import default_service_account, project_number
+from costguard_sandbox.catalogue.places import default_service_account, project_number
 from costguard_sandbox.render import fingerprint
 from costguard_sandbox.server import running
 from costguard_sandbox.vm import VM

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 
-from costguard_sandbox.price_table import is_storage
+from costguard_sandbox.catalogue.price_table import is_storage
 
 # One SKU often covers several regions under one name; the rest are named after a place.
 PLACES: Mapping[str, str] = {

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from datetime import UTC, datetime
 
-from costguard_sandbox.price_table import first_prices, is_storage, unit_of
+from costguard_sandbox.catalogue.price_table import first_prices, is_storage, unit_of
 
 OPENING = datetime(2024, 1, 1, 8, 0, tzinfo=UTC)
 """When the first prices came into force."""

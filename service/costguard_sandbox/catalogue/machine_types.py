@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costguard_sandbox.places import ZONES
+from costguard_sandbox.catalogue.places import ZONES
 
 _EPOCH = "1969-12-31T16:00:00.000-08:00"
 _LOCAL_SSD_GIB = 375

@@ -6,8 +6,8 @@ Kept apart from whatever the product ships: both could otherwise be wrong in the
 from collections.abc import Mapping
 from functools import cache
 
-from costguard_sandbox.machine_types import ACCELERATOR_TYPES
-from costguard_sandbox.places import REGIONS, zones_of
+from costguard_sandbox.catalogue.machine_types import ACCELERATOR_TYPES
+from costguard_sandbox.catalogue.places import REGIONS, zones_of
 
 # resource -> (on-demand, Spot) in us-central1; None where Google sells no Spot of it.
 _BASE: Mapping[str, tuple[int, int | None]] = {

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from costguard_sandbox.catalogue.price_table import STORAGE_BASE_REGIONS, is_storage, unit_of
+from costguard_sandbox.catalogue.prices import NoRate, PriceList, Timeline
+from costguard_sandbox.catalogue.sku_text import AMERICAS, PLACES, UNITS, describe, sku_id
 from costguard_sandbox.decoys import decoys
 from costguard_sandbox.paging import page_token_at, position_of
-from costguard_sandbox.price_table import STORAGE_BASE_REGIONS, is_storage, unit_of
-from costguard_sandbox.prices import NoRate, PriceList, Timeline
-from costguard_sandbox.sku_text import AMERICAS, PLACES, UNITS, describe, sku_id
 
 __all__ = ["SERVICE", "NoRate", "PriceList", "skus_page"]
 
