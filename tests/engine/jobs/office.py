@@ -32,6 +32,7 @@ T4 = Recipe(
     attaches_gpus=True,
     disk_gib=73,
     disk_type="pd-standard",
+    service_account="trainer@lab.iam.gserviceaccount.com",
 )
 PRESETS = (
     Preset(

@@ -201,6 +201,14 @@ def test_viewers_may_not_launch(office: Office) -> None:
     assert job.recipe.machine_type == "n1-standard-8"
 
 
+def test_secrets_need_an_account_that_may_read_them(office: Office) -> None:
+    """Else the VM would be paid for, and its command never start."""
+    bare = replace(RULES.presets["t4"], launch=replace(T4, service_account=""))
+    office.rules = replace(RULES, presets={"t4": bare})
+    ((part, message),) = refused(office, secrets={"HF_TOKEN": "projects/lab/secrets/hf"})
+    assert (part, "under [presets.t4.launch]" in message) == ("secrets", True)
+
+
 def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> None:
     """With no transaction open. What is complete there already is told; on a VM's own disk nobody can look."""
     with closing(WatchedDatabase.open(sqlite_url)) as database:

@@ -79,6 +79,11 @@ class Assessor:
             refusals.append(unknown)
             checkable = replace(checkable, machine_type=None)
         refusals += recipe.problems(base, checkable, machine)
+        if spec.secrets and not base.service_account:
+            message = (
+                "VMs of this preset have no service account, so none of them could read a secret: set service_account"
+            )
+            refusals.append(Refusal("secrets", f"{message} under [presets.{preset.name}.launch]."))
         if spec.owner:
             access, teams = self._rules.access, self._rules.teams
             refusals += roles.launch_problems(

@@ -55,8 +55,8 @@ class Lost:
 class JobDetail:
     """All about one job. The latest attempt that was heard comes with its machine's figures and its output.
 
-    `seen` are complete checkpoints, the oldest first. `risk` is None where no command runs, or nobody knows. `ssh` is ""
-    while there is no VM, `notebook` also for those that are no development VMs.
+    `seen` are complete checkpoints, the oldest first. `risk` is None where no command runs, or nobody knows what was
+    saved. `ssh` is "" while there is no VM, `notebook` also for those that are no development VMs.
     """
 
     row: JobRow
