@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, select, text, type_coerce
+from sqlalchemy import BigInteger, Connection, and_, bindparam, exists, select, text, type_coerce
 
 from costguard.store.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, instances, jobs
 
@@ -44,6 +44,25 @@ def states(connection: Connection) -> dict[str, str]:
     """Of all open jobs."""
     return {row.id: row.state for row in connection.execute(select(jobs.c.id, jobs.c.state).where(text(OPEN_JOB)))}
 
+
+def may_follow(connection: Connection, job_id: str) -> bool:
+    """Whether another attempt may be made: the job is open, nobody wants it cancelled, and no attempt of it is open."""
+    return connection.execute(_MAY_FOLLOW, {"job_id": job_id}).first() is not None
+
+
+def has_started(connection: Connection, attempt_id: int) -> bool:
+    """Whether its agent told that the command runs."""
+    return connection.execute(_HAS_STARTED, {"attempt_id": attempt_id}).first() is not None
+
+
+# Asked for each VM that is made: built once, for building a statement takes longer than running it.
+_MAY_FOLLOW = select(jobs.c.id).where(
+    jobs.c.id == bindparam("job_id"),
+    text(OPEN_JOB.replace("state", "jobs.state")),
+    jobs.c.cancel_asked_at.is_(None),
+    ~exists().where(_OF.job_id == jobs.c.id, _OF.outcome.is_(None)),
+)
+_HAS_STARTED = select(_OF.id).where(_OF.id == bindparam("attempt_id"), _OF.started_at.is_not(None))
 
 _JOBS = select(
     jobs.c.id,

@@ -93,6 +93,10 @@ class CloudOfVms:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.RLock())
 
+    def mark(self) -> str:
+        """Equal for clouds that are alike."""
+        return repr((self.all, sorted(self._operations.items()), self._by_request))
+
     # The launcher.
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
+from costguard.engine.acting.launch_pace import Kind
 from costguard.engine.acting.launch_step import AboutAttempt, Means, Urgency, is_of, put_off, request_uuid
 from costguard.engine.jobs.boot import GUARD_LABEL
 from costguard.errors import CloudError, NotFound
@@ -93,7 +94,12 @@ class Orphan:
     is_asked: bool = False
     asked_in: str = ""
     urgency: Urgency = field(default=Urgency.DELETE, init=False)
+    begins_with: Kind = field(default=Kind.READ, init=False)
     job_id: str = field(default="", init=False)
+
+    @property
+    def project(self) -> str:
+        return self.action.project
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         """An attempt may have come to stand for it meanwhile."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
+from costguard.engine.acting.launch_pace import Kind
 from costguard.engine.acting.launch_step import (
     AboutAttempt,
     Means,
@@ -25,7 +26,7 @@ from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.job import Job
 from costguard.model.observation import Sighting
 from costguard.policy.jobs.view import JobView, LaunchAttempt
-from costguard.store import attempts, facts, interruptions, jobs
+from costguard.store import attempts, facts, interruptions, job_news, jobs
 
 
 @dataclass(slots=True)
@@ -44,15 +45,19 @@ class Insert:
     def job_id(self) -> str:
         return self.view.job.id
 
+    @property
+    def project(self) -> str:
+        return self.view.job.spec.project
+
+    @property
+    def begins_with(self) -> Kind:
+        return Kind.WRITE
+
     def intend(self, connection: Connection, now: datetime) -> bool:
         """Not where somebody cancelled it since, nor beside an attempt that is open or has this number."""
-        job = jobs.read(connection, self.job_id)
-        if job is None or job.state.is_over or job.cancel_asked_at is not None:
+        if not job_news.may_follow(connection, self.job_id):
             return False
-        action, spec = self.action, job.spec
-        before = attempts.of_jobs(connection, [job.id]).get(job.id, [])
-        if any(one.is_open for one in before):
-            return False
+        job, action, spec = self.view.job, self.action, self.view.job.spec
         name = attempt_name(job.id, action.number)
         self.attempt = attempts.intend(
             connection,
@@ -155,8 +160,7 @@ def asked(connection: Connection, job: Job, attempt: Attempt, operation: str, no
 
 def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime) -> bool:
     """Its VM is there. Its agent may have spoken before we knew: then the command runs already."""
-    stored = attempts.read(connection, attempt.id)
-    runs = stored is not None and stored.heard.started_at is not None
+    runs = job_news.has_started(connection, attempt.id)
     changed = attempts.change(
         connection,
         attempt.id,
@@ -169,7 +173,7 @@ def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now
         try_after=None,
         error="",
     )
-    if changed:
+    if changed and attempt.asked_at is None:
         _launched(connection, job, replace(attempt, gce_id=gce_id), now)
     return False
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
 from costguard.engine.acting.launch_insert import adopted
+from costguard.engine.acting.launch_pace import Kind
 from costguard.engine.acting.launch_step import (
     AboutAttempt,
     Urgency,
@@ -97,6 +98,10 @@ class Start(AboutAttempt):
     seen: Sighting | None = None
     operation: str = ""
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
+
+    @property
+    def begins_with(self) -> Kind:
+        return Kind.WRITE if self.action is not None else Kind.READ
 
     def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
         """Each start is counted, for each has a request id of its own: a repeat of one that failed fails for ever."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
-from costguard.engine.acting.launch_pace import PacedLauncher, Paused
+from costguard.engine.acting.launch_pace import Kind, PacedLauncher, Paused
 from costguard.engine.jobs.boot import VmMaker
 from costguard.errors import CloudError
 from costguard.model.attempt import Attempt, AttemptState
@@ -61,7 +61,15 @@ class Step(Protocol):
     def job_id(self) -> str: ...
 
     @property
+    def project(self) -> str: ...
+
+    @property
     def urgency(self) -> Urgency: ...
+
+    @property
+    def begins_with(self) -> Kind:
+        """What its first call counts as for Google."""
+        ...
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         """Commit what is about to be done. False: it is not to be done any more."""
@@ -95,6 +103,14 @@ class AboutAttempt:
     @property
     def job_id(self) -> str:
         return self.job.id
+
+    @property
+    def project(self) -> str:
+        return self.attempt.project
+
+    @property
+    def begins_with(self) -> Kind:
+        return Kind.READ
 
     def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
         return True

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection
 
+from costguard.engine.acting.launch_pace import PacedLauncher
 from costguard.engine.acting.launch_step import Note, Step
 from costguard.engine.ports import Clock
 from costguard.errors import CloudError, CloudUnavailable, LeaseLost, RateLimited, StoreError
@@ -38,6 +40,7 @@ class Done:
     calls: int = 0
     troubles: list[str] = field(default_factory=list)
     left: int = 0  # steps that there was no time for
+    paused: dict[str, datetime] = field(default_factory=dict)  # until when, by job: Google's limit is reached
 
 
 class Launching:
@@ -50,11 +53,13 @@ class Launching:
         self,
         database: Database,
         clock: Clock,
+        paced: PacedLauncher,
         workers: int = WORKERS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._clock = clock
+        self._paced = paced
         self._workers = workers
         self._monotonic = monotonic
 
@@ -81,6 +86,7 @@ class Launching:
         return done
 
     def _take(self, steps: Sequence[Step], pool: ThreadPoolExecutor, fence: Lease | None, done: Done) -> None:
+        steps = [step for step in steps if not self._is_paused(step, done)]
         intended = self._commit(steps, lambda c, step: step.intend(c, self._clock.now()), fence, done)
         committed_s = self._monotonic()
         errors = list(pool.map(lambda step: self._ask(step, committed_s), intended))
@@ -90,6 +96,13 @@ class Launching:
         done.calls += len(asked)
         done.changed |= {step.job_id for step in settled}
         done.troubles += [str(error) for error in errors if error is not None and not isinstance(error, RateLimited)]
+
+    def _is_paused(self, step: Step, done: Done) -> bool:
+        """Then nothing of it is begun, nor written down."""
+        until = self._paced.paused_until(step.project, step.begins_with)
+        if until is not None:
+            done.paused[step.job_id] = until
+        return until is not None
 
     def _ask(self, step: Step, committed_s: float) -> CloudError | None:
         if self._monotonic() - committed_s > _FROZEN_S:

@@ -83,7 +83,7 @@ class JobsTurn:
         self._holds = holds
         self._workers = workers
         self._surroundings = Surroundings(self._paced, shapes, clock)
-        self._launching = Launching(database, clock, workers, monotonic)
+        self._launching = Launching(database, clock, self._paced, workers, monotonic)
         self._agenda = Agenda()
         self._put_off = PutOff()
         self._progress = Progress()
@@ -138,6 +138,8 @@ class JobsTurn:
             todo += asked
             self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
         done = self._launching.carry_out(notes, todo, fence, stop)
+        for job_id, until in done.paused.items():
+            self._agenda.decided(job_id, news, until, now)
         report.decided += len(decided)
         report.calls += done.calls
         report.left = done.left

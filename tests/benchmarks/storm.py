@@ -1,0 +1,228 @@
+"""A storm: a thousand jobs, their whole region preempted at once, half the zones out of stock, calls limited."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import structlog
+from tests.benchmarks.measure import Measured
+from tests.builders import PROJECT, at
+from tests.engine.jobs.world import BELONGING, RECIPE, FragileDatabase, World
+
+from costguard.engine.jobs.events import Event
+from costguard.engine.jobs.turn import JobsTurn
+from costguard.engine.record import record
+from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
+from costguard.store import attempts, jobs
+from costguard.store.migrate import upgrade
+from costguard.store.transaction import Database
+
+ZONES = (
+    "us-central1-a",
+    "us-central1-b",
+    "us-central1-c",
+    "us-central1-f",
+    "us-east1-c",
+    "us-east1-d",
+    "us-west1-a",
+    "us-west1-b",
+)
+REGION = "us-central1"
+OUT_OF_STOCK = frozenset({"us-central1-a", "us-central1-f", "us-east1-c", "us-west1-a"})
+CALLS_PER_MINUTE = 1500
+TURN = timedelta(seconds=5)
+_LONGEST = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a storm is let loose: the cloud in memory, or the real client against a served one.
+
+    `wait` lets time pass, `look` is a pass of the ledger, `say` an agent's word, `made` the names of all VMs ever made.
+    """
+
+    database: Database
+    turn: JobsTurn
+    now: Callable[[], float]
+    wait: Callable[[timedelta], None]
+    look: Callable[[], None]
+    say: Callable[[str, Sequence[Event]], None]
+    storm: Callable[[], None]  # the region preempted, zones out of stock, calls limited
+    made: Callable[[], Sequence[str]]
+    limited: Callable[[], int]  # calls that were refused so far
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """`until_replaced` is the cloud's time from the preemption until Google has made another VM for each job."""
+
+    launched_s: float
+    idle_turn_s: float  # processor time of a turn in which a thousand agents were heard and nothing happened
+    until_replaced: timedelta
+    replaced_s: float  # wall time of the guard's turns until then
+    calls: int
+    refused: int
+    peak_mb: float
+
+
+def storm(ground: Ground, number: int = 1000) -> Storm:
+    """Raises AssertionError where a job is left without a replacement, or a name was given to two VMs."""
+    _submit(ground.database, number)
+    before = time.perf_counter()
+    first = _until(ground, lambda: len(_all(ground.database, AttemptState.BOOTING)) == number)
+    launched_s = time.perf_counter() - before - first.waited_s
+    for attempt in _all(ground.database, AttemptState.BOOTING):
+        begun = (Event(seq, kind, _at(attempt), {"run": 1}) for seq, kind in ((1, "boot"), (2, "start")))
+        ground.say(attempt.name, list(begun))
+    ground.look()
+    ground.turn.run()
+    idle = _idle(ground)
+    running = _all(ground.database, AttemptState.RUNNING)
+    assert len(running) == number, f"{len(running)} run"
+    began = ground.now()
+    ground.storm()
+    for attempt in running:
+        preempted = Event(1000, "notice", _at(attempt), {"run": 1, "what": "preemption", "value": "TRUE"})
+        ended = Event(1001, "exit", _at(attempt), {"run": 1, "reason": "exited", "code": 0, "asked": "preemption"})
+        ground.say(attempt.name, [preempted, ended])
+    before = time.perf_counter()
+    told = _until(ground, lambda: _has_replacements(ground.database, number))
+    replaced_s = time.perf_counter() - before - told.waited_s
+    _none_twice(ground, number)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    span = timedelta(seconds=ground.now() - began)
+    return Storm(launched_s, idle, span, replaced_s, told.calls, ground.limited(), peak)
+
+
+def storms(folder: Path) -> Iterator[Measured]:
+    """In memory, on SQLite."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    try:
+        upgrade(f"sqlite:///{folder / 'storm.db'}")
+        with closing(FragileDatabase.open(f"sqlite:///{folder / 'storm.db'}")) as database:
+            assert isinstance(database, FragileDatabase)
+            found = storm(in_memory(database))
+    finally:
+        structlog.reset_defaults()
+    seconds = found.until_replaced.total_seconds()
+    yield Measured("storm: 1,000 jobs launched, the guard's own time", "s", [found.launched_s])
+    yield Measured("storm: an idle turn over 1,000 running jobs", "s CPU", [found.idle_turn_s], 0.1)
+    yield Measured("storm: 1,000 preempted at once, until all have another VM", "s", [seconds], 300)
+    yield Measured("storm: the guard's own time for that", "s", [found.replaced_s])
+    yield Measured("storm: calls a second of that time", "1/s", [found.calls / found.replaced_s])
+    yield Measured("storm: calls that Google refused for its limit", "calls", [found.refused])
+    yield Measured("storm: peak memory", "MB", [found.peak_mb], 400)
+
+
+def in_memory(database: FragileDatabase) -> Ground:
+    world = World(database).begin()
+    cloud, clock = world.cloud, world.clock
+
+    def look() -> None:
+        record(database, cloud, cloud.observe(PROJECT, None), BELONGING, None)
+
+    def let_loose() -> None:
+        cloud.preempt(*(vm for vm in cloud.there() if vm.zone.startswith(REGION)))
+        cloud.stockouts = set(OUT_OF_STOCK)
+        cloud.per_minute = CALLS_PER_MINUTE
+
+    return Ground(
+        database=database,
+        turn=world.turn,
+        now=lambda: clock.now().timestamp(),
+        wait=clock.advance,
+        look=look,
+        say=lambda name, events: _heard(world, name, events),
+        storm=let_loose,
+        made=lambda: [vm.name for vm in cloud.all],
+        limited=lambda: cloud.refused_calls,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    calls: int
+    waited_s: float
+
+
+def _until(ground: Ground, done: Callable[[], bool]) -> _Turns:
+    """Turns, with a pass each minute, until it is so."""
+    calls, waited, passed, began = 0, 0.0, ground.now(), ground.now()
+    while not done():
+        assert ground.now() - began < _LONGEST.total_seconds(), "not within an hour of the cloud's time"
+        before = time.perf_counter()
+        ground.wait(TURN)
+        if ground.now() - passed >= 60:
+            ground.look()
+            passed = ground.now()
+        waited += time.perf_counter() - before
+        calls += ground.turn.run().calls
+    return _Turns(calls, waited)
+
+
+def _idle(ground: Ground, turns: int = 12) -> float:
+    """The median of some turns between which every agent was heard."""
+    spent = []
+    for number in range(turns):
+        ground.wait(TURN)
+        if number % 3 == 0:
+            for attempt in _all(ground.database, AttemptState.RUNNING):
+                beat = Event(100 + number, "heartbeat", _at(attempt), {"run": 1, "is_running": True, "step": number})
+                ground.say(attempt.name, [beat])
+        before = time.process_time()
+        ground.turn.run()
+        spent.append(time.process_time() - before)
+    return sorted(spent)[len(spent) // 2]
+
+
+def _submit(database: Database, number: int) -> None:
+    recipe = replace(RECIPE, zones=ZONES)
+    with database.write() as connection:
+        for each in range(number):
+            spec = JobSpec(
+                kind=JobKind.TRAINING,
+                preset="t4",
+                project=PROJECT,
+                owner=f"person{each % 40}@example.com",
+                command=("python", "train.py"),
+                checkpoint=CheckpointPlan(f"gs://runs/{each}", "--from_checkpoint {checkpoint}"),
+            )
+            job = Job(f"j{each}", spec, recipe, JobState.QUEUED, "was taken in", at("12:00"), "api")
+            jobs.add(connection, job, None, "")
+
+
+def _all(database: Database, state: AttemptState) -> list[Attempt]:
+    with database.read() as connection:
+        return [one for one in attempts.live(connection) if one.state is state]
+
+
+def _at(attempt: Attempt) -> datetime:
+    """By the VM's clock, which may say anything."""
+    return attempt.intended_at
+
+
+def _heard(world: World, name: str, events: Sequence[Event]) -> None:
+    world.hearing.hear(name, world.tokens.of(name), events)
+
+
+def _has_replacements(database: Database, number: int) -> bool:
+    """Google has accepted a VM for each job, and none of them is out of stock again."""
+    with database.read() as connection:
+        up = [one for one in attempts.live(connection) if one.number > 1 and one.is_open and one.gce_id]
+    return len({one.job_id for one in up}) == number
+
+
+def _none_twice(ground: Ground, number: int) -> None:
+    made = ground.made()
+    assert len(made) == len(set(made)), "a name was given to two VMs"
+    with ground.database.read() as connection:
+        tried = attempts.of_jobs(connection, [f"j{each}" for each in range(number)])
+    for job_id, some in tried.items():
+        assert sum(one.is_open for one in some) == 1, job_id
