@@ -27,6 +27,7 @@ from costguard.api.auth import TokenRequired
 from costguard.api.deps import Deps
 
 _DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
+Jobs are asked for here; the daemon launches their VMs, and brings them back from their checkpoints.
 
 Money is exact decimal dollars, written as strings. Times are RFC 3339 in UTC. Errors are RFC 9457 problems
 whose `next` says what to do. What could not be read or priced is listed as such, never as zero and never as gone.

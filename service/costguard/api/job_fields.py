@@ -142,7 +142,9 @@ class QuoteBody(JobBody):
 
 
 class CancelBody(Body):
-    by: Name = Field(description="The address of who asks: its owner, an operator or an admin.")
+    by: Annotated[str, StringConstraints(max_length=320, to_lower=True, pattern=r"^[^\s@<>]+@[^\s@<>]+$")] = Field(
+        description="The address of who asks: its owner, an operator or an admin."
+    )
     reason: Text = ""
 
 
