@@ -11,8 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, body, new_world
+from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, body
 
+from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.guest.machines import MachineSettings
 from costguard_sandbox.server import running
 from costguard_sandbox.vm import VM
@@ -101,7 +102,7 @@ def _read(place: Path) -> str:
 
 
 @contextmanager
-def machines(folder: Path, grace_s: float = 20, **options: Any) -> Iterator[Machines]:
+def machines(folder: Path, grace_s: float = 20, clock: ManualClock | None = None, **options: Any) -> Iterator[Machines]:
     grace = timedelta(seconds=grace_s)
     settings = MachineSettings(
         folder / "vms",
@@ -111,7 +112,7 @@ def machines(folder: Path, grace_s: float = 20, **options: Any) -> Iterator[Mach
         docker="shim",
         path=os.environ["PATH"],
     )
-    world = new_world(START, machines=settings, **options)
+    world = World(clock or ManualClock(START), projects=[PROJECT], machines=settings, **options)
     with running(world) as url:
         made = Machines(world, url, folder)
         try:

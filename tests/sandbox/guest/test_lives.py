@@ -13,6 +13,7 @@ import requests
 from tests.sandbox.guest.machines import PATIENCE_S, Machines, command_lines, machines, processes_of
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, ZONE, body, new_world
 
+from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.guest.machines import CannotRun, MachineSettings
 from costguard_sandbox.guest.machines import Machines as RealMachines
 from costguard_sandbox.vm import VM, Status
@@ -326,6 +327,25 @@ def test_the_end_of_the_server_is_the_end_of_all_processes(tmp_path: Path) -> No
         made.boot(IGNORES, "two")
         assert {made.hear(), made.hear()} == {"ready"}
     assert processes_of(tmp_path) == []
+
+
+class _Minutes(ManualClock):
+    """Its minutes are real seconds."""
+
+    speed = 60.0
+
+
+def test_a_notice_lasts_for_real_seconds(tmp_path: Path) -> None:
+    """On a clock that was sped up the guest has its ten seconds, too."""
+    with machines(tmp_path, clock=_Minutes(START)) as made:
+        vm = made.boot(SAVES)
+        assert made.hear() == "ready"
+        made.world.strike_after_notice("preempt", PROJECT, "vm", notice=timedelta(seconds=10))
+        made.world.advance(9 * MINUTE)
+        assert (status(vm), vm.is_preempted) == (Status.RUNNING, True)
+        made.world.advance(MINUTE)
+        assert made.hear() == "saved"
+        assert status(vm) is Status.STOPPING
 
 
 def test_a_clock_that_waiting_moves_waits_for_processes_too(tmp_path: Path) -> None:
