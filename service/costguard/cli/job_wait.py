@@ -7,6 +7,7 @@ from typing import Any
 
 from costguard.cli.client import Server
 from costguard.errors import ServerUnreachable
+from costguard.policy.narrate import sentence
 
 GOOD = frozenset({"succeeded", "running"})  # how a training job ends well, and what a dev VM is waited for
 _OVER = frozenset({"succeeded", "failed", "cancelled"})
@@ -19,7 +20,7 @@ def follow(
     told = trouble = ""
     while True:
         job = detail["job"]
-        line = f"{job['title']}: {job['state']}. {job['reason']}"
+        line = f"{job['title']}: {job['state']}. {sentence(job['reason'])}"
         if line != told and not trouble:
             tell(line)
             told = line

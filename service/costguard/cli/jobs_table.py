@@ -11,6 +11,7 @@ from rich.console import Console
 
 from costguard.cli.format import age, amount_text, count, dollars, moment, rate, when
 from costguard.cli.tables import NARROW, Row, cell, say, say_nothing, show_table
+from costguard.policy.narrate import sentence
 
 _STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "cancelled": "dim", "succeeded": "dim"}
 _ENDED_WELL = {None, "succeeded"}
@@ -59,7 +60,7 @@ def show(console: Console, answer: dict[str, Any], asked: bool) -> None:
 def show_job(console: Console, answer: dict[str, Any]) -> None:
     job = answer["job"]
     say(console, f"{job['title']}  {job['id']}  {job['state']}", "bold")
-    say(console, job["reason"])
+    say(console, sentence(job["reason"]))
     if answer["next"] and answer["next"] != job["reason"]:
         say(console, f"Next: {answer['next']}")
     console.print()
@@ -83,7 +84,7 @@ def show_access(console: Console, answer: dict[str, Any]) -> None:
 
 def show_cancelled(console: Console, answer: dict[str, Any]) -> None:
     job = answer["job"]
-    say(console, f"{job['title']}: {job['reason']}")
+    say(console, f"{job['title']}: {sentence(job['reason'])}")
     say(console, f"See it with: costguard job {job['id']}")
 
 

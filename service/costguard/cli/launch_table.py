@@ -9,6 +9,7 @@ from rich.console import Console
 from costguard.cli.format import count, dollars, rate
 from costguard.cli.jobs_table import show_access
 from costguard.cli.tables import Row, cell, say, show_table
+from costguard.policy.narrate import sentence
 
 _MODELS = {"spot": "Spot", "standard": "on-demand"}
 
@@ -16,7 +17,7 @@ _MODELS = {"spot": "Spot", "standard": "on-demand"}
 def show_launched(console: Console, answer: dict[str, Any]) -> None:
     job = answer["job"]
     say(console, f"{job['title']}  {job['id']}  {job['state']}", "bold")
-    say(console, job["reason"])
+    say(console, sentence(job["reason"]))
     if answer["ssh_command"]:
         show_access(console, answer)
     elif job["kind"] == "dev":

@@ -23,7 +23,8 @@ from costguard.policy.jobs.pace import pace
 from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
 from costguard.policy.narrate import span_text
 from costguard.policy.price_book import PriceBook
-from costguard.store import attempts, jobs, prices
+from costguard.store import job_board, jobs, prices
+from costguard.store.job_board import Standing
 from costguard.store.jobs import JobFilters
 
 PAGE = 50
@@ -31,7 +32,6 @@ _DAYS = 30
 _BILLED = frozenset({AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.ENDING})
 _EXAMPLE = """costguard quote t4 --hours 10
 costguard launch t4 --checkpoint gs://BUCKET/run-1 --resume '--from_checkpoint {checkpoint}' -- python train.py"""
-_STARTING = frozenset({JobState.QUEUED, JobState.PROVISIONING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +143,12 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
     with source.database.read() as connection:
         accrual = Accrual(PriceBook(prices.load(connection)), now)
         rows = jobs_page(connection, accrual, asked.filters, asked.before, PAGE + 1)
-        live = attempts.live(connection)
-        opened = jobs.open_jobs(connection)
+        opened = job_board.standings(connection)
+        rate = job_board.rate(connection, _BILLED)
         is_any = bool(rows or opened or jobs.page(connection, JobFilters(), None, 1))
         found = recoveries(connection, now - timedelta(days=_DAYS))
         scores = place_scores(connection, source.rules, now)
-    states = [job.state for job in opened]
     shown = rows[:PAGE]
-    rates = [attempt.rate for attempt in live if attempt.state in _BILLED]
     ways = ", ".join(f"{number} {outcome.value.replace('_', ' ')}" for outcome, number in found.by_outcome.items())
     firsts = ", ".join(f"{notice.value} {number}" for notice, number in found.noticed_first.items())
     charts = (
@@ -171,13 +169,13 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
         lines=[line_of(row, now) for row in shown],
         next_address=_next_address(asked, shown[-1].job) if len(rows) > PAGE else "",
         is_any=is_any,
-        running=states.count(JobState.RUNNING),
-        starting=sum(state in _STARTING for state in states),
-        recovering=states.count(JobState.RECOVERING),
-        rate=Priced(sum((rate for rate in rates if rate is not None), ZERO), None not in rates),
+        running=_count(opened, JobState.RUNNING),
+        starting=_count(opened, JobState.QUEUED, JobState.PROVISIONING),
+        recovering=_count(opened, JobState.RECOVERING),
+        rate=rate,
         states=[state.value for state in JobState],
-        owners=sorted({job.spec.owner for job in (*opened, *(row.job for row in shown))}),
-        presets=sorted({job.spec.preset for job in (*opened, *(row.job for row in shown))}),
+        owners=sorted({each.owner for each in opened} | {row.job.spec.owner for row in shown}),
+        presets=sorted({each.preset for each in opened} | {row.job.spec.preset for row in shown}),
         launchable=[name for name, preset in source.rules.presets.items() if preset.launch is not None],
         recoveries=told,
         places=[_place(score) for score in scores],
@@ -208,6 +206,10 @@ def rate_now(last: Attempt | None) -> Money:
 def steps_per_hour(row: JobRow) -> str:
     found = pace(row.attempts, row.cost).per_hour
     return "" if found is None else f"{round(found):,}"
+
+
+def _count(opened: Sequence[Standing], *states: JobState) -> int:
+    return sum(each.count for each in opened if each.state in states)
 
 
 def _place(of: PlaceScore) -> Place:

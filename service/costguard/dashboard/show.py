@@ -16,7 +16,7 @@ from costguard.engine.telling.correspondence import Entry
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
-from costguard.policy.narrate import span_text
+from costguard.policy.narrate import sentence, span_text
 
 # Controls, and the marks that turn the direction of writing, hide, or pass for nothing.
 _UNSEEN = re.compile(
@@ -198,6 +198,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         whole,
         shell,
         score,
+        sentence,
         gib,
         quantity,
         epoch_ms,

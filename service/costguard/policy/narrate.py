@@ -31,6 +31,11 @@ def ended_text(reason: EndReason) -> str:
     return _ENDED[reason]
 
 
+def sentence(clause: str) -> str:
+    """`Runs in us-central1-a.`: a reason that stands by itself."""
+    return f"{clause[:1].upper()}{clause[1:]}{'' if clause.endswith(('.', '!', '?')) else '.'}" if clause else ""
+
+
 def tell(
     known: KnownInstance | None, record: InstanceRecord, lifetimes: Sequence[Lifetime], read_at: datetime
 ) -> tuple[Fact, ...]:

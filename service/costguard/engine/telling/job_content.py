@@ -10,13 +10,14 @@ from enum import StrEnum
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
+from costguard.engine.jobs.listing import heard_last
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
-from costguard.policy.narrate import span_text
+from costguard.policy.narrate import sentence, span_text
 from costguard.store import attempts, interruptions, job_costs, jobs
 
 _LAST_LINES = 15  # of a failed command's output
@@ -70,35 +71,22 @@ class JobScene:
     cost: Priced = field(default_factory=Priced)
     output: str = ""
 
-    @property
-    def shown(self) -> str:
-        """What a card shows that it is edited for; the cost alone moves all the time."""
-        last = self.attempts[-1] if self.attempts else None
-        where = "" if last is None else f"{last.number}|{last.heard.run}|{last.state.value}"
-        return f"{self.job.state.value}|{self.job.reason}|{where}|{len(self.interruptions)}"
+
+def shown(job: Job) -> str:
+    """What a card shows that it is edited for: every run has a reason of its own. The cost alone moves all the time."""
+    return f"{job.state.value}|{job.reason}"
 
 
 def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobScene | None:
     job = jobs.read(connection, job_id)
     if job is None:
         return None
-    (scene,) = _scenes(connection, [job])
+    tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
+    interrupted = interruptions.of_jobs(connection, [job_id]).get(job_id, [])
     cost = job_costs.costs(connection, accrual, [job_id])[job_id]
-    said = [attempt for attempt in scene.attempts if attempt.heard.at is not None]
-    last = attempts.read(connection, said[-1].id) if said else None
-    return JobScene(job, scene.attempts, scene.interruptions, cost, last.heard.output if last is not None else "")
-
-
-def shown_now(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
-    """`JobScene.shown` of each of these jobs that there is."""
-    found = list(jobs.of_ids(connection, job_ids).values())
-    return {scene.job.id: scene.shown for scene in _scenes(connection, found)}
-
-
-def _scenes(connection: Connection, found: Sequence[Job]) -> list[JobScene]:
-    ids = [job.id for job in found]
-    tried, interrupted = attempts.of_jobs(connection, ids), interruptions.of_jobs(connection, ids)
-    return [JobScene(job, tried.get(job.id, ()), interrupted.get(job.id, ())) for job in found]
+    said = heard_last(tried)
+    last = attempts.read(connection, said.id) if said is not None else None
+    return JobScene(job, tried, interrupted, cost, last.heard.output if last is not None else "")
 
 
 def outdated(job: Job, fact: Fact) -> str:
@@ -115,7 +103,7 @@ def card(scene: JobScene, url: str) -> NoticeContent:
     return NoticeContent(
         icon=icon,
         title=title.format(_name(scene.job)),
-        text=scene.job.reason,
+        text=sentence(scene.job.reason),
         figures=_figures(scene),
         url=url,
         output=_last_lines(scene.output) if is_failed else "",

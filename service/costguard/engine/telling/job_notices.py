@@ -43,11 +43,12 @@ class CardComposer:
         if is_over and message.status != "accepted":
             return Withdrawn("the job is over")
         content = job_content.card(scene, f"{self._url}/jobs/{scene.job.id}" if self._url else "")
-        return Composed(content, scene.shown, is_final=is_over)
+        return Composed(content, job_content.shown(scene.job), is_final=is_over)
 
     def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:  # noqa: ARG002 one of several
         """Those that show what is over."""
-        shown = job_content.shown_now(connection, [_job_of(message) for message in live])
+        known = jobs.of_ids(connection, {_job_of(message) for message in live})
+        shown = {job_id: job_content.shown(job) for job_id, job in known.items()}
         return [message for message in live if shown.get(_job_of(message)) != message.shown]
 
 
