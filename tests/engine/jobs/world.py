@@ -204,7 +204,7 @@ class World:
     def begin(self) -> World:
         """What every database holds before the first job."""
         with self.database.write() as connection:
-            prices.add(connection, list(_prices()), self.clock.now())
+            prices.add(connection, list(price_list()), self.clock.now())
         return self
 
     # The guard.
@@ -231,7 +231,7 @@ class World:
         return self.turn
 
     def maker(self) -> VmMaker:
-        return VmMaker("g1", "https://guard.example.com", "", self.tokens.of, _metadata, OWNERS)
+        return VmMaker("g1", "https://guard.example.com", "", self.tokens.of, metadata, OWNERS)
 
     def step(self, seconds: float = 5, passing: bool = False) -> TurnReport:
         """Time goes on, and the guard takes a turn; with `passing`, after a look at all VMs."""
@@ -343,7 +343,7 @@ def _job_of(name: str) -> str:
     return name.split("-")[1]
 
 
-def _metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
+def metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
     return {"costguard-attempt": repr(sorted(settings.items())), "costguard-token": token}
 
 
@@ -361,7 +361,7 @@ def _checkpoint(location: str, step: int, written_at: datetime, torn: bool) -> C
     )
 
 
-def _prices() -> Iterator[Price]:
+def price_list() -> Iterator[Price]:
     for number, region in enumerate(("us-central1", "us-east1")):
         for model, share in ((ProvisioningModel.SPOT, 1), (ProvisioningModel.STANDARD, 3)):
             for resource, nanos in (
