@@ -124,7 +124,7 @@ class InsertAgain(AboutAttempt):
     def call(self) -> None:
         attempt = self.attempt
         self.seen = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
-        if self.seen is None and self.job.cancel_asked_at is None:
+        if self.seen is None and self.job.cancel_asked_at is None and not self.job.state.is_over:
             self.operation = _insert(self.means, self.job, attempt)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

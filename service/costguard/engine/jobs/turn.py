@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from costguard.engine.accrual import Accrual
-from costguard.engine.acting.launch_delete import Orphan
+from costguard.engine.acting.launch_delete import Delete, Orphan
 from costguard.engine.acting.launch_insert import Insert
 from costguard.engine.acting.launch_pace import Kind, PacedLauncher, said
 from costguard.engine.acting.launch_step import Means, Note, Step
@@ -144,6 +144,7 @@ class JobsTurn:
         report.calls += done.calls
         report.left = done.left
         report.troubles += done.troubles
+        report.deleted += sum(isinstance(step, Delete | Orphan) and step.is_asked for step in todo)
         report.launched += sum(isinstance(step, Insert) and step.operation != "" for step in todo)
         return done.changed & news.marks.keys()
 

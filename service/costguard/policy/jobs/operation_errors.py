@@ -16,6 +16,14 @@ _STOCKOUTS = (
     "RESOURCE_IN_USE",
     "UNSUPPORTED_OPERATION",
 )
+# Some failures have nothing but an HTTP status.
+_STATUSES = {
+    "400": Outcome.REFUSED,
+    "403": Outcome.QUOTA,
+    "404": Outcome.REFUSED,
+    "429": Outcome.QUOTA,
+    "503": Outcome.STOCKOUT,
+}
 _QUOTAS = ("QUOTA_EXCEEDED", "QUOTAS_EXCEEDED", "LIMIT_EXCEEDED")
 _REFUSALS = (
     "INVALID",
@@ -37,7 +45,7 @@ def outcome_of(answer: OperationAnswer) -> Outcome:
     for outcome, codes in ((Outcome.STOCKOUT, _STOCKOUTS), (Outcome.QUOTA, _QUOTAS), (Outcome.REFUSED, _REFUSALS)):
         if code.startswith(codes):
             return outcome
-    return Outcome.LOST
+    return _STATUSES.get(code, Outcome.LOST)
 
 
 def words_of(answer: OperationAnswer) -> str:

@@ -1,0 +1,121 @@
+"""Parts of the turns by themselves: Google's errors and limits, a process that stood still, a lost lease, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from tests.builders import at
+from tests.engine.jobs.cloud import CloudOfVms
+from tests.engine.jobs.world import T4, World, world
+from tests.fakes import HandClock
+
+from costguard.engine.acting.launch_pace import Kind, PacedLauncher
+from costguard.engine.jobs.boot import label_of
+from costguard.engine.jobs.turn import JobsTurn
+from costguard.errors import LeaseLost, RateLimited
+from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.launch import OperationAnswer
+from costguard.policy.jobs.operation_errors import outcome_of, words_of
+from costguard.policy.owner import OwnerRules
+from costguard.store import lease as leases
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", Outcome.STOCKOUT),
+        ("UNSUPPORTED_OPERATION", Outcome.STOCKOUT),
+        ("RESOURCE_NOT_READY", Outcome.STOCKOUT),
+        ("503", Outcome.STOCKOUT),
+        ("QUOTA_EXCEEDED", Outcome.QUOTA),
+        ("INVALID_FIELD_VALUE", Outcome.REFUSED),
+        ("RESOURCE_NOT_FOUND", Outcome.REFUSED),
+        ("INTERNAL_ERROR", Outcome.LOST),
+        ("", Outcome.LOST),
+    ],
+)
+def test_what_an_operations_error_means(code: str, outcome: Outcome) -> None:
+    """Stockouts and quotas move on, refusals are final, and what nobody knows is tried again."""
+    assert outcome_of(OperationAnswer(True, "", code, "")) is outcome
+
+
+def test_an_error_in_googles_words() -> None:
+    """With its code, for those who search for it."""
+    told = OperationAnswer(True, "", "QUOTA_EXCEEDED", "Quota 'GPUS'  exceeded.")
+    assert words_of(told) == "Quota 'GPUS' exceeded (QUOTA_EXCEEDED)"
+    assert words_of(OperationAnswer(True, "", "INTERNAL_ERROR", "")) == "Google says INTERNAL_ERROR"
+
+
+def test_googles_limit_pauses_a_projects_calls_of_one_kind() -> None:
+    """Twice as long each time, up to a minute; other kinds and projects go on."""
+    clock = HandClock(at("12:00:30"))
+    cloud = CloudOfVms(clock)
+    cloud.per_minute = 0
+    paced = PacedLauncher(cloud, clock)
+    pauses = []
+    for _ in range(7):
+        with pytest.raises(RateLimited, match="it goes on at"):
+            paced.look("acme", "z", "vm")
+        until = paced.paused_until("acme", Kind.READ)
+        assert until is not None
+        pauses.append((until - clock.now()).total_seconds())
+        clock.moment = until
+    assert pauses == [2, 4, 8, 16, 32, 60, 60]
+    assert cloud.refused_calls == 7
+    cloud.per_minute = None
+    assert paced.look("acme", "z", "vm") is None
+    cloud.per_minute = 0
+    clock.advance(timedelta(minutes=1))
+    with pytest.raises(RateLimited):
+        paced.look("acme", "z", "vm")
+    with pytest.raises(RateLimited, match="it goes on at"):
+        paced.look("acme", "z", "vm")
+    assert cloud.refused_calls == 8
+    assert paced.paused_until("acme", Kind.WRITE) is None
+    assert paced.paused_until("other", Kind.READ) is None
+
+
+def test_a_process_that_stood_still_asks_nothing(sqlite_url: str) -> None:
+    """Another guard may have taken over meanwhile: the lease is checked again, and then the name looked at first."""
+
+    def jumping() -> Iterator[float]:
+        yield from (0.0, 0.0, 1.0, 40.0)
+        while True:
+            yield 50.0
+
+    with world(sqlite_url) as w:
+        w.submit()
+        moments = jumping()
+        w.turn = _turn(w, lambda: next(moments))
+        w.step()
+        assert (w.cloud.calls["look"], w.cloud.calls["insert"]) == (1, 1)
+        assert w.attempts()[0].state is AttemptState.ASKED
+
+
+def test_a_guard_that_lost_its_lease_writes_and_asks_nothing(sqlite_url: str) -> None:
+    """Its turn ends there."""
+    with world(sqlite_url) as w:
+        w.submit()
+        old = leases.acquire(w.database, "daemon", "one", timedelta(seconds=30), w.clock.now())
+        w.clock.advance(timedelta(minutes=5))
+        leases.acquire(w.database, "daemon", "two", timedelta(seconds=30), w.clock.now())
+        with pytest.raises(LeaseLost):
+            w.turn.run(old)
+        assert (w.attempts(), w.cloud.calls["insert"]) == ([], 0)
+
+
+def test_an_address_as_a_label() -> None:
+    """Only where reading the label would give the same address again."""
+    rules = OwnerRules(domain="example.com", addresses={"bo": "bo@partner.org", "ci": "robots@example.com"})
+    assert label_of("ana@example.com", rules) == "ana"
+    assert label_of("bo@partner.org", rules) == "bo"
+    assert label_of("bo@example.com", rules) == ""
+    assert label_of("ana.b@example.com", rules) == ""
+    assert label_of("ana@elsewhere.org", rules) == ""
+
+
+def _turn(w: World, monotonic: Callable[[], float]) -> JobsTurn:
+    outside = (w.database, w.clock, w.cloud, w.maker(), w.shelf)
+    return JobsTurn(*outside, w.terms, lambda *_: T4, lambda *_: {}, workers=1, monotonic=monotonic)
