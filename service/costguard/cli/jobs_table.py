@@ -43,7 +43,7 @@ def show(console: Console, answer: dict[str, Any], asked: bool) -> None:
             "Step": cell(_step(each["step"])),
             "Attempts": cell(each["attempts"]),
             "Cost": cell(amount_text(each["cost"]), "" if each["cost"]["complete"] else "bold red"),
-            "Why, and what comes next": cell(each["reason"]),
+            "Why, and what comes next": cell(sentence(each["reason"])),
         }
         for each in answer["jobs"]
     ]

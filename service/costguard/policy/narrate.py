@@ -32,8 +32,10 @@ def ended_text(reason: EndReason) -> str:
 
 
 def sentence(clause: str) -> str:
-    """`Runs in us-central1-a.`: a reason that stands by itself."""
-    return f"{clause[:1].upper()}{clause[1:]}{'' if clause.endswith(('.', '!', '?')) else '.'}" if clause else ""
+    """`Runs in us-central1-a.`: a reason that stands by itself. A name at its beginning stays as it is."""
+    first = clause.partition(" ")[0]
+    start = f"{clause[:1].upper()}{clause[1:]}" if first.isalpha() else clause
+    return start if not clause or clause.endswith((".", "!", "?")) else f"{start}."
 
 
 def tell(
