@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import structlog
+from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from costguard.engine.idle import IdleWatch
@@ -26,7 +27,7 @@ LEASE_TTL = timedelta(seconds=30)
 _LONGEST_FETCH = timedelta(minutes=2)
 _LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
 _SEND_EVERY = timedelta(seconds=1)
-_TURN_JOBS_EVERY = timedelta(seconds=5)
+_WORKERS = 16  # two turns of everything there is
 _TURNS_AT_REST = 5  # how many of these pass before an empty outbox is looked into again
 
 # A stalled machine must not lose a run, however late it wakes, nor run it many times over.
@@ -42,7 +43,18 @@ class DaemonState:
     last_pass_seconds: float | None = None
     last_error: str = ""
     prices_error: str = ""
-    jobs_error: str = ""
+    beside_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Something that takes turns of its own beside the passes, by the holder of the lease."""
+
+    every: timedelta
+    run: Callable[[Lease, threading.Event], object]
+
+
+JOBS = "jobs"
 
 
 class Daemon:
@@ -61,7 +73,7 @@ class Daemon:
         idle_watch: IdleWatch | None = None,
         idle_every: timedelta = timedelta(minutes=5),
         send: Callable[[Lease, threading.Event], timedelta | None] | None = None,
-        jobs: Callable[[Lease, threading.Event], object] | None = None,
+        beside: Mapping[str, Beside] | None = None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -72,7 +84,8 @@ class Daemon:
         self._refresh_every = refresh_every
         self._after_pass = dict(after_pass or {})
         self._send_messages = send
-        self._turn_jobs = jobs
+        self._beside = dict(beside or {})
+        self._beside_errors: dict[str, str] = {}
         self._turns_to_skip = 0
         self._idle_watch = idle_watch
         self._idle_every = idle_every
@@ -81,13 +94,16 @@ class Daemon:
         self._passed = threading.Event()  # before the first pass no VM is known that could be measured
         # Two jobs never write at once: what a pass reads is what it then decides by.
         self._busy = threading.Lock()
-        # Jobs take turns of their own, so that a long pass does not hold up a recovery. Each step is checked against
-        # what is stored when it is written.
-        self._turning = threading.Lock()
+        # What runs beside the passes is not held up by them. Each step is checked against what is stored when it is
+        # written.
+        self._turns = {name: threading.Lock() for name in self._beside}
         # Nor is the lease asked for twice at once: the later answer would fence off the earlier.
         self._asking = threading.Lock()
         self.state = DaemonState()
-        self._scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_JOB_DEFAULTS)
+        self._pool = ThreadPoolExecutor(_WORKERS)
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC, job_defaults=_JOB_DEFAULTS, executors={"default": self._pool}
+        )
 
     def start(self) -> None:
         self._scheduler.add_job(self._keep_lease, "interval", seconds=LEASE_TTL.total_seconds() / 3, id="lease")
@@ -100,9 +116,9 @@ class Daemon:
             self._scheduler.add_job(self._measure, "interval", seconds=self._idle_every.total_seconds(), id="idle")
         if self._send_messages is not None:
             self._scheduler.add_job(self._send, "interval", seconds=_SEND_EVERY.total_seconds(), id="send")
-        if self._turn_jobs is not None:
-            seconds = _TURN_JOBS_EVERY.total_seconds()
-            self._scheduler.add_job(self._jobs, "interval", seconds=seconds, id="jobs", max_instances=2)
+        for name, each in self._beside.items():
+            seconds = each.every.total_seconds()
+            self._scheduler.add_job(self._run_beside, "interval", [name], seconds=seconds, id=name, max_instances=2)
         self._scheduler.start()
         self.wake()
 
@@ -118,7 +134,7 @@ class Daemon:
 
     def ask_for_jobs(self) -> None:
         """There is news of a job: its next step is taken now rather than at the next turn."""
-        self._soon("jobs")
+        self._soon(JOBS)
 
     def _soon(self, what: str) -> None:
         if job := self._scheduler.get_job(what):
@@ -129,7 +145,10 @@ class Daemon:
         self._stop.set()
         self._passed.set()
         if self._scheduler.running:
-            self._scheduler.shutdown(wait=True)
+            # Not by the scheduler's own waiting: it holds a lock meanwhile that a run which asks for another one needs.
+            self._scheduler.pause()
+            self._pool.shutdown(wait=True)
+            self._scheduler.shutdown(wait=False)
         if self._lease is not None:
             try:
                 leases.release(self._database, self._lease)
@@ -206,22 +225,23 @@ class Daemon:
             except Exception as error:
                 log.error("not_done_after_pass", what=what, error=str(error), exc_info=not _is_expected(error))
 
-    def _jobs(self) -> None:
-        """Nothing is decided about jobs before the first pass: what became of their VMs meanwhile is not known."""
+    def _run_beside(self, name: str) -> None:
+        """Not before the first pass: what became of VMs while the guard was away is not known."""
         self._passed.wait()
-        with self._turning:
-            if self._turn_jobs is None or self._stop.is_set() or (fence := self._held()) is None:
+        with self._turns[name]:
+            if self._stop.is_set() or (fence := self._held()) is None:
                 return
             try:
-                self._turn_jobs(fence, self._stop)
+                self._beside[name].run(fence, self._stop)
             except LeaseLost:
                 self._step_aside()
-                log.warning("jobs_ended", why="another daemon took over")
+                log.warning("turn_ended", what=name, why="another daemon took over")
             except Exception as error:  # each step is written down before it is taken: the next turn goes on from there
-                self.state = replace(self.state, jobs_error=str(error))
-                log.error("jobs_not_advanced", error=str(error), exc_info=not _is_expected(error))
+                self._beside_errors[name] = str(error)
+                log.error("turn_failed", what=name, error=str(error), exc_info=not _is_expected(error))
             else:
-                self.state = replace(self.state, jobs_error="")
+                self._beside_errors.pop(name, None)
+            self.state = replace(self.state, beside_error="; ".join(self._beside_errors.values()))
 
     def _send(self) -> None:
         """Messages go out beside the passes, so that many of them, or a slow Slack, keep no pass waiting."""

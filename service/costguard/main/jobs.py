@@ -13,6 +13,7 @@ from costguard.engine.jobs.assess import Launching
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.holds import BudgetHolds
+from costguard.engine.jobs.looks import CheckpointWatch
 from costguard.engine.jobs.submit import JobOffice
 from costguard.engine.jobs.tokens import KEY_NAME, Tokens
 from costguard.engine.jobs.turn import JobsTurn
@@ -36,6 +37,7 @@ class Jobs:
 
     turn: JobsTurn
     holds: BudgetHolds
+    watch: CheckpointWatch
     tokens: Tokens
     launching: Launching
     checkpoints: Checkpoints
@@ -67,7 +69,8 @@ def jobs(
     )
     holds = BudgetHolds(database, rules)
     turn = JobsTurn(database, clock, cloud.launcher, maker, checkpoints, rules.jobs.terms, cloud.shape, holds)
-    return Jobs(turn, holds, tokens, Launching(settings.watch.projects, cloud.shape), checkpoints)
+    watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
+    return Jobs(turn, holds, watch, tokens, Launching(settings.watch.projects, cloud.shape), checkpoints)
 
 
 def doors(built: Jobs, rules: Rules, database: Database, clock: Clock, wake: Callable[[], None]) -> JobDoors:

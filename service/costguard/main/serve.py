@@ -15,11 +15,14 @@ from costguard import __version__
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
-from costguard.engine.schedule import Daemon
+from costguard.engine.schedule import JOBS, Beside, Daemon
 from costguard.errors import CostguardError
 from costguard.main.guard import Guard
 from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
+
+_JOBS_EVERY = timedelta(seconds=5)
+_LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 
 
 def daemon_of(guard: Guard) -> Daemon:
@@ -36,7 +39,7 @@ def daemon_of(guard: Guard) -> Daemon:
         guard.idle_watch,
         guard.settings.idle.every,
         guard.messaging.outbox.deliver if guard.messaging is not None else None,
-        guard.advance_jobs,
+        {JOBS: Beside(_JOBS_EVERY, guard.advance_jobs), "checkpoints": Beside(_LOOKS_EVERY, guard.jobs.watch.run)},
     )
 
 
@@ -82,7 +85,7 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors)
 
     def status() -> DaemonStatus:
         state = daemon.state
-        trouble = "; ".join(part for part in (state.last_error, state.prices_error, state.jobs_error) if part)
+        trouble = "; ".join(part for part in (state.last_error, state.prices_error, state.beside_error) if part)
         return DaemonStatus(state.acting, state.last_pass_at, trouble)
 
     return Deps(
