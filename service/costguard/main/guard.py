@@ -100,6 +100,8 @@ class Guard:
         """One turn of the jobs. Raises LeaseLost when another daemon took over."""
         report = self.jobs.turn.run(lease, stop)
         self.jobs.holds.tell(lease, self.clock.now())
+        if self.messaging is not None and report.decided:
+            self.messaging.notices.intend(lease)  # a job's owner need not wait for the next pass
         return report
 
     def run_pass(self) -> PassReport:

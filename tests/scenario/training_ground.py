@@ -1,0 +1,183 @@
+"""A guard, a simulated cloud whose VMs really run, and a small training: what a job's owner would see of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.sandbox.guest.machines import processes_of
+
+from costguard_sandbox import training
+from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.guest.machines import MachineSettings
+from costguard_sandbox.server import running
+from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.world import World
+
+PROJECT, OWNER = "acme-training", "ana@example.com"
+SPEED = 60.0
+PATIENCE_S = 90.0
+_UP = frozenset({Status.PROVISIONING, Status.STAGING, Status.RUNNING, Status.STOPPING})
+
+
+class Ground:
+    """`grace_s` is what a VM has between its notice and the end of its power."""
+
+    def __init__(self, world: World, cloud: str, folder: Path) -> None:
+        self.world = world
+        self.folder = folder
+        self._port = _free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._settings = folder / "costguard.toml"
+        self._settings.write_text(_settings(folder, cloud, self._port))
+        self._guard: subprocess.Popen[str] | None = None
+        self._pause = threading.Event()
+
+    def start_guard(self) -> None:
+        log = (self.folder / "guard.log").open("a")
+        command = [sys.executable, "-m", "tests.scenario.guard_process", str(self._settings)]
+        self._guard = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        log.close()
+        assert self._guard.stdout is not None
+        assert self._guard.stdout.readline().strip() == self.url, (self.folder / "guard.log").read_text()
+
+    def end_guard(self, how: int = signal.SIGTERM) -> None:
+        if self._guard is not None:
+            self._guard.send_signal(how)
+            self._guard.communicate(timeout=PATIENCE_S)
+            self._guard = None
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None, **headers: str) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/api/v1/{path}", data, {"Content-Type": "application/json"})
+        for name, value in headers.items():
+            request.add_header(name.replace("_", "-"), value)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def launch(self, *more: str, key: str = "key-1", **body: Any) -> str:
+        """The id of a job that trains; `more` are options of the training."""
+        checkpoints = self.folder / "checkpoints"
+        checkpoints.mkdir(exist_ok=True)
+        command = [sys.executable, training.__file__, "--checkpoints", str(checkpoints)]
+        command += ["--result", str(self.result), *more]
+        asked = {
+            "preset": "t4",
+            "owner": OWNER,
+            "command": command,
+            "checkpoint": {
+                "location": f"file://{checkpoints}",
+                "framework": "marker",
+                "pattern": "step-{step}/",
+                "marker": "DONE",
+                "resume": "--from_checkpoint {checkpoint}",
+            },
+            **body,
+        }
+        return str(self.ask("jobs", asked, Idempotency_Key=key)["job"]["id"])
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "result.json"
+
+    def step(self, number: int) -> Path:
+        return self.folder / "checkpoints" / f"step-{number}"
+
+    def wait(self, until: Callable[[], object], what: str) -> None:
+        """Looks ten times a second: what happens in other processes rings no bell here."""
+        for _ in range(int(PATIENCE_S * 10)):
+            if until():
+                return
+            self._pause.wait(0.1)
+        log = (self.folder / "guard.log").read_text()[-3000:]
+        raise AssertionError(f"waited {PATIENCE_S:g} s in vain until {what}\n{log}")
+
+    def wait_for_state(self, job: str, state: str) -> dict[str, Any]:
+        self.wait(lambda: self.ask(f"jobs/{job}")["job"]["state"] == state, f"the job is {state}")
+        found: dict[str, Any] = self.ask(f"jobs/{job}")
+        return found
+
+    @property
+    def vms(self) -> list[VM]:
+        """All that ever were, the oldest first."""
+        return self.world.every_vm()
+
+    @property
+    def up(self) -> list[VM]:
+        return [vm for vm in self.vms if vm.status in _UP]
+
+    def preempt(self) -> None:
+        (vm,) = [vm for vm in self.up if vm.status is Status.RUNNING]
+        self.world.preempt(PROJECT, vm.name)
+
+    def wait_until_nothing_bills(self) -> None:
+        self.wait(lambda: not [vm for vm in self.vms if vm.status is not Status.DELETED], "all VMs are gone")
+
+
+@contextmanager
+def ground(folder: Path, grace_s: float = 3.0) -> Iterator[Ground]:
+    grace = timedelta(seconds=grace_s)
+    machines = MachineSettings(
+        folder / "vms", boot=timedelta(0), grace=grace, stop_grace=grace, docker="shim", path=os.environ["PATH"]
+    )
+    world = World(ScaledClock(speed=SPEED), projects=[PROJECT], machines=machines)
+    with running(world) as cloud:
+        made = Ground(world, cloud, folder)
+        made.start_guard()
+        try:
+            yield made
+        finally:
+            made.end_guard()
+    assert processes_of(folder / "vms") == []
+
+
+def uninterrupted(folder: Path, *more: str) -> str:
+    """The result of the same training, run at once from its beginning to its end."""
+    result = folder / "uninterrupted.json"
+    places = ["--checkpoints", str(folder / "others"), "--result", str(result), "--step-seconds", "0"]
+    subprocess.run([sys.executable, training.__file__, *places, *more], stdout=subprocess.DEVNULL, check=True)
+    return result.read_text()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _settings(folder: Path, cloud: str, port: int) -> str:
+    return f"""
+[watch]
+projects = ["{PROJECT}"]
+every = "10s"
+[database]
+url = "sqlite:///{folder}/costguard.db"
+[server]
+listen = "127.0.0.1:{port}"
+[compute]
+endpoint = "{cloud}"
+[prices]
+enabled = false
+[idle]
+enabled = false
+[jobs]
+guard_url = "http://127.0.0.1:{port}"
+silence = "6h"
+stalled = "1d"
+[presets.t4.launch]
+zones = ["us-central1-a", "us-central1-b", "us-central1-c"]
+[log]
+level = "info"
+"""
