@@ -77,9 +77,10 @@ def show_job(console: Console, answer: dict[str, Any]) -> None:
 
 
 def show_access(console: Console, answer: dict[str, Any]) -> None:
-    """How to reach a dev VM."""
+    """How to reach its VM; a notebook is for dev VMs."""
     say(console, f"Shell:     {answer['ssh_command']}")
-    say(console, f"Notebook:  {answer['notebook_command']}, then http://localhost:8888")
+    if answer["notebook_command"]:
+        say(console, f"Notebook:  {answer['notebook_command']}, then http://localhost:8888")
 
 
 def show_cancelled(console: Console, answer: dict[str, Any]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.location import check
 from costguard.checkpoints.stores import Access
-from costguard.engine.ports import Checkpoints
-from costguard.model.checkpoint import CheckpointLook, LookFor
+from costguard.clock import SystemClock
+from costguard.engine.ports import Checkpoints, Clock
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
 
 if TYPE_CHECKING:
     from costguard.settings import Settings
@@ -26,6 +28,31 @@ def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> Stored
             environ=environ,
         )
     )
+
+
+class InScaledTime:
+    """Checkpoints that are written in the machine's time, seen by a guard whose clock runs faster."""
+
+    def __init__(self, reach: Checkpoints, clock: Clock, speed: float, real: SystemClock | None = None) -> None:
+        self._reach = reach
+        self._clock = clock
+        self._speed = speed
+        self._real = real or SystemClock()
+
+    def listing(self, location: str) -> Listing:
+        return self._reach.listing(location)
+
+    def look(
+        self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
+    ) -> CheckpointLook:
+        look = self._reach.look(location, look_for, earlier, examine)
+        now, real_now = self._clock.now(), self._real.now()
+
+        def moved(one: Checkpoint) -> Checkpoint:
+            return replace(one, written_at=now - (real_now - one.written_at) * self._speed)
+
+        resume = moved(look.resume) if look.resume is not None else None
+        return replace(look, checkpoints=tuple(moved(one) for one in look.checkpoints), resume=resume)
 
 
 def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings | None:

@@ -20,7 +20,7 @@ from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.budgets import BudgetWatch
 from costguard.engine.idle import IdleWatch
 from costguard.engine.jobs.turn import TurnReport
-from costguard.engine.ports import Clock
+from costguard.engine.ports import Checkpoints, Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL
 from costguard.engine.telling.outbox import OutboxTrouble
@@ -28,7 +28,7 @@ from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
-from costguard.main.checkpoints import checkpoints
+from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.main.jobs import Jobs, jobs
 from costguard.main.messaging import Messaging, messaging
 from costguard.model.price import Price
@@ -179,7 +179,10 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     try:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
-        work = jobs(settings, rules, database, cloud, checkpoints(settings, os.environ), clock)
+        stored: Checkpoints = checkpoints(settings, os.environ)
+        if speed != 1:
+            stored = InScaledTime(stored, clock, speed)
+        work = jobs(settings, rules, database, cloud, stored, clock)
         yield Guard(
             settings, clock, database, cloud, rules, reconciler, budgets, parts, idle_watch, work, holder, speed
         )

@@ -1,0 +1,35 @@
+"""A guard whose clock runs faster sees when a checkpoint was written by its own clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from costguard.clock import SystemClock
+from costguard.main.checkpoints import InScaledTime, checkpoints
+from costguard.model.checkpoint import Framework, LookFor
+
+LOOK_FOR = LookFor(Framework.FILES, "ckpt_{step}.txt")
+
+
+class Still(SystemClock):
+    def __init__(self, moment: datetime) -> None:
+        self._moment = moment
+
+    def now(self) -> datetime:
+        return self._moment
+
+
+@pytest.mark.parametrize("speed", [1.0, 60.0])
+def test_ages_run_as_fast_as_the_clock(tmp_path: Path, speed: float) -> None:
+    """What was written ten of the machine's seconds ago is ten minutes old by a clock of sixty times the speed."""
+    (tmp_path / "ckpt_5.txt").write_text("state")
+    written = datetime.fromtimestamp((tmp_path / "ckpt_5.txt").stat().st_mtime, UTC)
+    fleet = datetime(2030, 1, 1, tzinfo=UTC)
+    reach = InScaledTime(checkpoints(None, {}), Still(fleet), speed, Still(written + timedelta(seconds=10)))
+    look = reach.look(str(tmp_path), LOOK_FOR, reach.listing(str(tmp_path)))
+    assert look.resume is not None
+    assert look.resume == look.checkpoints[0]
+    assert abs(fleet - look.resume.written_at - timedelta(seconds=10) * speed) < timedelta(milliseconds=1) * speed
