@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 from tests.agent.fake_guard import FakeGuard
 from tests.agent.scripts import IGNORES, SAVES, WAIT
-from tests.agent.vm import Vm
+from tests.agent.vm import Vm, parent
 
 
 def start(vm: Vm, guard: FakeGuard, script: str, ready: str, **more: object) -> None:
@@ -84,6 +85,20 @@ def test_a_machine_that_goes_down_gives_the_command_its_notice(vm: Vm, guard: Fa
     assert guard.wait_for("stopping")["why"] == "shutdown"
     (vm.work / "may-save").touch()
     assert guard.wait_for("exit")["asked"] == "shutdown"
+    assert vm.finished() == 0
+
+
+def test_a_shutdown_that_tells_every_process_at_once_is_no_cut_off(vm: Vm, guard: FakeGuard) -> None:
+    """As without systemd: the runner outlives its SIGTERM and sees how the command ends, which has its own."""
+    start(vm, guard, SAVES, "step 7")
+    command = guard.wait_for("start")["pid"]
+    for process in (parent(command), command, vm.agents[-1].pid):
+        os.kill(process, signal.SIGTERM)
+    guard.wait_for("stopping")
+    guard.wait_for("heartbeat", lambda event: "saving" in event["output"])
+    (vm.work / "may-save").touch()
+    end = guard.wait_for("exit")
+    assert (end["reason"], end["code"], end["asked"]) == ("exited", 3, "shutdown")
     assert vm.finished() == 0
 
 

@@ -26,6 +26,7 @@ class Vm:
         self.work = folder / "work"
         self.spoken = folder / "agent.log"
         self.agents: list[subprocess.Popen[bytes]] = []
+        self._reboots = 0
         self.path = f"{self.tools}:/usr/bin:/bin"
 
     def order(self, *command: str, **more: Any) -> None:
@@ -63,6 +64,7 @@ class Vm:
                     "COSTGUARD_METADATA": self.metadata.url,
                     "COSTGUARD_HOME": str(self.home),
                     "COSTGUARD_LOGS": str(self.logs),
+                    **({"COSTGUARD_BOOT_ID": f"after-{self._reboots}"} if self._reboots else {}),
                 },
             )
         self.agents.append(agent)
@@ -77,7 +79,7 @@ class Vm:
         self.agents[-1].wait(PATIENCE_S)
 
     def reboot(self) -> None:
-        """As after a power cut: nothing of it runs any more, and the disk says that it was another boot."""
+        """As after a power cut: nothing of it runs any more, and the next boot has an id of its own."""
         self.crash()
         run = max(self.run_folders())
         command = json.loads((run / "command.json").read_text())["pid"]
@@ -85,7 +87,7 @@ class Vm:
         exit_file = run / "exit.json"
         wait_until_unlocked(run / "lock")
         exit_file.unlink()
-        (run / "begun.json").write_text('{"boot": "an-earlier-one"}')
+        self._reboots += 1
 
     def run_folders(self) -> list[Path]:
         return list((self.home / "attempts" / ATTEMPT / "runs").iterdir())

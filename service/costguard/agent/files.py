@@ -69,4 +69,5 @@ def write_through(pipe: IO[bytes] | None, document: Mapping[str, Any]) -> None:
 
 
 def boot_id() -> str:
-    return read("/proc/sys/kernel/random/boot_id").strip()
+    """The kernel's, unless somebody says another: VMs that share a kernel boot while it goes on."""
+    return os.environ.get("COSTGUARD_BOOT_ID") or read("/proc/sys/kernel/random/boot_id").strip()

@@ -24,7 +24,12 @@ def main() -> int:
 
 
 def run_command(folder: str, order: Mapping[str, Any]) -> None:
-    """Writes begun.json before the command can have done anything, command.json as it runs, exit.json at its end."""
+    """Writes begun.json before the command can have done anything, command.json as it runs, exit.json at its end.
+
+    SIGTERM is the command's and the agent's matter: where a shutdown tells every process at once, the runner stays to
+    see how the command ends.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: None)  # unlike one that is ignored, it is not handed down to the command
     write_json(os.path.join(folder, "begun.json"), {"boot": boot_id()})
     try:
         command = subprocess.Popen(

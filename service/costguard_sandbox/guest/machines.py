@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ class Machines(Guests):
         self._folder = folder.resolve()
         self._url = ""
         self._guests: dict[int, Guest] = {}
-        self._booted: set[int] = set()
+        self._boots: Counter[int] = Counter()
         self._early: list[tuple[VM, int]] = []
         self._with_shim: bool | None = {"shim": True, "host": False}.get(settings.docker)
         self._shim_lock = threading.Lock()
@@ -153,9 +154,9 @@ class Machines(Guests):
         script = attributes(vm).get(STARTUP, "")
         if not script or not self._url or vm.transition != transition or vm.status is not Status.RUNNING:
             return
-        if vm.id not in self._booted:  # an empty disk, whatever an earlier cloud of this seed has left there
+        if vm.id not in self._boots:  # an empty disk, whatever an earlier cloud of this seed has left there
             shutil.rmtree(self.disk(vm), ignore_errors=True)
-            self._booted.add(vm.id)
+        self._boots[vm.id] += 1
         order = Order(self.disk(vm), script, self._settings.boot, self._environment(vm), lambda: self._prepare(vm))
         self._guests[vm.id] = Guest(order, lambda guest: self._gone(vm, guest))
 
@@ -177,6 +178,7 @@ class Machines(Guests):
             "COSTGUARD_METADATA": f"{self._url}{metadata_path(vm)}",
             "COSTGUARD_HOME": str(disk / "var/lib/costguard"),
             "COSTGUARD_LOGS": str(disk / "var/log/costguard"),
+            "COSTGUARD_BOOT_ID": f"{vm.id}-{self._boots[vm.id]}",  # this machine's kernel goes on when the VM does not
             "COSTGUARD_WITHOUT_SYSTEMD": "1",
         }
 
