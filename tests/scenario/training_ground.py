@@ -11,13 +11,19 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import update
 from tests.sandbox.guest.machines import processes_of
+from tests.scenario import guard_process
 
+from costguard.store.lease import database_time
+from costguard.store.tables import leases
+from costguard.store.transaction import Database
 from costguard_sandbox import training
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.guest.machines import MachineSettings
@@ -40,23 +46,33 @@ class Ground:
         self._port = _free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._settings = folder / "costguard.toml"
-        self._settings.write_text(_settings(folder, cloud, self._port))
-        self._guard: subprocess.Popen[str] | None = None
+        self._database = f"sqlite:///{folder}/costguard.db"
+        self._settings.write_text(_settings(self._database, cloud, self._port))
+        self._guard: BaseProcess | None = None
         self._pause = threading.Event()
 
     def start_guard(self) -> None:
-        log = (self.folder / "guard.log").open("a")
-        command = [sys.executable, "-m", "tests.scenario.guard_process", str(self._settings)]
-        self._guard = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        log.close()
-        assert self._guard.stdout is not None
-        assert self._guard.stdout.readline().strip() == self.url, (self.folder / "guard.log").read_text()
+        log = self.folder / "guard.log"
+        self._guard, url = guard_process.begin(self._settings, log)
+        assert url == self.url, log.read_text()
 
     def end_guard(self, how: int = signal.SIGTERM) -> None:
-        if self._guard is not None:
-            self._guard.send_signal(how)
-            self._guard.communicate(timeout=PATIENCE_S)
-            self._guard = None
+        """After SIGKILL the next one may act at once: the dead one's lease is not waited for, which lasts 30 s."""
+        if self._guard is None:
+            return
+        assert self._guard.pid is not None
+        os.kill(self._guard.pid, how)
+        self._guard.join(PATIENCE_S)
+        assert self._guard.exitcode is not None, "the guard does not end"
+        self._guard = None
+        if how == signal.SIGKILL:
+            with closing(Database.open(self._database)) as database, database.write() as connection:
+                connection.execute(update(leases).values(expires_at=database_time(connection)))
+
+    def kill(self) -> None:
+        """The process ends wherever it is, and another one goes on."""
+        self.end_guard(signal.SIGKILL)
+        self.start_guard()
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None, **headers: str) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -66,12 +82,12 @@ class Ground:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
-    def launch(self, *more: str, key: str = "key-1", **body: Any) -> str:
-        """The id of a job that trains; `more` are options of the training."""
-        checkpoints = self.folder / "checkpoints"
-        checkpoints.mkdir(exist_ok=True)
+    def launch(self, *more: str, key: str = "key-1", home: str = "", **body: Any) -> str:
+        """The id of a job that trains; `more` are options of the training, `home` the folder of what it writes."""
+        checkpoints = self.folder / home / "checkpoints"
+        checkpoints.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, training.__file__, "--checkpoints", str(checkpoints)]
-        command += ["--result", str(self.result), *more]
+        command += ["--result", str(self.folder / home / "result.json"), *more]
         asked = {
             "preset": "t4",
             "owner": OWNER,
@@ -91,8 +107,8 @@ class Ground:
     def result(self) -> Path:
         return self.folder / "result.json"
 
-    def step(self, number: int) -> Path:
-        return self.folder / "checkpoints" / f"step-{number}"
+    def step(self, number: int, home: str = "") -> Path:
+        return self.folder / home / "checkpoints" / f"step-{number}"
 
     def wait(self, until: Callable[[], object], what: str) -> None:
         """Looks ten times a second: what happens in other processes rings no bell here."""
@@ -157,13 +173,13 @@ def _free_port() -> int:
         return port
 
 
-def _settings(folder: Path, cloud: str, port: int) -> str:
+def _settings(database: str, cloud: str, port: int) -> str:
     return f"""
 [watch]
 projects = ["{PROJECT}"]
 every = "10s"
 [database]
-url = "sqlite:///{folder}/costguard.db"
+url = "{database}"
 [server]
 listen = "127.0.0.1:{port}"
 [compute]
