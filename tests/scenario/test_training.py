@@ -20,7 +20,7 @@ def test_three_preemptions_change_nothing_about_the_result(tmp_path: Path, seed:
         chosen = random.Random(seed)
         for low in (20, 100):
             step = chosen.randrange(low, low + 40, EVERY)
-            place.wait(lambda step=step: (place.step(step) / "DONE").exists(), f"step {step} is saved")
+            place.wait((place.step(step) / "DONE").exists, f"step {step} is saved")
             place.preempt()
             _wait_for_preemptions(place, job, 1 if low == 20 else 2)
         place.wait((place.step(SLOW_AT) / "state.json").exists, "the slow checkpoint is begun")
