@@ -14,6 +14,7 @@ from tests.benchmarks.recording import recording
 from tests.benchmarks.served import served_fleet
 from tests.benchmarks.spending import spending
 from tests.benchmarks.starting import starting
+from tests.benchmarks.storm import storms
 
 _VMS = 10_000
 _RESULTS = Path(__file__).parents[2] / "bench.json"
@@ -32,6 +33,7 @@ def _main(arguments: list[str]) -> None:
         "spending": spending,
         "starting": starting,
         "checkpoints": checkpoints,
+        "storm": storms,
     }
     wanted = set(arguments) or {"observing", "recording", *others}
     with tempfile.TemporaryDirectory(prefix="costguard-bench-") as made:

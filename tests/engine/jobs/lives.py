@@ -92,6 +92,7 @@ class Life:
         if machine.has_notice:
             self.world.exit(name, code=0, run=machine.run, asked="preemption")
             machine.is_done, machine.has_notice = True, False
+            self.once(f"{name} preempted", lambda: self.world.cloud.preempt(vm))
             return
         if self.world.beat(name, machine.run, step=self._step()):
             self.world.exit(name, code=0, run=machine.run, asked="cancel")

@@ -9,19 +9,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from tests.engine.jobs.lives import Life, Machine, check
-from tests.engine.jobs.world import FragileDatabase, Fuse, World
+from tests.engine.jobs.lives import MOST_TICKS, Life, Machine, check
+from tests.engine.jobs.world import BUCKET, FragileDatabase, Fuse, World
 
-from costguard.model.job import JobState
+from costguard.model.job import CheckpointPlan, JobState
 
 
 def _preempted_once(life: Life, machine: Machine) -> None:
-    if not life.once("notice", lambda: life.notice(machine)) and machine.has_notice:
-        life.once("preemption", lambda: life.world.cloud.preempt(machine.vm))
+    life.once("notice", lambda: life.notice(machine))
 
 
 def _preempted_and_cancelled(life: Life, machine: Machine) -> None:
@@ -71,22 +71,33 @@ def _points(life: Life, path: Path, state: JobState) -> int:
     return points
 
 
-STORIES: dict[str, tuple[Callable[[Life, Machine], None], JobState, str]] = {
-    "launched, preempted, recovered, finished": (_preempted_once, JobState.SUCCEEDED, ""),
-    # What comes before the cancel is as above.
-    "cancelled": (_preempted_and_cancelled, JobState.CANCELLED, "cancel"),
+@dataclass(frozen=True)
+class Story:
+    """`begins_with` has happened before the points that are tried: what comes before that is another story's."""
+
+    happens: Callable[[Life, Machine], None]
+    state: JobState
+    begins_with: str = ""
+    location: str = BUCKET
+
+
+STORIES = {
+    "launched, preempted, recovered, finished": Story(_preempted_once, JobState.SUCCEEDED),
+    "cancelled": Story(_preempted_and_cancelled, JobState.CANCELLED, "cancel"),
+    "started again with its disk": Story(_preempted_once, JobState.SUCCEEDED, "cg-j1-1 preempted", "/ckpt"),
 }
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_at_every_point(tmp_path: Path, sqlite_template: Path, story: str) -> None:
     """Whatever the point: exactly one VM for each attempt ever, no orphan, no lost job, nothing that bills."""
-    happens, state, begins_with = STORIES[story]
+    told = STORIES[story]
     path = tmp_path / "costguard.db"
     with _database(path, sqlite_template) as database:
-        life = Life(World(database).begin(), happens)
-        life.world.submit()
-        while begins_with and begins_with not in life.seen:
+        life = Life(World(database).begin(), told.happens)
+        life.world.submit(checkpoint=CheckpointPlan(told.location, "--from {checkpoint}"))
+        while told.begins_with and told.begins_with not in life.seen:
+            assert life.ticks < MOST_TICKS
             life.tick()
-        points = _points(life, path, state)
+        points = _points(life, path, told.state)
     assert points > 20

@@ -55,7 +55,7 @@ class Watch(AboutAttempt):
         if error is not None:
             return self._later(connection, now, error)
         if answer is not None and answer.error_code and not self._is_there():
-            return end(connection, job, attempt, outcome_of(answer), words_of(answer), now)
+            return end(connection, job, attempt, self._outcome(answer), words_of(answer), now)
         if self._is_there() and self.seen is not None:
             return adopted(connection, job, attempt, self.seen.gce_id, now)
         if answer is not None and answer.is_done and answer.target_id:
@@ -74,6 +74,11 @@ class Watch(AboutAttempt):
                 error="Google knows nothing of the insert any more",
             )
         return self._later(connection, now)
+
+    def _outcome(self, answer: OperationAnswer) -> Outcome:
+        """A VM whose agent spoke was there, and was taken away while Google still made it."""
+        outcome = outcome_of(answer)
+        return Outcome.PREEMPTED if outcome is Outcome.STOCKOUT and self.attempt.heard.at is not None else outcome
 
     def _is_there(self) -> bool:
         return self.seen is not None and is_of(self.seen, self.attempt, self.means.maker)

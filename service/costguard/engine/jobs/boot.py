@@ -36,6 +36,7 @@ class VmMaker:
     metadata: MakeMetadata
     owners: OwnerRules = field(default_factory=OwnerRules)
     cancel_grace: timedelta = timedelta(seconds=60)
+    heartbeat: timedelta = timedelta(seconds=15)
 
     def request(self, job: Job, attempt: Attempt) -> VmRequest:
         """The same for the same job and attempt, whenever it is made."""
@@ -67,7 +68,13 @@ class VmMaker:
         if job.spec.kind is JobKind.DEV:  # nothing is to be run on it
             return {"install-nvidia-driver": "True"} if job.recipe.installs_drivers else {}
         settings = settings_for(
-            job, attempt, resume.arguments(job, attempt), self.guard_url, self.guard_ca, self.cancel_grace
+            job,
+            attempt,
+            resume.arguments(job, attempt),
+            self.guard_url,
+            self.guard_ca,
+            self.cancel_grace,
+            self.heartbeat,
         )
         return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)
 
@@ -79,6 +86,7 @@ def settings_for(
     guard_url: str,
     guard_ca: str = "",
     cancel_grace: timedelta = timedelta(seconds=60),
+    heartbeat: timedelta = timedelta(seconds=15),
 ) -> dict[str, object]:
     """The agent's settings, as agent/PROTOCOL.md has them. What is not set is left to the agent's defaults."""
     spec = job.spec
@@ -97,6 +105,7 @@ def settings_for(
         "mounts": list(spec.mounts),
         "step_pattern": spec.step_pattern,
         "cancel_grace_s": cancel_grace / timedelta(seconds=1),
+        "heartbeat_s": heartbeat / timedelta(seconds=1),
     }
     if plan is not None and plan.is_on_disk:
         settings["resume"] = True

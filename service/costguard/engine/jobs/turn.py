@@ -104,6 +104,8 @@ class JobsTurn:
                 break
             due = self._round(due, more, news, report, fence, stop)
             more = []
+            if report.left:
+                break
         if report.calls or report.troubles:
             log.info("jobs", open=report.open, decided=report.decided, launched=report.launched, calls=report.calls)
         return report
