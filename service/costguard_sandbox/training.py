@@ -3,6 +3,7 @@
 A network with one hidden layer learns two moons by gradient descent. Its state is its weights, its place in the data
 and its random numbers: a run that is resumed from a checkpoint ends with exactly the result of one that never stopped.
 `python3 training.py --steps 400 --checkpoints FOLDER --result FILE [--from_checkpoint FOLDER/step-120]`
+With `--from_checkpoint FOLDER` it looks for the newest complete one itself.
 """
 
 from __future__ import annotations
@@ -105,6 +106,14 @@ def load(place: Path) -> State:
     return state
 
 
+def newest(place: Path) -> Path | None:
+    """A checkpoint is itself; of a folder of them it is the newest complete one, where there is any."""
+    if (place / "state.json").exists():
+        return place
+    complete = (done.parent for done in place.glob("step-*/DONE"))
+    return max(complete, key=lambda one: int(one.name.rpartition("-")[2]), default=None)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=400)
@@ -120,7 +129,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
-    state = load(given.from_checkpoint) if given.from_checkpoint else beginning(given.seed)
+    saved = newest(given.from_checkpoint) if given.from_checkpoint else None
+    state = load(saved) if saved else beginning(given.seed)
     print(f"from step {state['step']}", flush=True)
     points = moons(POINTS)
     loss = 0.0

@@ -1,0 +1,64 @@
+"""Trainings whose checkpoints lie on their VM's own disk: whatever happens to it, the same VM goes on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.scenario.training_ground import PROJECT, Ground, ground, uninterrupted
+
+from costguard_sandbox import training
+from costguard_sandbox.vm import VM, Status
+
+STEPS, EVERY, PREEMPTED_AT = 80, 20, 40
+OPTIONS = ("--steps", str(STEPS), "--every", str(EVERY))
+SAVED, ON_THE_VM = "/saved", "var/checkpoints"
+
+
+def test_a_preempted_vm_is_started_again_with_what_lies_on_its_disk(tmp_path: Path) -> None:
+    """One command has time to save, another is cut off while it does; each goes on by itself, on its only VM ever."""
+    with ground(tmp_path) as place:
+        jobs = [_launch(place, "prompt"), _launch(place, "slow", "--slow-at", str(PREEMPTED_AT))]
+        prompt, slow = (_vm_of(place, job) for job in jobs)
+        place.wait((_saved(place, prompt, PREEMPTED_AT) / "DONE").exists, "a checkpoint is written")
+        place.wait((_saved(place, slow, PREEMPTED_AT) / "state.json").exists, "the slow checkpoint is begun")
+        for vm in (prompt, slow):
+            place.world.preempt(PROJECT, vm.name)
+        place.wait(lambda: {vm.status for vm in (prompt, slow)} == {Status.TERMINATED}, "both VMs are down")
+        assert not (_saved(place, slow, PREEMPTED_AT) / "DONE").exists()
+        place.end_guard()
+        place.start_guard()  # its first pass comes at once, and nothing of what was told is lost
+        found = [place.wait_for_state(job, "succeeded") for job in jobs]
+        place.wait_until_nothing_bills()
+    for one, name in zip(found, ("prompt", "slow"), strict=True):
+        assert (tmp_path / f"{name}.json").read_text() == uninterrupted(tmp_path, *OPTIONS)
+        (attempt,) = one["attempts"]
+        assert (attempt["outcome"], attempt["restarts"], attempt["run"]) == ("succeeded", 1, 2)
+        assert (one["job"]["preemptions"], one["job"]["crashes"]) == (1, 0)
+        assert not any(each["from_zero"] for each in one["interruptions"])
+    assert len(place.vms) == 2
+
+
+def _launch(place: Ground, name: str, *more: str) -> str:
+    """In an image: the folder in it is one of the VM's disk."""
+    result = str(place.folder / f"{name}.json")
+    return place.launch(
+        key=name,
+        command=[sys.executable, training.__file__, "--checkpoints", SAVED, "--result", result, *OPTIONS, *more],
+        image="acme/train:1",
+        mounts=[f"/{ON_THE_VM}:{SAVED}"],
+        checkpoint={"location": SAVED, "resume": "--from_checkpoint {checkpoint}"},
+    )
+
+
+def _vm_of(place: Ground, job: str) -> VM:
+    def found() -> list[VM]:
+        return [vm for vm in place.vms if vm.name.startswith(f"cg-{job}-")]
+
+    place.wait(found, "a VM is made")
+    return found()[0]
+
+
+def _saved(place: Ground, vm: VM, step: int) -> Path:
+    """Where the simulated cloud keeps that checkpoint of the VM's disk."""
+    return place.folder / "vms" / str(vm.id) / ON_THE_VM / f"step-{step}"
