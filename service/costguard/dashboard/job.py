@@ -135,5 +135,5 @@ def _words(of: JobDetail) -> str:
 
 def _lines(output: str) -> list[str]:
     """The last ones, as a terminal would leave them: of a line that was written over, the last state."""
-    lines = _STYLING.sub("", output).rstrip().split("\n")
+    lines = _STYLING.sub("", output).rstrip().split("\n") if output.strip() else []
     return [line.rstrip("\r").rpartition("\r")[2] for line in lines[-_LINES:]]

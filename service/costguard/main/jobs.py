@@ -66,6 +66,7 @@ def jobs(
         metadata=_metadata,
         owners=settings.owners.rules,
         cancel_grace=rules.jobs.terms.cancel_grace,
+        heartbeat=rules.jobs.heartbeat,
     )
     holds = BudgetHolds(database, rules)
     turn = JobsTurn(database, clock, cloud.launcher, maker, checkpoints, rules.jobs.terms, cloud.shape, holds)

@@ -39,6 +39,7 @@ class JobRules:
 
     guard_url: str = ""
     guard_ca: str = ""  # PEM text of the authority behind its certificate; "" is the system's
+    heartbeat: timedelta = timedelta(seconds=15)  # how often a VM tells how far its command has come
     terms: Terms = field(default_factory=Terms)
 
 

@@ -21,6 +21,7 @@ _SHORTEST, _LONGEST = 10 * _MINUTE, 120 * _DAY  # the latter is Google's
 _WITHOUT_LIMIT = 7 * _DAY
 _ATTACHING = ("n1-", "custom-")  # to no other machine types GPUs can be attached
 _TERMS = Terms()
+_RULES = JobRules()
 
 Image = Annotated[str, AfterValidator(values.image)]
 Override = Literal["zones", "spot", "on_demand_fallback", "machine_type", "disk_gib", "max_run_hours", "image"]
@@ -103,6 +104,7 @@ class Jobs(Section):
 
     guard_url: Annotated[str, AfterValidator(values.guard_url)] | None = None
     guard_ca_file: Annotated[str, AfterValidator(values.certificates)] | None = None
+    heartbeat: Annotated[Duration, between(_SECOND, _MINUTE)] = _RULES.heartbeat
     silence: Annotated[Duration, between(30 * _SECOND, 6 * _HOUR)] = _TERMS.silence
     boot: Annotated[Duration, between(_MINUTE, 6 * _HOUR)] = _TERMS.boot
     # Google gives 30 seconds: sooner two VMs could write to one place.
@@ -124,6 +126,6 @@ class Jobs(Section):
     @property
     def rules(self) -> JobRules:
         """Raises OSError where the certificates went away after the settings were read."""
-        terms = self.model_dump(exclude={"guard_url", "guard_ca_file"})
+        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "heartbeat"})
         ca = Path(self.guard_ca_file).read_text("ascii") if self.guard_ca_file is not None else ""
-        return JobRules(self.guard_url or "", ca, Terms(**terms))
+        return JobRules(self.guard_url or "", ca, self.heartbeat, Terms(**terms))

@@ -97,7 +97,8 @@ _OVER = {
 
 def over(job: Job, state: JobState, reason: str, cost: str, now: datetime) -> Fact:
     kind, verb = _OVER[state]
-    text = f"Job {job.title} {verb}, at {cost}: {_closed(reason)}"
+    priced = "" if cost in reason else f", at {cost}"
+    text = f"Job {job.title} {verb}{priced}: {_closed(reason)}"
     return of_job(kind, job, now, text, "over", actor=job.cancel_asked_by if state is JobState.CANCELLED else "")
 
 

@@ -82,7 +82,7 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
     step = _number(fields.get("step"))
     if step is not None and step != heard.step:
         heard = replace(heard, step=step, step_at=moment(fields.get("step_at")))
-    if isinstance(output := fields.get("output"), str):
+    if (output := _printed(fields.get("output"))) is not None:
         heard = replace(heard, output=_end_of(output))
     if isinstance(machine := fields.get("machine"), Mapping):
         heard = replace(heard, machine=_machine(machine))
@@ -123,6 +123,13 @@ def _moment(value: object) -> datetime | None:
     if found is None or found.tzinfo is None or not 1970 <= found.year <= 2999:
         return None
     return found.astimezone(UTC)
+
+
+def _printed(output: object) -> str | None:
+    """It is told line by line."""
+    if isinstance(output, list):
+        return "\n".join(line for line in output if isinstance(line, str))
+    return output if isinstance(output, str) else None
 
 
 def _end_of(output: str) -> str:
