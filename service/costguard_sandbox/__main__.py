@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if wanted.machines or wanted.machines_folder:
         machines = scenario.machines or here()
-        scenario = replace(scenario, machines=replace(machines, folder=wanted.machines_folder or machines.folder))
+        machines = replace(machines, folder=wanted.machines_folder or machines.folder)
+        scenario = replace(scenario, machines=machines, runs_machines=True)
     try:
         world = build(scenario, ScaledClock(speed=wanted.speed))
     except CannotRun as wrong:

@@ -54,7 +54,8 @@ class Scenario:
     projects: tuple[str, ...]
     fleet: tuple[ScenarioVM, ...]
     events: tuple[ScenarioEvent, ...]
-    machines: MachineSettings | None = None
+    machines: MachineSettings | None = None  # as VMs run, where they do
+    runs_machines: bool = False
 
 
 def shipped() -> list[str]:
@@ -91,9 +92,9 @@ def read(text: str, path: Path) -> Scenario:
         raise keys.wrong("projects", "at least one project id")
     fleet = tuple(read_vm(one, projects) for one in keys.tables("instance"))
     events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
-    machines = read_machines(keys.table("machines")) if keys.has("machines") else None
+    runs, machines = read_machines(keys.table("machines")) if keys.has("machines") else (False, None)
     title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
-    scenario = Scenario(path.stem, title, seed, projects, fleet, events, machines)
+    scenario = Scenario(path.stem, title, seed, projects, fleet, events, machines, runs)
     keys.done()
     return scenario
 
@@ -108,7 +109,7 @@ def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = Fal
         seed=scenario.seed,
         begins=start - oldest,
         wait_moves_clock=wait_moves_clock,
-        machines=scenario.machines,
+        machines=scenario.machines if scenario.runs_machines else None,
     )
     for vm in scenario.fleet:
         world.at(start - vm.started_ago, _guarded(world, f"insert {vm.name}", vm.insert))

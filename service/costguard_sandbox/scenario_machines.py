@@ -15,8 +15,8 @@ def here() -> MachineSettings:
     return MachineSettings(path=os.environ.get("PATH", os.defpath), language=os.environ.get("LANG", "C.UTF-8"))
 
 
-def read_machines(keys: Keys) -> MachineSettings | None:
-    """None where they stay simulated: `run` is off unless it is turned on."""
+def read_machines(keys: Keys) -> tuple[bool, MachineSettings]:
+    """Whether they run, which is off unless it is turned on, and how they do where the program is told to run them."""
     runs = keys.flag("run")
     folder = keys.text("folder", "")
     usual = here()
@@ -29,4 +29,4 @@ def read_machines(keys: Keys) -> MachineSettings | None:
         docker=keys.choice("docker", DOCKERS, usual.docker),
     )
     keys.done()
-    return settings if runs else None
+    return runs, settings

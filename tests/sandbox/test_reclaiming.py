@@ -133,13 +133,16 @@ def test_a_scenario_with_a_wrong_filter_is_told_so() -> None:
 
 
 def test_a_scenario_says_whether_its_vms_run() -> None:
-    """Off where nothing is said, or `run` is false; spans and the folder are what it says."""
+    """Off where nothing is said, or `run` is false; spans and the folder are what it says, for whoever turns it on."""
     text = 'projects = ["acme-training"]\n[machines]\nrun = true\nfolder = "/tmp/vms"\ngrace = "5s"\ndocker = "shim"\n'
-    settings = read(text, Path("test.toml")).machines
+    scenario = read(text, Path("test.toml"))
+    settings = scenario.machines
+    assert scenario.runs_machines
     assert settings is not None
     assert (settings.folder, settings.grace, settings.docker) == (Path("/tmp/vms"), timedelta(seconds=5), "shim")
     assert (settings.boot, settings.stop_grace) == (timedelta(seconds=2), timedelta(seconds=90))
-    assert read(text.replace("run = true", "run = false"), Path("test.toml")).machines is None
-    assert read('projects = ["acme-training"]\n', Path("test.toml")).machines is None
+    off = read(text.replace("run = true", "run = false"), Path("test.toml"))
+    assert (off.runs_machines, off.machines) == (False, settings)
+    assert not read('projects = ["acme-training"]\n', Path("test.toml")).runs_machines
     with pytest.raises(ScenarioError, match=r"machines.docker: expected one of auto, shim, host"):
         read(text.replace("shim", "podman"), Path("test.toml"))

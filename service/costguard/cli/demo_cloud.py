@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
@@ -19,9 +22,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def simulated_cloud(scenario: str, port: int, speed: float) -> Iterator[str]:
-    """The address of a simulated cloud, which ends with the block, and also when this process is killed."""
+def simulated_cloud(scenario: str, port: int, speed: float, machines: Path | None = None) -> Iterator[str]:
+    """The address of a simulated cloud, which ends with the block, and also when this process is killed.
+
+    With a folder for `machines`, VMs that have a startup script run in it, and end with the cloud.
+    """
     command = [sys.executable, "-m", "costguard_sandbox", scenario, "--port", str(port), "--speed", str(speed)]
+    command += ["--machines-folder", str(machines)] if machines is not None else []
+    # What runs on its VMs finds the Python that we run on by its name alone.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     # Its standard input is a pipe from us: when that closes, however we end, so does it.
     # A session of its own: Ctrl-C in the terminal is for us, and we end it.
     process = subprocess.Popen(  # noqa: S603 - no shell, and every argument is checked
@@ -29,6 +38,7 @@ def simulated_cloud(scenario: str, port: int, speed: float) -> Iterator[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        env={**os.environ, "PATH": path},
         start_new_session=True,
     )
     try:
@@ -36,6 +46,17 @@ def simulated_cloud(scenario: str, port: int, speed: float) -> Iterator[str]:
     finally:
         process.terminate()
         process.communicate(timeout=10)
+
+
+def with_port(address: str) -> str:
+    """With a free port where it leaves the choice to the system: VMs must know it before the guard listens there."""
+    host, _, port = address.rpartition(":")
+    if port != "0":
+        return address
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.bind((host.strip("[]"), 0))
+        return f"{host}:{listener.getsockname()[1]}"
 
 
 def projects_of(cloud: str) -> list[str]:

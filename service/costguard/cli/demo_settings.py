@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,12 @@ def demo_settings(
     projects: list[str],
     now: datetime,
     environ: Mapping[str, str],
+    speed_of_jobs: float | None = None,
 ) -> Settings:
-    """`now` is the fleet's time. Raises SettingsError in words of options and variables: there is no file to mend."""
+    """`now` is the fleet's time; without a speed no jobs are taken in.
+
+    Raises SettingsError in words of options and variables: there is no file to mend.
+    """
     from costguard.settings import validate
 
     wanted = {
@@ -50,10 +55,11 @@ def demo_settings(
             "daily_digest": f"{now + _DIGEST_AFTER:%H:%M}",
         },
         "enforcement": {"shadow": False},
-        "access": {"admins": ["chiara@example.com"]},
+        "access": {"admins": ["chiara@example.com"], "operators": ["dana@example.com"]},
         "presets": _PRESETS,
         "budgets": _budgets(projects),
         **_teams(projects),
+        **({} if speed_of_jobs is None else {"jobs": _jobs(guard_url(listen), speed_of_jobs)}),
     }
     place = Path("the demo")
     try:
@@ -61,6 +67,35 @@ def demo_settings(
     except SettingsError as error:
         told = error.message.replace(f"{place}: server.listen:", "--listen:")
         raise SettingsError(told, "Nothing was started. Mend that, then start the demo again.") from None
+
+
+def guard_url(listen: str) -> str:
+    """Where processes of this machine reach a guard that listens there; "" where only others do."""
+    host, _, port = listen.rpartition(":")
+    bare = ip_address(host.strip("[]"))
+    if bare.is_unspecified:
+        host = "127.0.0.1" if bare.version == 4 else "[::1]"
+    return f"http://{host}:{port}" if bare.is_unspecified or bare.is_loopback else ""
+
+
+def _jobs(url: str, speed: float) -> dict[str, Any]:
+    """VMs live in seconds of the machine's: they are waited for as much longer as the fleet's clock is faster.
+
+    After its notice a VM has five of them.
+    """
+
+    def span(seconds: int, least: int, most: int) -> str:
+        return f"{max(least, min(most, round(seconds * speed)))}s"
+
+    return {
+        "guard_url": url,
+        "heartbeat": "3s",
+        "silence": span(240, 600, 21_600),
+        "boot": span(120, 1800, 21_600),
+        "dying": span(8, 40, 600),
+        "cancel_grace": span(10, 60, 3600),
+        "stalled": span(120, 7200, 604_800),
+    }
 
 
 def _dashboard(listen: str) -> dict[str, str]:

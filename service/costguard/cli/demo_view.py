@@ -1,0 +1,141 @@
+"""What the demo shows in the terminal that it was started in: the fleet, its job, and what happens to both."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from costguard.cli import demo_job, fleet_table, jobs_table
+from costguard.cli.client import Server
+from costguard.cli.demo_job import DemoJob
+from costguard.cli.format import amount_text, clean, count, when
+from costguard.cli.tables import console, say
+from costguard.errors import CostguardError, ServerUnreachable
+
+_FACTS_SHOWN = 8
+_TABLES_EVERY = 10  # turns
+
+
+class View:
+    """`url` is the guard's, `cloud` the simulated cloud's; `no_job` says why there is no job, where one was wanted."""
+
+    def __init__(self, url: str, cloud: str, speed: float, no_job: str, stop: threading.Event) -> None:
+        self._out = console()
+        self._server = Server(url)
+        self._stop = stop
+        self._job: DemoJob | None = None
+        self._told: set[str] = set()
+        self._last_of_job = ""
+        self._how = "" if os.environ.get("COSTGUARD_TOKEN") else " (open it in a browser)"
+        self._title = f"Costguard: {url}{self._how}. Slack as people see it: {cloud}/slack. Ctrl-C ends the demo."
+        say(self._out, f"Costguard answers at {url}{self._how}. The simulated cloud is at {cloud}. Ctrl-C ends both.")
+        say(self._out, f"Slack as people see it: {cloud}/slack (be any of them, and press).")
+        say(
+            self._out, f"One second of yours is {speed:g} of the fleet's. In another terminal: costguard ps --url {url}"
+        )
+        if no_job:
+            say(self._out, no_job)
+        self._out.file.flush()
+
+    def launch(self, folder: Path, project: str, steps: int) -> None:
+        """The fleet is worth looking at without a job, too: where none is taken in, that is said."""
+        try:
+            self._job = demo_job.launch(self._server, folder, project, steps)
+        except CostguardError as error:
+            say(self._out, f"There is no job in this demo: {error.message}")
+            return
+        page = f"{self._server.url}/jobs/{self._job.id}"
+        say(self._out, f"{demo_job.OWNER} launched a training, which will lose its VM twice: {page}")
+        self._out.file.flush()
+
+    def show(self) -> None:
+        """Afresh every second in a terminal, now and then in a pipe; until it is told to stop."""
+        try:
+            self._show_live() if self._out.is_terminal else self._show_plainly()
+        except ServerUnreachable:
+            return
+        finally:
+            if self._job is not None:
+                self._job.end()
+
+    def _show_live(self) -> None:
+        from rich.live import Live
+        from rich.text import Text
+
+        out = self._out
+        with Live(console=out, screen=True, auto_refresh=False) as live:
+            while not self._stop.is_set():
+                fleet, facts = self._fleet(), self._facts()
+                with out.capture() as captured:
+                    say(out, self._title, "bold")
+                    out.print()
+                    fleet_table.show(out, fleet)
+                    out.print()
+                    if self._job is not None:
+                        self._show_job(self._job, out)
+                    for fact in reversed(facts[:_FACTS_SHOWN]):
+                        say(out, _line(fact), "dim")
+                live.update(Text.from_ansi(captured.get()), refresh=True)
+                self._stop.wait(1)
+
+    def _show_job(self, job: DemoJob, out: Console) -> None:
+        detail, lines = job.look(self._server)
+        jobs_table.show(out, {"jobs": [detail["job"]], "next_cursor": None}, asked=False)
+        for line in lines:
+            say(out, f"  {line}", "dim")
+        if job.told:
+            say(out, job.told, "bold green")
+        out.print()
+
+    def _show_plainly(self) -> None:
+        turn = 0
+        while not self._stop.is_set():
+            fleet, facts = self._fleet(), self._facts()
+            if fleet["instances"]:
+                for fact in reversed(facts):
+                    if fact["id"] not in self._told:
+                        say(self._out, _line(fact))
+                        self._told.add(fact["id"])
+                if self._job is not None:
+                    self._tell_of_job(self._job)
+                if turn % _TABLES_EVERY == 0:
+                    self._out.print()
+                    fleet_table.show(self._out, fleet)
+                    self._out.print()
+                turn += 1
+                self._out.file.flush()
+            self._stop.wait(3 if turn else 0.3)
+
+    def _tell_of_job(self, job: DemoJob) -> None:
+        was_told = job.told
+        detail, lines = job.look(self._server)
+        line = _of_job(detail, lines)
+        if line != self._last_of_job:
+            say(self._out, line)
+            self._last_of_job = line
+        if job.told and not was_told:
+            say(self._out, job.told)
+
+    def _fleet(self) -> dict[str, Any]:
+        return self._server.pages("instances", "instances", 50)
+
+    def _facts(self) -> list[dict[str, Any]]:
+        facts: list[dict[str, Any]] = self._server.get("facts", limit=50)["facts"]
+        return facts
+
+
+def _line(fact: dict[str, Any]) -> str:
+    return f"{when(fact['occurred_at'])}  {clean(fact['text'])}"
+
+
+def _of_job(detail: dict[str, Any], lines: list[str]) -> str:
+    """`train-moons: running, step 412, 2 attempts, $0.61. It prints: step 412 loss 0.02`."""
+    job = detail["job"]
+    step = "" if job["step"] is None else f", step {job['step']:,}"
+    prints = f" It prints: {lines[-1]}" if lines else ""
+    what = f"{job['title']}: {job['state']}{step}, {count(job['attempts'], 'attempt')}, {amount_text(job['cost'])}."
+    return clean(f"{what}{prints}")
