@@ -21,12 +21,14 @@ from costguard.main.guard import Guard
 from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
 
-_JOBS_EVERY = timedelta(seconds=5)
+_JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
+_JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...where that is not too often for the machine
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 
 
 def daemon_of(guard: Guard) -> Daemon:
     refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
+    jobs_every = max(_JOBS_EVERY / guard.speed, _JOBS_AT_MOST_EVERY)
     return Daemon(
         guard.database,
         guard.reconciler,
@@ -39,7 +41,7 @@ def daemon_of(guard: Guard) -> Daemon:
         guard.idle_watch,
         guard.settings.idle.every,
         guard.messaging.outbox.deliver if guard.messaging is not None else None,
-        {JOBS: Beside(_JOBS_EVERY, guard.advance_jobs), "checkpoints": Beside(_LOOKS_EVERY, guard.jobs.watch.run)},
+        {JOBS: Beside(jobs_every, guard.advance_jobs), "checkpoints": Beside(_LOOKS_EVERY, guard.jobs.watch.run)},
     )
 
 
