@@ -67,7 +67,7 @@ class CloudOfVms:
     `per_minute` is Google's limit on calls of a project that change something, and on those that look.
     """
 
-    def __init__(self, clock: HandClock, insert_takes: float = 8, delete_takes: float = 40) -> None:
+    def __init__(self, clock: HandClock, insert_takes: float = 8, delete_takes: float = 20) -> None:
         self._clock = clock
         self._lock = threading.RLock()
         self._insert_takes, self._delete_takes = timedelta(seconds=insert_takes), timedelta(seconds=delete_takes)

@@ -35,7 +35,7 @@ class Life:
 
     world: World
     happens: Callable[[Life, Machine], None]
-    needs: int = 4  # ticks of work until the command is done
+    needs: int = 3  # ticks of work until the command is done
     machines: dict[str, Machine] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     ticks: int = 0
