@@ -255,12 +255,14 @@ def test_ctrl_c_in_a_terminal_ends_a_demo_under_make(tmp_path: Path) -> None:
 
 
 def test_the_sandbox_alone(tmp_path: Path) -> None:
-    """A scenario of one's own, at a port of one's own; a wrong one is told and nothing starts."""
+    """A scenario of one's own, at a port of one's own, whose VMs may run; a wrong one is told and nothing starts."""
+    disks = tmp_path / "disks"
     with (
-        started("sandbox", "empty", "--port", "0", folder=tmp_path) as (_, line),
+        started("sandbox", "empty", "--port", "0", "--machines-folder", str(disks), folder=tmp_path) as (_, line),
         urlopen(f"{address(line)}/sandbox/clock", timeout=LONGEST_S) as answer,
     ):
         assert json.load(answer)["speed"] == 1.0
+        assert disks.is_dir()
     wrong = tmp_path / "wrong.toml"
     wrong.write_text('title = "x"\n')
     done = run("sandbox", str(wrong), config=wrong)

@@ -34,6 +34,8 @@ _SANDBOX_EXAMPLES = """Examples:
 
   costguard sandbox fleet.toml --speed 60    one of your own, an hour a minute
 
+  costguard sandbox empty --machines         VMs run as local processes
+
 With the settings compute.endpoint and prices.endpoint at its address,
 Costguard watches it.
 
@@ -108,10 +110,20 @@ def sandbox(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A file, or the name of one shipped.")] = "demo",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any free one.")] = 8766,
     speed: Annotated[float, typer.Option("--speed", min=0.001, help="Its seconds in one of yours.")] = 1.0,
+    machines: Annotated[
+        bool,
+        typer.Option("--machines", help="Run VMs that have a startup script as processes of yours, on Linux."),
+    ] = False,
+    machines_folder: Annotated[
+        Path | None,
+        typer.Option("--machines-folder", help="Where their disks are, instead of a temporary folder; implies it."),
+    ] = None,
 ) -> None:
     """Serve a simulated Compute Engine, with prices and a meter of its own, until Ctrl-C."""
     # Another program, not another module: the product and the simulated cloud only ever meet over HTTP.
     command = [sys.executable, "-m", "costguard_sandbox", scenario, "--port", str(port), "--speed", str(speed)]
+    command += ["--machines"] if machines else []
+    command += ["--machines-folder", str(machines_folder)] if machines_folder is not None else []
     os.execv(sys.executable, command)  # noqa: S606 - no shell, and every argument is checked above
 
 
