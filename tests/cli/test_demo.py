@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sandbox.guest.machines import PATIENCE_S, processes_of
 
 import costguard_sandbox
-from costguard.cli import demo_cloud
-from costguard.cli.demo_settings import demo_settings
+from costguard.cli import demo_cloud, demo_job
+from costguard.cli.demo_settings import demo_settings, guard_url
 from costguard.errors import SettingsError
 from costguard.model.reminder import Enforcement
 from costguard.settings import Settings
@@ -85,3 +92,113 @@ def test_the_demo_joins_the_simulated_workspace(cloud: str, world: World) -> Non
 def owners(scenario: dict[str, Any]) -> set[str]:
     made = [event["instance"] for event in scenario["event"] if "instance" in event]
     return {vm["owner"] for vm in [*scenario["instance"], *made] if "owner" in vm}
+
+
+def test_the_demos_job_loses_its_vm_and_comes_to_the_same_result(tmp_path: Path) -> None:
+    """Its VMs really run; what it prints, its steps and its end are told, and SIGTERM leaves nothing running.
+
+    The story is a short one: one preemption, a few seconds after the start.
+    """
+    with demo(tmp_path) as process:
+        seen = read_until(process, "uninterrupted run")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, errors) == (0, "")
+    for part in (
+        "dana@example.com launched a training",
+        "it resumes from step ",
+        "train-moons: succeeded, step 50, 2 attempts",
+        "It prints: finished with loss ",
+        "same result as an uninterrupted run, to the last bit",
+        "on 2 VMs, 1 of them preempted",
+    ):
+        assert part in seen
+    assert processes_of(tmp_path) == []
+
+
+def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
+    """Neither the simulated cloud nor what runs on its VMs outlives it."""
+    with demo(tmp_path) as process:
+        read_until(process, "The command of job train-moons runs")
+        assert len(processes_of(tmp_path)) > 2
+        process.kill()
+    pause = threading.Event()
+    for _ in range(PATIENCE_S * 10):
+        if not processes_of(tmp_path):
+            return
+        pause.wait(0.1)
+    raise AssertionError(processes_of(tmp_path))
+
+
+def test_where_there_can_be_no_job() -> None:
+    """Off Linux, with too fast a clock, or where its VMs would not reach the guard: one line says so; 0 wants none."""
+    reached = guard_url("127.0.0.1:8765")
+    assert demo_job.impossible(700, 60, reached, "linux") == ""
+    assert "needs Linux" in demo_job.impossible(700, 60, reached, "darwin")
+    assert "--speed of 100 or less" in demo_job.impossible(700, 3600, reached, "linux")
+    assert "--listen" in demo_job.impossible(700, 60, guard_url("192.0.2.1:8765"), "linux")
+    assert demo_job.impossible(0, 3600, "", "darwin") == ""
+
+
+def test_where_vms_of_this_machine_reach_the_guard() -> None:
+    """At the address it listens at; where it listens at all of them, at the machine's own."""
+    assert guard_url("127.0.0.1:8765") == "http://127.0.0.1:8765"
+    assert guard_url("0.0.0.0:9000") == "http://127.0.0.1:9000"
+    assert guard_url("[::]:9000") == "http://[::1]:9000"
+    assert demo_cloud.with_port("127.0.0.1:8765") == "127.0.0.1:8765"
+    assert not demo_cloud.with_port("127.0.0.1:0").endswith(":0")
+
+
+@pytest.mark.parametrize("speed", [0.1, 1, 60, 100])
+def test_the_terms_of_jobs_fit_any_speed_at_which_there_are_jobs(speed: float) -> None:
+    """No VM is believed dead before its processes are, five seconds of the machine's after its notice."""
+    given = demo_settings("127.0.0.1:1", "http://127.0.0.1:9", Path("/tmp"), ["acme-training"], NOW, SECRETS, speed)
+    terms = given.rules().jobs.terms
+    assert terms.dying.total_seconds() / speed > 5
+    assert terms.silence.total_seconds() / speed > 60
+
+
+@contextmanager
+def demo(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """In a process of its own, which all that it starts can be told by; ended at the end, whatever happens."""
+    scenario = folder / "short.toml"
+    scenario.write_text(_SHORT)
+    command = [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0", "--steps", "50"]
+    process = subprocess.Popen(
+        [*command, "--scenario", str(scenario)],
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def read_until(process: subprocess.Popen[str], wanted: str) -> str:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    seen = ""
+    while wanted not in seen:
+        line = process.stdout.readline()
+        assert line, f"the demo ended by itself: {process.stderr.read()}\n{seen}"
+        seen += line
+    return seen
+
+
+_SHORT = """
+projects = ["acme-training"]
+[machines]
+boot = "0s"
+grace = "5s"
+docker = "shim"
+[[event]]
+at = "1s"
+do = "reclaim"
+filter = "labels.costguard-job:*"
+up_for = "4m"
+within = "30m"
+"""
