@@ -14,7 +14,7 @@ from tests.benchmarks.recording import recording
 from tests.benchmarks.served import served_fleet
 from tests.benchmarks.spending import spending
 from tests.benchmarks.starting import starting
-from tests.benchmarks.storm import storms
+from tests.benchmarks.storms import storms
 
 _VMS = 10_000
 _RESULTS = Path(__file__).parents[2] / "bench.json"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
+from statistics import median
 
-import structlog
-from tests.benchmarks.measure import Measured
 from tests.builders import PROJECT, at
 from tests.engine.jobs.world import BELONGING, RECIPE, FragileDatabase, World
 
@@ -20,8 +17,7 @@ from costguard.engine.jobs.turn import JobsTurn
 from costguard.engine.record import record
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
-from costguard.store import attempts, jobs
-from costguard.store.migrate import upgrade
+from costguard.store import attempts, interruptions, jobs
 from costguard.store.transaction import Database
 
 ZONES = (
@@ -61,10 +57,13 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """`until_replaced` is the cloud's time from the preemption until Google has made another VM for each job."""
+    """By the cloud's clock from the preemption on: until another VM is asked for for each job, and until Google has
+    accepted one for each."""
 
     launched_s: float
     idle_turn_s: float  # processor time of a turn in which a thousand agents were heard and nothing happened
+    idle_minute_s: float  # processor time of all turns of a minute, and of its pass
+    until_requested: timedelta
     until_replaced: timedelta
     replaced_s: float  # wall time of the guard's turns until then
     calls: int
@@ -83,7 +82,7 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
         ground.say(attempt.name, list(begun))
     ground.look()
     ground.turn.run()
-    idle = _idle(ground)
+    idle_turn_s, idle_minute_s = _idle(ground)
     running = _all(ground.database, AttemptState.RUNNING)
     assert len(running) == number, f"{len(running)} run"
     began = ground.now()
@@ -97,28 +96,17 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
     replaced_s = time.perf_counter() - before - told.waited_s
     _none_twice(ground, number)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    span = timedelta(seconds=ground.now() - began)
-    return Storm(launched_s, idle, span, replaced_s, told.calls, ground.limited(), peak)
-
-
-def storms(folder: Path) -> Iterator[Measured]:
-    """In memory, on SQLite."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    try:
-        upgrade(f"sqlite:///{folder / 'storm.db'}")
-        with closing(FragileDatabase.open(f"sqlite:///{folder / 'storm.db'}")) as database:
-            assert isinstance(database, FragileDatabase)
-            found = storm(in_memory(database))
-    finally:
-        structlog.reset_defaults()
-    seconds = found.until_replaced.total_seconds()
-    yield Measured("storm: 1,000 jobs launched, the guard's own time", "s", [found.launched_s])
-    yield Measured("storm: an idle turn over 1,000 running jobs", "s CPU", [found.idle_turn_s], 0.1)
-    yield Measured("storm: 1,000 preempted at once, until all have another VM", "s", [seconds], 300)
-    yield Measured("storm: the guard's own time for that", "s", [found.replaced_s])
-    yield Measured("storm: calls a second of that time", "1/s", [found.calls / found.replaced_s])
-    yield Measured("storm: calls that Google refused for its limit", "calls", [found.refused])
-    yield Measured("storm: peak memory", "MB", [found.peak_mb], 400)
+    return Storm(
+        launched_s,
+        idle_turn_s,
+        idle_minute_s,
+        _until_requested(ground.database, number, began),
+        timedelta(seconds=ground.now() - began),
+        replaced_s,
+        told.calls,
+        ground.limited(),
+        peak,
+    )
 
 
 def in_memory(database: FragileDatabase) -> Ground:
@@ -167,10 +155,10 @@ def _until(ground: Ground, done: Callable[[], bool]) -> _Turns:
     return _Turns(calls, waited)
 
 
-def _idle(ground: Ground, turns: int = 12) -> float:
-    """The median of some turns between which every agent was heard."""
+def _idle(ground: Ground) -> tuple[float, float]:
+    """Processor time of a turn, the median, and of a minute's turns and its pass. Every agent is heard four times."""
     spent = []
-    for number in range(turns):
+    for number in range(12):
         ground.wait(TURN)
         if number % 3 == 0:
             for attempt in _all(ground.database, AttemptState.RUNNING):
@@ -179,7 +167,18 @@ def _idle(ground: Ground, turns: int = 12) -> float:
         before = time.process_time()
         ground.turn.run()
         spent.append(time.process_time() - before)
-    return sorted(spent)[len(spent) // 2]
+    before = time.process_time()
+    ground.look()
+    passed = time.process_time() - before
+    return median(spent), sum(spent) + passed
+
+
+def _until_requested(database: Database, number: int, began: float) -> timedelta:
+    with database.read() as connection:
+        found = interruptions.of_jobs(connection, [f"j{each}" for each in range(number)])
+    asked = [one.requested_at for some in found.values() for one in some]
+    assert len(asked) == number
+    return timedelta(seconds=max(one.timestamp() for one in asked if one is not None) - began)
 
 
 def _submit(database: Database, number: int) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 from tests.benchmarks.look import looks
 from tests.benchmarks.measure import Measured, write
 from tests.benchmarks.served import served_fleet
+from tests.benchmarks.storm import storm
+from tests.benchmarks.storm_served import served
 
 
 def test_both_ways_of_looking_see_the_fleet() -> None:
@@ -28,3 +31,11 @@ def test_a_missed_goal_is_written_down(tmp_path: Path) -> None:
         {"name": "b", "value": 1, "unit": "s", "goal": 1, "holds": True},
         {"name": "c", "value": 1, "unit": "MB", "goal": None, "holds": None},
     ]
+
+
+def test_a_small_storm_in_the_simulated_cloud(tmp_path: Path) -> None:
+    """Through Google's own client, with few calls a minute: calls are refused, and every job gets another VM."""
+    with served(tmp_path, calls_per_minute=15) as ground:
+        found = storm(ground, 12)
+    assert found.refused > 0
+    assert found.until_requested <= found.until_replaced < timedelta(minutes=15)

@@ -1,0 +1,73 @@
+"""Storms in processes of their own, whose memory is theirs alone: in memory, and through Google's client over HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import structlog
+from tests.benchmarks.measure import Measured
+from tests.benchmarks.storm import CALLS_PER_MINUTE, Ground, in_memory, storm
+from tests.benchmarks.storm_served import served
+from tests.engine.jobs.world import FragileDatabase
+
+from costguard.store.migrate import upgrade
+
+_WAYS = {"memory": "storm, cloud in memory", "served": "storm, cloud over HTTP"}
+
+
+def storms(folder: Path) -> Iterator[Measured]:
+    for way, title in _WAYS.items():
+        place = folder / way
+        place.mkdir()
+        command = [sys.executable, "-m", "tests.benchmarks.storms", way, str(place)]
+        ended = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+        for name, unit, value, goal in json.loads(ended.stdout):
+            yield Measured(f"{title}: {name}", unit, [value], goal)
+
+
+def _rows(ground: Ground) -> Iterator[tuple[str, str, float, float | None]]:
+    found = storm(ground)
+    seconds = found.until_replaced.total_seconds()
+    yield "1,000 jobs launched, the guard's own time", "s", found.launched_s, None
+    yield "an idle turn over 1,000 running jobs", "s CPU", found.idle_turn_s, 0.1
+    yield "a minute of turns and a pass over 1,000 running jobs", "s CPU", found.idle_minute_s, 3
+    yield (
+        "1,000 preempted at once, until another VM is asked for for each",
+        "s",
+        found.until_requested.total_seconds(),
+        120,
+    )
+    yield "until Google has accepted one for each", "s", seconds, 300
+    yield "the guard's own time for that", "s", found.replaced_s, None
+    yield (
+        f"calls a second, where {CALLS_PER_MINUTE / 60:g} writes and as many reads are let",
+        "1/s",
+        found.calls / seconds,
+        None,
+    )
+    yield "calls that Google refused for its limit", "calls", found.refused, None
+    yield "peak memory", "MB", found.peak_mb, 400
+
+
+@contextmanager
+def _in_memory(folder: Path) -> Iterator[Ground]:
+    url = f"sqlite:///{folder / 'storm.db'}"
+    upgrade(url)
+    with closing(FragileDatabase.open(url)) as database:
+        assert isinstance(database, FragileDatabase)
+        yield in_memory(database)
+
+
+def _main(way: str, folder: Path) -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    with _in_memory(folder) if way == "memory" else served(folder) as ground:
+        print(json.dumps(list(_rows(ground))))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], Path(sys.argv[2]))
