@@ -17,7 +17,7 @@ from costguard.cli.tables import console, say
 from costguard.errors import CostguardError, ServerUnreachable
 
 _FACTS_SHOWN = 8
-_TABLES_EVERY = 10  # turns
+_TABLES_EVERY = 30  # turns
 
 
 class View:
@@ -53,7 +53,7 @@ class View:
         self._out.file.flush()
 
     def show(self) -> None:
-        """Afresh every second in a terminal, now and then in a pipe; until it is told to stop."""
+        """Afresh every second in a terminal, in a pipe what is new; until it is told to stop."""
         try:
             self._show_live() if self._out.is_terminal else self._show_plainly()
         except ServerUnreachable:
@@ -108,7 +108,7 @@ class View:
                     self._out.print()
                 turn += 1
                 self._out.file.flush()
-            self._stop.wait(3 if turn else 0.3)
+            self._stop.wait(1 if turn else 0.3)
 
     def _tell_of_job(self, job: DemoJob) -> None:
         was_told = job.told
