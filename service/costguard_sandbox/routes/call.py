@@ -117,6 +117,9 @@ def control(path: str, handler: Handler, world: World, methods: tuple[str, ...] 
 
 
 def _call(request: Request, world: World, raw: bytes) -> Call:
+    # Whoever makes a VM that really runs, runs programs as this user: any page in a browser could, and names itself.
+    if world.guests and "origin" in request.headers:
+        raise Refused(403, "forbidden", "Pages in a browser may not use a simulated cloud whose VMs run.")
     try:
         body = orjson.loads(raw) if raw else {}
     except orjson.JSONDecodeError as broken:

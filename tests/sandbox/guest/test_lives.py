@@ -81,6 +81,15 @@ def test_only_vms_with_a_startup_script_run(patient: Machines) -> None:
     assert status(vm) is Status.TERMINATED
 
 
+def test_no_page_in_a_browser_makes_a_vm_that_runs(patient: Machines) -> None:
+    """Any web site could ask this port for one, and its startup script would be run as whoever started the cloud."""
+    instances = f"{patient.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
+    page = {"Origin": "https://example.com", "Content-Type": "text/plain"}
+    assert requests.post(instances, json=body(), headers=page, timeout=PATIENCE_S).status_code == 403
+    assert patient.world.every_vm() == []
+    assert requests.post(instances, json=body(), timeout=PATIENCE_S).status_code == 200
+
+
 def test_without_machines_no_startup_script_runs(tmp_path: Path) -> None:
     """It is off unless somebody asks for it."""
     world = new_world()
