@@ -111,6 +111,22 @@ def test_a_vm_that_is_not_listed_is_asked_for(database: Database, answer: str, a
     assert (known.lifetimes[0].ended_at is not None) == bool(absent)
 
 
+def test_where_nothing_is_answered_not_every_vm_is_asked_for(sqlite_database: Database) -> None:
+    """A region that vanished while the limit on calls is used up: the rest of it waits for the next pass."""
+    everyone = [_vm(number) for number in range(100)]
+    ids = {vm.key.gce_id for vm in everyone}
+    _record(sqlite_database, observation(*everyone))
+    cloud = FakeCloud()
+    cloud.unreachable = ids
+    recorded = _record(sqlite_database, observation(), cloud)
+    assert (recorded.absent, recorded.missing) == (0, 100)
+    assert len(cloud.asked) < 50
+    cloud = FakeCloud()
+    cloud.gone = ids
+    recorded = _record(sqlite_database, observation(), cloud)
+    assert (recorded.absent, recorded.missing) == (100, 0)
+
+
 def test_a_delete_operation_needs_no_asking(database: Database) -> None:
     """Google said that it is done."""
     cloud = FakeCloud()

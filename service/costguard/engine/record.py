@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import structlog
@@ -24,6 +25,8 @@ from costguard.store.lease import Lease
 from costguard.store.ledger import Change, Standing
 from costguard.store.projects import ProjectLook
 from costguard.store.transaction import Database
+
+_AT_ONCE, _BATCH = 8, 32  # VMs whose presence is asked for
 
 log = structlog.get_logger(__name__)
 
@@ -148,17 +151,34 @@ def _absences(
         for op in observation.operations
         if op.kind in DELETES and op.status is OperationStatus.DONE and op.error_code is None
     }
-    gone, missing = set(), 0
+    gone, asked = set(), []
     for gce_id, known in unlisted:
         if gce_id in deleted:
             gone.add(gce_id)
-        elif not observation.instances_complete or known.zone in observation.unread_zones:
-            missing += 1
-        elif cloud.presence(InstanceKey(observation.project, gce_id), known.zone, known.name) is Presence.GONE:
-            gone.add(gce_id)
-        else:
-            missing += 1
-    return gone, missing
+        elif observation.instances_complete and known.zone not in observation.unread_zones:
+            asked.append((gce_id, known))
+    gone |= _confirmed(cloud, observation.project, asked)
+    return gone, len(unlisted) - len(gone)
+
+
+def _confirmed(cloud: Cloud, project: str, asked: Sequence[tuple[str, Standing]]) -> set[str]:
+    """Many at once, since a region's VMs may vanish together. Once nothing is answered, the rest waits for a pass."""
+    gone: set[str] = set()
+    if not asked:
+        return gone
+
+    def ask(one: tuple[str, Standing]) -> Presence:
+        gce_id, known = one
+        return cloud.presence(InstanceKey(project, gce_id), known.zone, known.name)
+
+    with ThreadPoolExecutor(min(len(asked), _AT_ONCE), thread_name_prefix="presence") as pool:
+        for begin in range(0, len(asked), _BATCH):
+            batch = asked[begin : begin + _BATCH]
+            answers = list(pool.map(ask, batch))
+            gone |= {gce_id for (gce_id, _), answer in zip(batch, answers, strict=True) if answer is Presence.GONE}
+            if Presence.NOT_KNOWN in answers and len(set(answers)) == 1:
+                break
+    return gone
 
 
 def _account_all(
