@@ -80,13 +80,21 @@ class Listener(ThreadingHTTPServer):
     """Holds its port from the start, and refuses connections until it listens."""
 
     daemon_threads = True
+    _thread: threading.Thread | None = None
 
     def server_activate(self) -> None:
         pass
 
     def listen(self) -> None:
         self.socket.listen(16)
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._thread is not None:  # left alone it would poll its closed socket without a pause
+            self.shutdown()
+            self._thread.join()
+        self.server_close()
 
 
 @contextmanager
@@ -113,4 +121,4 @@ def guard_at_a_port() -> Iterator[tuple[FakeGuard, Listener]]:
     try:
         yield guard, listener
     finally:
-        listener.server_close()
+        listener.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 import uvicorn
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
+from tests.cli.typed import Typist
 from tests.engine.jobs.office import Office
 
 from costguard.api.app import create_app
@@ -64,22 +64,21 @@ def url(sqlite_database: Database) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session")
+def typist() -> Iterator[Typist]:
+    with Typist() as typing:
+        yield typing
+
+
 @pytest.fixture
-def run(url: str) -> Run:
-    """`costguard ARGUMENTS`, its output in pipes."""
-    return runner(url)
+def run(url: str, typist: Typist) -> Run:
+    """`costguard ARGUMENTS`, not at a terminal."""
+    return runner(url, typist)
 
 
-def runner(url: str) -> Run:
+def runner(url: str, typist: Typist) -> Run:
     def costguard(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
-        return subprocess.run(
-            [sys.executable, "-c", "from costguard.cli.app import main; main()", *arguments],
-            env={**clean, "COSTGUARD_URL": url, "PYTHONIOENCODING": "utf-8", **environ},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return typist.type(arguments, {**clean, "COSTGUARD_URL": url, **environ})
 
     return costguard

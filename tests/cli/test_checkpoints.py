@@ -5,30 +5,29 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.checkpoints import writers
 from tests.checkpoints.store_stub import store
+from tests.cli.conftest import Run
+from tests.cli.typed import Typist
 
 from costguard.cli.checkpoints_table import size_text
 
 
-def run(*arguments: str, folder: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("COSTGUARD_", "AWS_"))}
-    return subprocess.run(
-        [sys.executable, "-c", "from costguard.cli.app import main; main()", "checkpoints", "--wait", "0", *arguments],
-        env={**clean, "PYTHONIOENCODING": "utf-8", **environ},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture
+def run(typist: Typist) -> Run:
+    """`costguard checkpoints ARGUMENTS`, with nothing set that is not told."""
+
+    def checkpoints(*arguments: str, folder: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("COSTGUARD_", "AWS_"))}
+        return typist.type(["checkpoints", "--wait", "0", *arguments], {**clean, **environ}, folder)
+
+    return checkpoints
 
 
-def test_a_bucket_by_the_environment_alone() -> None:
+def test_a_bucket_by_the_environment_alone(run: Run) -> None:
     """No settings file is needed: each checkpoint with its state and why, and the one to resume from."""
     with store() as bucket:
         written = [*writers.hugging_face(100), *writers.hugging_face(200)[:-1]]
@@ -42,7 +41,7 @@ def test_a_bucket_by_the_environment_alone() -> None:
         assert lines[-1] == "Would be resumed from: s3://bkt/run/checkpoint-100, step 100"
 
 
-def test_endpoints_from_the_settings_file(tmp_path: Path) -> None:
+def test_endpoints_from_the_settings_file(tmp_path: Path, run: Run) -> None:
     """A settings file that is there is read; a store of Google's kind is reached through it."""
     with store() as bucket:
         bucket.objects = dict(writers.torch_dcp(7))
@@ -56,7 +55,7 @@ def test_endpoints_from_the_settings_file(tmp_path: Path) -> None:
     assert found["checkpoints"][0]["written_at"] == "2026-11-20T12:00:00+00:00"
 
 
-def test_patterns_and_markers(tmp_path: Path) -> None:
+def test_patterns_and_markers(tmp_path: Path, run: Run) -> None:
     """Plain files and folders with a marker, when they are asked for."""
     for path, body in [*writers.plain(7), *writers.marked(5)]:
         (tmp_path / path).parent.mkdir(exist_ok=True)
@@ -66,7 +65,7 @@ def test_patterns_and_markers(tmp_path: Path) -> None:
     assert f"Would be resumed from: {tmp_path}/it5, step 5" in run(str(tmp_path), "--marker", "DONE").stdout
 
 
-def test_nothing_to_resume_from(tmp_path: Path) -> None:
+def test_nothing_to_resume_from(tmp_path: Path, run: Run) -> None:
     """Is said, and exits 1, for scripts."""
     done = run(str(tmp_path))
     assert done.returncode == 1
@@ -83,7 +82,7 @@ def test_nothing_to_resume_from(tmp_path: Path) -> None:
         (["/nowhere/at/all"], 1, "There is no folder /nowhere/at/all."),
     ],
 )
-def test_mistakes_are_told(arguments: list[str], code: int, told: str) -> None:
+def test_mistakes_are_told(arguments: list[str], code: int, told: str, run: Run) -> None:
     """Wrong usage exits 2, what cannot be read 1; never a traceback."""
     done = run(*arguments)
     assert done.returncode == code
@@ -91,7 +90,7 @@ def test_mistakes_are_told(arguments: list[str], code: int, told: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_names_do_not_steer_the_terminal(tmp_path: Path) -> None:
+def test_names_do_not_steer_the_terminal(tmp_path: Path, run: Run) -> None:
     """Controls in names are shown, not sent."""
     (tmp_path / "a\x1b[31m-step=3.ckpt").write_bytes(b"PK")
     shown = run(str(tmp_path)).stdout

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.cli.conftest import Run, runner, serving
+from tests.cli.typed import Typist
 from tests.dashboard import job_story
 from tests.engine.jobs.office import Office, priced
 
@@ -16,10 +17,10 @@ ADA = {"COSTGUARD_OWNER": "ada@lab.example"}
 
 
 @pytest.fixture
-def launching(sqlite_database: Database) -> Iterator[Run]:
+def launching(sqlite_database: Database, typist: Typist) -> Iterator[Run]:
     """A server that takes jobs in."""
     with serving(sqlite_database, office=Office(priced(sqlite_database))) as url:
-        yield runner(url)
+        yield runner(url, typist)
 
 
 def test_a_job_is_launched_once_looked_at_and_cancelled(launching: Run) -> None:

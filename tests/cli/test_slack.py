@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Run
+from tests.cli.typed import Typist
 
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.server import running
@@ -42,20 +43,18 @@ def settings(world: World, tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-def slack_test(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def slack_test(typist: Typist) -> Run:
+    """`costguard slack test --config PATH ARGUMENTS`."""
     secrets = {"COSTGUARD_SLACK_TOKEN": BOT_TOKEN, "COSTGUARD_SLACK_SIGNING_SECRET": SIGNING_SECRET}
-    command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "slack", "test"]
-    return subprocess.run(
-        [*command, "--config", str(path), *arguments],
-        env={**os.environ, **secrets},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+
+    def slack_test(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return typist.type(["slack", "test", "--config", str(path), *arguments], {**os.environ, **secrets})
+
+    return slack_test
 
 
-def test_all_is_well(settings: Path, world: World) -> None:
+def test_all_is_well(settings: Path, world: World, slack_test: Run) -> None:
     """Where nothing is missing every line says so, the exit code is 0, and nothing was written."""
     done = slack_test(settings)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,14 +63,14 @@ def test_all_is_well(settings: Path, world: World) -> None:
     assert world.slack.messages("gpu-costs") == []
 
 
-def test_a_message_on_request(settings: Path, world: World) -> None:
+def test_a_message_on_request(settings: Path, world: World, slack_test: Run) -> None:
     """People see one message, and only where it was asked for."""
     assert slack_test(settings, "--message").returncode == 0
     (message,) = world.slack.messages("gpu-costs")
     assert "Costguard is connected" in message.versions[-1].text
 
 
-def test_what_is_missing(settings: Path, world: World) -> None:
+def test_what_is_missing(settings: Path, world: World, slack_test: Run) -> None:
     """An archived channel is named, with what to do, and the exit code is 1; as JSON too."""
     world.slack.archive("gpu-costs")
     done = slack_test(settings, "--json")
@@ -82,7 +81,7 @@ def test_what_is_missing(settings: Path, world: World) -> None:
     assert wrong[0]["next"]
 
 
-def test_without_slack_in_the_settings(tmp_path: Path) -> None:
+def test_without_slack_in_the_settings(tmp_path: Path, slack_test: Run) -> None:
     """It says what to write into the settings file."""
     path = tmp_path / "costguard.toml"
     path.write_text('[watch]\nprojects = ["acme-training"]\n')

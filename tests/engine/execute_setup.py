@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, select
 from tests.builders import PROJECT, at, observation, operation, seen
+from tests.engine.crashing import Fuse
 from tests.fakes import FakeActuator, FakeCloud, FakeVm, HandClock
 
 from costguard.engine.acting.execute import LiveExecutor
@@ -21,7 +21,6 @@ from costguard.model.reminder import About, Asked, Enforcement, Request, Subject
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.store import facts, fleet, requests, stops
-from costguard.store.lease import Lease
 from costguard.store.stops import Stop
 from costguard.store.tables import lifetimes, messages
 from costguard.store.tables import requests as request_rows
@@ -142,36 +141,6 @@ class Scene:
         with self.database.read() as connection:
             query = select(messages.c.address, messages.c.data).where(messages.c.kind == "whisper")
             return [(row.address, row.data["text"]) for row in connection.execute(query)]
-
-
-class Killed(BaseException):
-    """The process ended here."""
-
-
-@dataclass
-class Fuse:
-    """Ends the process at the n-th step; 0: never."""
-
-    left: int = 0
-
-    def step(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
-
-
-class FragileDatabase(Database):
-    """May end the process before a transaction, right before its commit, and right after it."""
-
-    fuse = Fuse()
-
-    @contextmanager
-    def write(self, fence: Lease | None = None) -> Iterator[Connection]:
-        self.fuse.step()
-        with super().write(fence) as connection:
-            yield connection
-            self.fuse.step()
-        self.fuse.step()
 
 
 class FragileActuator:

@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row, select
 from tests.api import rows
 from tests.api.rows import NOW
+from tests.engine.crashing import Fuse
 from tests.fakes import FakeNotifier, HandClock
 
 from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.person import Person
 from costguard.model.reminder import About, Subject, Target
-from costguard.store import facts, messages
-from costguard.store.lease import Lease
+from costguard.store import facts, messages, tables
 from costguard.store.messages import Message, NewMessage
 from costguard.store.transaction import Database
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 MOMENT = timedelta(milliseconds=100)
-
-
-class Crash(BaseException):
-    """The process ended here."""
-
-
-class Fuse:
-    """Burns through at the n-th step; None: never."""
-
-    def __init__(self, steps: int | None = None) -> None:
-        self.left = steps
-
-    def step(self) -> None:
-        if self.left is not None:
-            self.left -= 1
-            if self.left < 0:
-                raise Crash
-
-
-class CrashingDatabase(Database):
-    """May crash before a transaction, in it, and right after it."""
-
-    fuse = Fuse()
-
-    @contextmanager
-    def write(self, fence: Lease | None = None) -> Iterator[Connection]:
-        self.fuse.step()
-        with super().write(fence) as connection:
-            yield connection
-            self.fuse.step()
-        self.fuse.step()
 
 
 class CrashingNotifier(FakeNotifier):
@@ -120,9 +89,9 @@ class Place:
                 return self.clock.now() - began
         raise AssertionError("it is asked for without an end")
 
-    def stored(self, key: str) -> Message:
+    def stored(self, key: str) -> Row[Any]:
         with self.database.read() as connection:
-            return next(each for each in messages.read(connection, limit=10_000) if each.key == key)
+            return connection.execute(select(tables.messages).where(tables.messages.c.key == key)).one()
 
     def facts(self, kind: str) -> list[str]:
         with self.database.read() as connection:
@@ -131,11 +100,3 @@ class Place:
     def _composed(self, message: Message) -> Composed | Withdrawn:
         shown = self.state.get(message.key, "open")
         return Composed(WhisperContent(f"{message.key} {shown}"), shown, shown == "ended")
-
-
-@contextmanager
-def crashing(url: str, fuse: Fuse) -> Iterator[CrashingDatabase]:
-    with closing(CrashingDatabase.open(url)) as database:
-        assert isinstance(database, CrashingDatabase)
-        database.fuse = fuse
-        yield database

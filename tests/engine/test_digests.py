@@ -39,8 +39,9 @@ def watch(database: Database, clock: HandClock, channel: str = "#gpus") -> Diges
 
 
 def stored(database: Database) -> list[Message]:
+    """Those intended last, first."""
     with database.read() as connection:
-        return messages.read(connection)
+        return messages.waiting(connection, NOW + 99 * DAY, 100)[::-1]
 
 
 def composed(database: Database, rules: Rules = RULES, weekly: bool = False, now: datetime = NOW) -> DigestContent:

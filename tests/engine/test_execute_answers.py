@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 from tests.builders import at
-from tests.engine.execute_setup import ANA, FragileDatabase, Fuse, Killed, Scene
+from tests.engine.crashing import Fuse, Killed, fragile_database
+from tests.engine.execute_setup import ANA, Scene
 
 from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest
 from costguard.model.reminder import Asked, Claim, Keep
@@ -63,9 +62,7 @@ def test_ended_in_the_middle_of_an_answer(database: Database, database_url: str)
     for step in range(1, 5):
         subject = scene.run(step)
         action: Action = KeepLifetime(scene.ask(subject, Asked.KEEP), at("16:00"), "ana keeps it")
-        with closing(FragileDatabase.open(database_url)) as fragile:
-            assert isinstance(fragile, FragileDatabase)
-            fragile.fuse = Fuse(step)
+        with fragile_database(database_url, Fuse(step)) as fragile:
             try:
                 scene.executor(database=fragile).carry_out([action])
             except Killed:

@@ -22,7 +22,8 @@ from costguard.model.money import Money
 from costguard.model.person import Person
 from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
-from costguard.store import attempts, facts, interruptions, jobs, messages
+from costguard.store import attempts, digest, facts, interruptions, jobs, messages
+from costguard.store.digest import MessageFilters
 from costguard.store.messages import Message
 from costguard.store.transaction import Database
 
@@ -69,7 +70,7 @@ class Office:
 
     def statuses(self) -> dict[str, str]:
         with self.database.read() as connection:
-            return {each.key: each.status for each in messages.read(connection)}
+            return {each.key: each.status for each in digest.messages_page(connection, MessageFilters(), None, 100)}
 
 
 def content(post: FakePost) -> NoticeContent:

@@ -38,7 +38,7 @@ def intend(database: Database, rules: Rules = RULES, later: timedelta = timedelt
 def stored(database: Database) -> list[Message]:
     """In the order in which they were intended."""
     with database.read() as connection:
-        return messages.read(connection)[::-1]
+        return messages.waiting(connection, NOW + DAY, 100)
 
 
 def composed(database: Database, later: timedelta = timedelta(), rules: Rules = RULES) -> NoticeContent:

@@ -169,14 +169,17 @@ class _Crash(BaseException):
 def test_a_pass_killed_at_any_statement_leaves_the_same_ledger(sqlite_template: Path, tmp_path: Path) -> None:
     """Whichever statement or commit is the last, the next pass comes to what one whole pass comes to."""
 
-    def books(name: str) -> Database:
-        path = tmp_path / name
-        shutil.copyfile(sqlite_template, path)
-        database = Database.open(f"sqlite:///{path}")
+    before = tmp_path / "before.db"
+    shutil.copyfile(sqlite_template, before)
+    with closing(Database.open(f"sqlite:///{before}")) as database:
         with database.write() as connection:
             prices.add(connection, _PRICES, NOW)
         _reconciler(database, FakeCloud(_first())).run()
-        return database
+
+    def books(name: str) -> Database:
+        path = tmp_path / name
+        shutil.copyfile(before, path)
+        return Database.open(f"sqlite:///{path}")
 
     with closing(books("whole.db")) as whole:
         counted = _Countdown(10_000)

@@ -314,6 +314,35 @@ def test_an_empty_outbox_is_left_alone_for_a_while_and_after_a_pass_looked_into_
     daemon.stop()
 
 
+def test_who_was_met_is_decided_about_at_once(sqlite_database: Database) -> None:
+    """People are looked up where messages are sent, beside the passes; somebody new brings on a pass."""
+    cloud, met = _Cloud(), threading.Event()
+    reconciler = Reconciler(sqlite_database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
+
+    def look_up(fence: Lease, stop: threading.Event) -> bool:
+        is_first = not met.is_set()
+        met.set()
+        return is_first
+
+    daemon = Daemon(
+        sqlite_database,
+        reconciler,
+        tuple,
+        lambda _prices, _fence: None,
+        "one",
+        timedelta(hours=1),
+        None,
+        send=lambda _fence, _stop: timedelta(),
+        look_up=look_up,
+    )
+    cloud.go_on.clear()
+    with _started(daemon):
+        assert cloud.looked.acquire(timeout=PATIENCE)
+        assert met.wait(PATIENCE)
+        cloud.go_on.set()
+        assert cloud.looked.acquire(timeout=PATIENCE)
+
+
 def test_a_daemon_that_lost_its_lease_stops_sending(sqlite_database: Database) -> None:
     """Another one sends now; what this one had begun is settled there."""
 

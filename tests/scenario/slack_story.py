@@ -92,10 +92,12 @@ class Story:
         self.look()
 
     def look(self) -> None:
-        """One pass, all that follows it, and everything that Slack takes at once."""
-        self.guard.reconciler.run()
-        self.guard.budgets.look()
+        """One pass, another if somebody was met, all that follows, and everything that Slack takes at once."""
         assert self.guard.messaging is not None
+        self.guard.reconciler.run()
+        if self.guard.messaging.acquainting.look_up():
+            self.guard.reconciler.run()
+        self.guard.budgets.look()
         self.guard.messaging.notices.intend()
         self.guard.messaging.digests.intend()
         if self.guard.idle_watch is not None:

@@ -58,6 +58,16 @@ def test_people_are_not_known_while_slack_is_down(sqlite_url: str) -> None:
         assert told.get("/readyz")["warnings"] == []
 
 
+def test_a_pass_by_hand_reminds_whom_it_met(sqlite_url: str) -> None:
+    """The pass itself asks Slack nothing; `costguard pass` looks people up after it, and tells them in the same run."""
+    with story(sqlite_url) as told:
+        told.vm()
+        told.world.advance(9 * HOUR)
+        report = told.guard.run_pass()
+        assert [type(action).__name__ for action in report.plan.actions] == ["SendReminder"]
+        assert "is still running" in shown(told.only())
+
+
 def test_an_archived_channel(sqlite_url: str) -> None:
     """It is named on /readyz, owners are reminded all the same, and what was kept arrives once it is there again."""
     with story(sqlite_url) as told:

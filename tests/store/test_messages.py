@@ -10,7 +10,8 @@ from tests.api.rows import NOW
 
 from costguard.model.message import Posted
 from costguard.model.reminder import About, Sent, Subject, Target
-from costguard.store import messages
+from costguard.store import digest, messages
+from costguard.store.digest import MessageFilters
 from costguard.store.messages import NewMessage
 from costguard.store.transaction import Database
 
@@ -21,7 +22,7 @@ def _intend(connection: Connection, key: str, address: str = "#ops", subject: Su
     target = None if subject is None else Target.OWNER
     kind = "notice" if subject is None else "reminder"
     assert messages.intend(connection, NewMessage(key, kind, address, subject=subject, target=target), NOW)
-    return next(each.id for each in messages.read(connection) if each.key == key)
+    return digest.messages_page(connection, MessageFilters(), None, 1)[0].id
 
 
 def _subject(connection: Connection) -> Subject:
@@ -62,9 +63,8 @@ def test_what_was_accepted_is_not_put_back(database: Database) -> None:
         messages.put_off(connection, message_id, NOW, "late")
         messages.fail(connection, message_id, "late")
         messages.withdraw(connection, message_id, "late")
-        stored = next(each for each in messages.read(connection) if (each.channel, each.ts) == ("C1", "1.0"))
-        assert stored is not None
-        assert (stored.status, stored.is_live, stored.error) == ("accepted", True, "")
+        (stored,) = messages.live(connection)
+        assert (stored.status, stored.place, stored.error) == ("accepted", Posted("C1", "1.0"), "")
         assert messages.backlog(connection).count == 0
 
 

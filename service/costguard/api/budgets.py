@@ -9,11 +9,11 @@ from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 
-from costguard.api.deps import Given, load_prices
+from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
 from costguard.api.problems import RESPONSES, FieldError, ProblemError
 from costguard.engine import budgets as engine
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Period, Scope
 from costguard.policy import budget as policy
 
@@ -91,7 +91,7 @@ def budgets(deps: Given) -> Budgets:
     """Spent, forecast, limit and thresholds of each budget in its present period."""
     now = deps.clock.now()
     with deps.database.read() as connection:
-        accrual = Accrual(load_prices(connection).book, now)
+        accrual = accrual_at(connection, now)
         standings = engine.standings(connection, accrual, deps.budgets, deps.rules.teams)
     return Budgets(as_of=now, budgets=[_budget(each) for each in standings])
 
@@ -110,7 +110,7 @@ def forecast(deps: Given, query: Annotated[ForecastQuery, Parameter()]) -> Forec
         )
     scope = Scope(query.project, query.preset, query.owner, query.team, query.job)
     with deps.database.read() as connection:
-        accrual = Accrual(load_prices(connection).book, now)
+        accrual = accrual_at(connection, now)
         (found,) = engine.outlooks(connection, accrual, [(scope, Period(query.period))], deps.rules.teams)
     return ForecastAnswer(as_of=now, **_outlook(found))
 

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
-from sqlalchemy import Connection
 
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.submit import JobOffice
@@ -17,10 +16,7 @@ from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.preset import Preset
 from costguard.model.press import Answer
-from costguard.model.price import Price
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import prices
 from costguard.store.transaction import Database
 
 
@@ -75,19 +71,6 @@ class Deps:
     @property
     def limits(self) -> Mapping[str, timedelta | None]:
         return self.rules.limits
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """All prices that are known, as a book and by id."""
-
-    book: PriceBook
-    by_id: Mapping[int, Price]
-
-
-def load_prices(connection: Connection) -> Prices:
-    known = prices.load(connection)
-    return Prices(PriceBook(known), {price.id: price for price in known if price.id is not None})
 
 
 def _deps(request: Request) -> Deps:

@@ -8,9 +8,10 @@ from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field, StringConstraints
 
-from costguard.api.deps import Given, load_prices
+from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
 from costguard.api.problems import RESPONSES
+from costguard.engine.accrual import book_of
 from costguard.engine.discounts import sustained_use
 from costguard.model.money import ZERO
 
@@ -52,7 +53,7 @@ def discounts(deps: Given, query: Annotated[DiscountQuery, Parameter()]) -> Disc
     now = deps.clock.now()
     year, month = map(int, query.month.split("-")) if query.month else (now.year, now.month)
     with deps.database.read() as connection:
-        book = load_prices(connection).book
+        book = book_of(connection)
         found = sustained_use(connection, book, now.date().replace(year=year, month=month, day=1), now)
     rows = [one for one in found if query.project in (None, one.project)]
     return Discounts(

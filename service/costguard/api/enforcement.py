@@ -10,9 +10,10 @@ from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 
-from costguard.api.deps import Given, load_prices
+from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Day, Moment, Out, Query
 from costguard.api.problems import RESPONSES, FieldError, ProblemError
+from costguard.engine.accrual import book_of
 from costguard.engine.acting import savings
 from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Saving
 from costguard.store.enforced import StopRow
@@ -90,7 +91,7 @@ def enforcement(deps: Given, query: Annotated[EnforcementQuery, Parameter()]) ->
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, error.message, what_next, [error])
     since, until = day_start(first), day_start(last) + timedelta(days=1)
     with deps.database.read() as connection:
-        found = savings.enforcements(connection, load_prices(connection).book, now, since, until)
+        found = savings.enforcements(connection, book_of(connection), now, since, until)
     return Enforcement(
         as_of=now,
         **_first(first),

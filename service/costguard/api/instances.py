@@ -10,15 +10,15 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api import cursors, mapping, schemas
-from costguard.api.deps import Given, load_prices
+from costguard.api.deps import Given
 from costguard.api.fields import Query, Text, Texts, When
 from costguard.api.problems import NOT_FOUND, RESPONSES, ProblemError
 from costguard.engine import fleet, history
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.lifetime import EndReason
 from costguard.store import fleet as stored_fleet
-from costguard.store import projects
+from costguard.store import prices, projects
 from costguard.store.spans import LifetimeFilters
 
 router = APIRouter(prefix="/api/v1", tags=["instances"], responses=RESPONSES)
@@ -70,7 +70,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> sche
     )
     after = None if query.cursor is None else _cursor(query.cursor, query.sort)
     with deps.database.read() as connection:
-        accrual = Accrual(load_prices(connection).book, deps.clock.now())
+        accrual = accrual_at(connection, deps.clock.now())
         page = fleet.fleet_page(
             connection,
             accrual,
@@ -105,16 +105,15 @@ def instance(
                 f"No instance {gce_id} was ever seen in project {project}.",
                 "GET /api/v1/instances?gone=true lists those that were; ids are Google's numbers, not names.",
             )
-        prices = load_prices(connection)
-        accrual = Accrual(prices.book, deps.clock.now())
+        accrual, known = accrual_at(connection, deps.clock.now()), prices.by_id(connection)
         (view,) = fleet.views(connection, accrual, deps.limits, [found])
         runs = history.lifetimes_of(connection, accrual, found)
         stores = history.storage_of(connection, accrual, found)
     return schemas.InstanceDetail(
         as_of=accrual.now,
         instance=mapping.instance(view),
-        lifetimes=[mapping.lifetime_detail(run, accrual.now, prices.by_id) for run in runs],
-        storage=[mapping.storage(store, prices.by_id) for store in stores],
+        lifetimes=[mapping.lifetime_detail(run, accrual.now, known) for run in runs],
+        storage=[mapping.storage(store, known) for store in stores],
     )
 
 
@@ -133,7 +132,7 @@ def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> sche
     )
     before = None if query.cursor is None else cursors.decode(query.cursor, "lifetimes", (int,))[0]
     with deps.database.read() as connection:
-        accrual = Accrual(load_prices(connection).book, deps.clock.now())
+        accrual = accrual_at(connection, deps.clock.now())
         found = history.lifetimes(connection, accrual, filters, None if before is None else int(before), query.limit)
     page = found[: query.limit]
     return schemas.Lifetimes(

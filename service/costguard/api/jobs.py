@@ -13,12 +13,12 @@ from pydantic import Field
 
 from costguard.api import cursors, job_mapping
 from costguard.api import job_schemas as schemas
-from costguard.api.deps import Deps, Given, load_prices
+from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.job_fields import CancelBody, JobBody
 from costguard.api.problems import MEDIA_TYPE, NOT_FOUND, RESPONSES, FieldError, Problem, ProblemError
 from costguard.api.writing import CHECKED
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import listing
 from costguard.engine.jobs.submit import JobOffice
 from costguard.errors import JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
@@ -115,7 +115,7 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
         except OverflowError:
             raise cursors.bad() from None
     with deps.database.read() as connection:
-        accrual = Accrual(load_prices(connection).book, deps.clock.now())
+        accrual = accrual_at(connection, deps.clock.now())
         found = listing.jobs_page(connection, accrual, filters, before, query.limit + 1)
     page = found[: query.limit]
     more = None
@@ -223,7 +223,7 @@ _STATUS = {
 
 def _detail(deps: Deps, job_id: str) -> schemas.JobDetail:
     with deps.database.read() as connection:
-        accrual = Accrual(load_prices(connection).book, deps.clock.now())
+        accrual = accrual_at(connection, deps.clock.now())
         found = listing.job_detail(connection, accrual, job_id)
     if found is None:
         raise _unknown(job_id)

@@ -11,11 +11,11 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api import spend_csv
-from costguard.api.deps import Given, load_prices
+from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Day, Moment, Out, Query, Text, Texts, Usd, hours, usd
 from costguard.api.problems import RESPONSES, FieldError, ProblemError
 from costguard.engine import spend as engine
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan
 
@@ -86,7 +86,7 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
     _check(first, last)
     group_by = _groupings(query.group_by)
     with deps.database.read() as connection:
-        accrual = Accrual(load_prices(connection).book, now)
+        accrual = accrual_at(connection, now)
         scope = Scope(query.project, query.preset, query.owner, job=query.job)
         found = engine.spend(connection, accrual, first, last, group_by, scope)
     if (query.format or _preferred(request)) == "csv":

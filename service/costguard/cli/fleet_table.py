@@ -9,12 +9,12 @@ from rich.text import Text
 
 from costguard.cli.format import age, amount_text, count, dollars, limit_text, moment, rate
 from costguard.cli.tables import NARROW, cell, say, say_nothing, show_table
+from costguard.model.instance import gpu_name
 
 _WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "Idle", "$/h", "So far")
 _SPARE = ("Project / zone", "Preset", "GPU", "Idle", "Status", "Age", "Owner")  # the limit and the money stay
 _RIGHT = ("Age", "$/h", "So far")
 _HOW_KNOWN = {"job": "job", "label": "label", "claim": "claimed it", "creator": "made it"}
-_GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
 
 
 def show(console: Console, fleet: dict[str, Any], asked: bool = False) -> None:
@@ -69,10 +69,7 @@ def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
 
 def gpu(of: dict[str, Any]) -> str:
     """`t4 x 1 spot`; the machine type where there is no GPU."""
-    name = of["gpu_type"]
-    for prefix in _GPU_PREFIXES:
-        name = name.removeprefix(prefix) if name else name
-    what = f"{name} x {of['gpu_count']}" if name else of["machine_type"]
+    what = f"{gpu_name(of['gpu_type'])} x {of['gpu_count']}" if of["gpu_type"] else of["machine_type"]
     return f"{what} spot" if of["provisioning_model"] == "spot" else str(what)
 
 

@@ -9,12 +9,10 @@ from datetime import datetime, timedelta
 from costguard.dashboard.show import day
 from costguard.dashboard.source import Source
 from costguard.engine import budgets
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Period
 from costguard.model.money import Money
 from costguard.policy.budget import On, Standing
-from costguard.policy.price_book import PriceBook
-from costguard.store import prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class Budgets:
 def budgets_page(source: Source, now: datetime) -> Budgets:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
-        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        accrual = accrual_at(connection, now)
         rules = source.rules
         cards = [_card(each, now) for each in budgets.standings(connection, accrual, rules.budgets, rules.teams)]
     tones = [card.tone for card in cards]

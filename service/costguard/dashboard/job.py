@@ -11,18 +11,16 @@ from http import HTTPStatus
 from costguard.dashboard import timeline
 from costguard.dashboard.asked import LONGEST, BadAddress
 from costguard.dashboard.jobs import rate_now, steps_per_hour
-from costguard.dashboard.show import gpu_name
+from costguard.dashboard.show import gpu_words
 from costguard.dashboard.source import Source
 from costguard.dashboard.timeline import Timeline
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs.listing import JobDetail, heard_last, job_detail
 from costguard.engine.jobs.risk import WorkAtRisk
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind, SeenCheckpoint
 from costguard.model.money import Money, Priced
-from costguard.policy.price_book import PriceBook
-from costguard.store import prices
 
 _LINES = 60  # of the output
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and moves of a terminal
@@ -72,7 +70,7 @@ def job_page(source: Source, job_id: str, now: datetime) -> JobView:
     detail = None
     if len(job_id) <= LONGEST and "\x00" not in job_id:
         with source.database.read() as connection:
-            accrual = Accrual(PriceBook(prices.load(connection)), now)
+            accrual = accrual_at(connection, now)
             detail = job_detail(connection, accrual, job_id)
     if detail is None:
         raise BadAddress(
@@ -104,7 +102,7 @@ def _view(of: JobDetail, now: datetime) -> JobView:
         next=of.next,
         ssh=of.ssh if is_dev else "",
         notebook=of.notebook,
-        gpu=f"{recipe.gpu_count} × {gpu_name(recipe.gpu_type)}" if recipe.gpu_count else "",
+        gpu=f"{recipe.gpu_count} × {gpu_words(recipe.gpu_type)}" if recipe.gpu_count else "",
         attempts=[_tried(attempt, of.interruptions, now) for attempt in row.attempts],
         last=row.last,
         span=max(timedelta(), end - job.created_at),

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from costguard.dashboard import histogram
 from costguard.dashboard.asked import LONGEST, BadAddress
 from costguard.dashboard.histogram import Bars
-from costguard.dashboard.show import gpu_name, link
+from costguard.dashboard.show import gpu_words, link
 from costguard.dashboard.source import Source
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs.listing import JobRow, jobs_page
 from costguard.engine.jobs.place_scores import PlaceScore, place_scores
 from costguard.engine.jobs.recoveries import recoveries
@@ -22,8 +22,7 @@ from costguard.model.money import ZERO, Money, Priced
 from costguard.policy.jobs.pace import pace
 from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
 from costguard.policy.narrate import span_text
-from costguard.policy.price_book import PriceBook
-from costguard.store import job_board, jobs, prices
+from costguard.store import job_board, jobs
 from costguard.store.job_board import Standing
 from costguard.store.jobs import JobFilters
 
@@ -141,7 +140,7 @@ def jobs_asked(query: Mapping[str, str]) -> JobsAsked:
 def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
-        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        accrual = accrual_at(connection, now)
         rows = jobs_page(connection, accrual, asked.filters, asked.before, PAGE + 1)
         opened = job_board.standings(connection)
         rate = job_board.rate(connection, _BILLED)
@@ -216,7 +215,7 @@ def _place(of: PlaceScore) -> Place:
     zone, gpu_type, model = of.where
     last = of.events[0] if of.events else None
     is_spot = model is ProvisioningModel.SPOT
-    return Place(zone, is_spot, gpu_name(gpu_type), of.score.stockouts, of.score.preemptions, of.presets, last)
+    return Place(zone, is_spot, gpu_words(gpu_type), of.score.stockouts, of.score.preemptions, of.presets, last)
 
 
 def _next_address(asked: JobsAsked, last: Job) -> str:

@@ -11,15 +11,14 @@ from sqlalchemy import Connection
 from costguard.dashboard.asked import FleetAsked
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, spend
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.fleet import FleetPage, InstanceView
 from costguard.engine.reminding import look_at
 from costguard.model.budget import Scope
 from costguard.model.money import Money
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Decision
-from costguard.store import choices, facts, prices, projects
+from costguard.store import choices, facts, projects
 from costguard.store.choices import Choices
 from costguard.store.facts import StoredFact
 from costguard.store.projects import ProjectLook
@@ -72,7 +71,7 @@ class Now:
 def now_page(source: Source, asked: FleetAsked, now: datetime) -> Now:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
-        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        accrual = accrual_at(connection, now)
         page = fleet.fleet_page(
             connection,
             accrual,

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from costguard.engine.telling.correspondence import Entry
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
 from costguard.policy.narrate import sentence, span_text
@@ -24,7 +24,6 @@ _UNSEEN = re.compile(
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 _LONGEST = 2_000  # characters of one value; the API has the whole
-_GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
 _HOW_KNOWN = {"job": "launched by their job", "claim": "claimed it", "label": "by label", "creator": "created it"}
 
 
@@ -80,15 +79,13 @@ def gpu(shape: Shape) -> str:
     """`T4`, `8 × H100 80GB`; "" where there is no GPU."""
     if not shape.gpu_type or not shape.gpu_count:
         return ""
-    name = gpu_name(shape.gpu_type)
+    name = gpu_words(shape.gpu_type)
     return name if shape.gpu_count == 1 else f"{shape.gpu_count} × {name}"
 
 
-def gpu_name(gpu_type: str) -> str:
-    """`H100 80GB` of `nvidia-h100-80gb`."""
-    for prefix in _GPU_PREFIXES:
-        gpu_type = gpu_type.removeprefix(prefix)
-    return gpu_type.replace("-", " ").upper()
+def gpu_words(gpu_type: str) -> str:
+    """`T4`, `H100 80GB`"""
+    return gpu_name(gpu_type).replace("-", " ").upper()
 
 
 def clauses(reason: str) -> list[str]:

@@ -11,13 +11,11 @@ from costguard.dashboard.chart import Chart, draw
 from costguard.dashboard.show import link
 from costguard.dashboard.source import Source
 from costguard.engine import budgets, spend
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.spend import SpendRow
 from costguard.model.budget import Period, Scope
 from costguard.model.money import Money
 from costguard.policy.budget import Outlook
-from costguard.policy.price_book import PriceBook
-from costguard.store import prices
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan
 
 LONGEST = timedelta(days=366)
@@ -93,7 +91,7 @@ def spend_asked(query: Mapping[str, str], today: date) -> SpendAsked:
 def spend_page(source: Source, asked: SpendAsked, now: datetime) -> Spend:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
-        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        accrual = accrual_at(connection, now)
         month = spend.spend(connection, accrual, asked.today.replace(day=1), asked.today, [])
         (outlook,) = budgets.outlooks(connection, accrual, [(Scope(), Period.MONTH)])
         by_day = spend.spend(connection, accrual, asked.first, asked.last, [Grouping.DAY, asked.group_by])

@@ -11,13 +11,12 @@ from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.now import Row, rows_of
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, history
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.history import LifetimeView, StorageView
 from costguard.engine.telling import correspondence
 from costguard.engine.telling.correspondence import Entry
 from costguard.model.instance import InstanceKey
 from costguard.model.price import Price
-from costguard.policy.price_book import PriceBook
 from costguard.store import facts, prices
 from costguard.store import fleet as stored_fleet
 from costguard.store.facts import StoredFact
@@ -46,8 +45,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime) -> Vm:
         found = stored_fleet.instance_id(connection, key)
         if found is None:
             raise _never_seen(key)
-        known = prices.load(connection)
-        accrual = Accrual(PriceBook(known), now)
+        accrual = accrual_at(connection, now)
         views = fleet.views(connection, accrual, source.rules.limits, [found])
         (row,) = rows_of(connection, views, source.rules, now)
         lifetimes = history.lifetimes_of(connection, accrual, found)
@@ -55,7 +53,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime) -> Vm:
             row=row,
             lifetimes=lifetimes,
             storage=history.storage_of(connection, accrual, found),
-            prices={price.id: price for price in known if price.id is not None},
+            prices=prices.by_id(connection),
             facts=facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS),
             said=correspondence.of_vm(connection, found, [run.stored.id for run in lifetimes], _SAID),
         )

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.anomalies import anomalies
 from costguard.engine.ports import Clock
 from costguard.engine.spend import spend
@@ -20,9 +20,8 @@ from costguard.model.reminder import Team
 from costguard.policy import budget as policy
 from costguard.policy.budget import On, Outlook, Standing, Threshold
 from costguard.policy.forecast import HISTORY, Burn, forecast
-from costguard.policy.price_book import PriceBook
 from costguard.policy.teams import team_of
-from costguard.store import burning, facts, prices, projects
+from costguard.store import burning, facts, projects
 from costguard.store.burning import Running, Stored, Whose
 from costguard.store.lease import Lease
 from costguard.store.spend import Grouping, UnpricedSpan
@@ -124,7 +123,7 @@ class BudgetWatch:
             return []
         hour = now.replace(minute=0, second=0, microsecond=0)
         with self._database.read() as connection:
-            accrual = Accrual(PriceBook(prices.load(connection)), now)
+            accrual = accrual_at(connection, now)
             new = [
                 _crossing(each, threshold, now)
                 for each in standings(connection, accrual, self._budgets, self._teams)

@@ -9,12 +9,13 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
+from costguard.engine.accrual import book_of
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
-from costguard.store import charges, facts, prices
+from costguard.store import charges, facts
 from costguard.store.charges import Due, Entry
 
 _Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
@@ -40,7 +41,7 @@ def charge_due(connection: Connection, now: datetime) -> Charged:
     due = charges.due(connection, midnight)
     if not due:
         return Charged()
-    entries = list(_entries(due, PriceBook(prices.load(connection)), midnight))
+    entries = list(_entries(due, book_of(connection), midnight))
     days = charges.store(connection, entries)
     charges.roll_up_days(connection, days)
     facts.append(connection, list(_gaps(entries)), now)

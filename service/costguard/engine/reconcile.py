@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +13,13 @@ import structlog
 
 from costguard.engine import reminding
 from costguard.engine.charging import Charged, charge_due
-from costguard.engine.ports import Clock, Cloud, Notifier
+from costguard.engine.ports import Clock, Cloud
 from costguard.engine.record import Recorded, close_account, failed, record
 from costguard.errors import LeaseLost, StoreError
 from costguard.model.action import Action, SendReminder
 from costguard.model.observation import Observation, Unread
 from costguard.policy.ledger import Belonging
+from costguard.policy.plan import addresses_needed
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan
 from costguard.store import projects
@@ -55,7 +56,10 @@ class Executor(Protocol):
 
 
 class Reconciler:
-    """Runs passes over the watched projects. One pass at a time; the caller sees to that."""
+    """Runs passes over the watched projects. One pass at a time; the caller sees to that.
+
+    `name` is told at every pass whose Slack accounts decisions may soon rest on, by their addresses.
+    """
 
     def __init__(
         self,
@@ -66,7 +70,7 @@ class Reconciler:
         rules: Rules,
         belonging: Belonging,
         parallel: int = 8,
-        notifier: Notifier | None = None,
+        name: Callable[[Collection[str]], None] | None = None,
         executor: Executor | None = None,
     ) -> None:
         self._database = database
@@ -76,9 +80,8 @@ class Reconciler:
         self._rules = rules
         self._belonging = belonging
         self._parallel = max(1, min(parallel, len(self._watched) or 1))
-        self._notifier = notifier
+        self._name = name
         self._executor = executor
-        self.people_trouble = ""  # why Slack does not say who people are
 
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> PassReport:
         """One pass. A project that fails is reported, and the others go on.
@@ -109,7 +112,7 @@ class Reconciler:
         if not interrupted:
             with self._database.write(fence) as connection:
                 charged = charge_due(connection, self._clock.now())
-            plan = self._act(fence, stop)
+            plan = self.act(fence, stop)
         return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
 
     def decide(self) -> Plan:
@@ -117,18 +120,20 @@ class Reconciler:
         with self._database.read() as connection:
             return reminding.look_at(connection, self._rules, self._clock.now())[0]
 
-    def _act(self, fence: Lease | None, stop: threading.Event | None) -> Plan:
-        """Decide, write down whom to remind, and have the rest carried out. Without an executor, only decide."""
+    def act(self, fence: Lease | None = None, stop: threading.Event | None = None) -> Plan:
+        """Decide, write down whom to remind, and have the rest carried out. Without an executor, only decide.
+
+        Somebody whom Slack was not asked about yet is reminded by a later pass.
+        """
         if self._executor is None:
             return self.decide()
         self._executor.settle(fence)
         now = self._clock.now()
         with self._database.read() as connection:
             fleet = reminding.gather(connection, self._rules, now)
-        if self._notifier is not None:
-            self.people_trouble = reminding.introduce(self._database, self._notifier, self._rules, fleet, now, fence)
-        with self._database.read() as connection:
             plan = reminding.decide_about(connection, fleet, self._rules, now)
+        if self._name is not None:
+            self._name(addresses_needed(fleet, self._rules, now))
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]
         if sends:
             vms = {vm.key: vm for vm in fleet}

@@ -8,49 +8,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
-import structlog
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
-from costguard.engine.ports import Notifier
-from costguard.engine.telling.addressing import is_stale
-from costguard.engine.telling.sending_facts import people_unknown
-from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
+from costguard.engine.accrual import Accrual, accrual_at
 from costguard.model.action import SendReminder, StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
-from costguard.model.person import Acquaintance
 from costguard.model.reminder import About, Claim, Keep, Request, Sent, Subject, Target
 from costguard.model.utilisation import Evidence
 from costguard.policy import teams
-from costguard.policy.plan import addresses_needed, decide
-from costguard.policy.price_book import PriceBook
+from costguard.policy.plan import decide
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan, Watched
 from costguard.store import (
     answers,
     attempts,
-    facts,
     fleet,
     messages,
     people,
-    prices,
     projects,
     requests,
     stops,
     utilisation,
     watched,
 )
-from costguard.store.lease import Lease
 from costguard.store.messages import NewMessage
 from costguard.store.projects import ProjectLook
 from costguard.store.stops import Stop
-from costguard.store.transaction import Database
 from costguard.store.watched import WatchedRow
-
-log = structlog.get_logger(__name__)
-
-_LOOK_UPS = 20  # in one pass: each is a call, and a pass must not wait for long
 
 
 class _SubjectPast(TypedDict):
@@ -116,7 +101,7 @@ def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[
         if ids is not None or row.instance_id in asked or _may_be_due(row, rules, idle, now)
     }
     at_work = attempts.at_work(connection) if any(row.job for row in rows) else {}
-    accrual = Accrual(PriceBook(prices.load(connection)), now)
+    accrual = accrual_at(connection, now)
     resting = [row.instance_id for row in rows if row.started_at is None]
     storage = _storage_rates(connection, accrual, {*alive, *resting})
     subjects = {
@@ -163,44 +148,6 @@ def unread(looks: Sequence[ProjectLook]) -> dict[str, frozenset[str]]:
         look.project: frozenset("*" if part.scope in {"project", "instances"} else part.scope for part in look.unread)
         for look in looks
     }
-
-
-def introduce(
-    database: Database,
-    notifier: Notifier,
-    rules: Rules,
-    fleet: Sequence[Watched],
-    now: datetime,
-    fence: Lease | None = None,
-) -> str:
-    """Look up those who may have to be told something soon. What keeps Slack from saying who they are; "": nothing.
-
-    Slack being away only delays that, but nobody who is unknown can be reminded meanwhile.
-    """
-    needed = addresses_needed(fleet, rules, now)
-    with database.read() as connection:
-        known = people.of_addresses(connection, needed)
-    missing = sorted(address for address in needed if is_stale(known.get(address), now))
-    found, trouble = [], None
-    for address in missing[:_LOOK_UPS]:
-        try:
-            person = notifier.person_of(address)
-        except (SlackLimited, SlackRefused, SlackUnavailable) as error:
-            log.warning("person_not_looked_up", address=address, error=str(error))
-            trouble = None if isinstance(error, SlackLimited) else error
-            break
-        except SlackError as error:  # what Slack minds about one address must not hide the others
-            log.warning("address_refused", address=address, error=str(error))
-            person = None
-        before = known.get(address)
-        channel = before.direct_channel if before and before.person and before.person == person else ""
-        found.append(Acquaintance(address, person, now, channel))
-    if found or trouble is not None:
-        with database.write(fence) as connection:
-            for each in found:
-                people.save(connection, each)
-            facts.append(connection, [people_unknown(trouble, now)] if trouble is not None else [], now)
-    return str(trouble or "")
 
 
 def intend(

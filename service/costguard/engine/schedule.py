@@ -74,6 +74,7 @@ class Daemon:
         idle_every: timedelta = timedelta(minutes=5),
         send: Callable[[Lease, threading.Event], timedelta | None] | None = None,
         beside: Mapping[str, Beside] | None = None,
+        look_up: Callable[[Lease, threading.Event], bool] | None = None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -86,6 +87,7 @@ class Daemon:
         self._send_messages = send
         self._beside = dict(beside or {})
         self._beside_errors: dict[str, str] = {}
+        self._look_people_up = look_up
         self._turns_to_skip = 0
         self._idle_watch = idle_watch
         self._idle_every = idle_every
@@ -244,7 +246,7 @@ class Daemon:
             self.state = replace(self.state, beside_error="; ".join(self._beside_errors.values()))
 
     def _send(self) -> None:
-        """Messages go out beside the passes, so that many of them, or a slow Slack, keep no pass waiting."""
+        """Slack is spoken to beside the passes, so that many messages, or a slow Slack, keep no pass waiting."""
         if self._send_messages is None or self._stop.is_set():
             return
         if self._turns_to_skip:
@@ -256,6 +258,8 @@ class Daemon:
         try:
             if self._send_messages(fence, self._stop) is None:
                 self._turns_to_skip = _TURNS_AT_REST
+            if self._look_people_up is not None and self._look_people_up(fence, self._stop):
+                self.ask_for_pass()  # it decides what had to wait for them
         except LeaseLost:
             self._step_aside()
             log.warning("sending_ended", why="another daemon took over")

@@ -34,6 +34,7 @@ from costguard.main.messaging import Messaging, messaging
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules
+from costguard.policy.watched import Plan
 from costguard.settings import Settings
 from costguard.store import lease as leases
 from costguard.store.health import catalogue_read_at
@@ -83,7 +84,7 @@ class Guard:
         if self.messaging is None:
             return None
         trouble = self.messaging.outbox.trouble
-        return replace(trouble, workspace=trouble.workspace or self.reconciler.people_trouble)
+        return replace(trouble, workspace=trouble.workspace or self.messaging.acquainting.trouble)
 
     @property
     def after_pass(self) -> dict[str, Callable[[Lease], object]]:
@@ -115,6 +116,8 @@ class Guard:
         try:
             self._refresh_old_prices(lease)
             report = self.reconciler.run(lease)
+            if self.messaging is not None and self.messaging.acquainting.look_up(lease):
+                report = _and_then(report, self.reconciler.act(lease))
             for follow in self.after_pass.values():
                 follow(lease)
             self.advance_jobs(lease, None)
@@ -147,6 +150,12 @@ class Guard:
             log.error("prices_not_refreshed", error=str(error))
 
 
+def _and_then(report: PassReport, later: Plan) -> PassReport:
+    """The same pass, having decided once more when people were known."""
+    new = tuple(action for action in later.actions if action not in report.plan.actions)
+    return replace(report, plan=Plan(later.decisions, report.plan.actions + new))
+
+
 @contextmanager
 def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -> Iterator[Guard]:
     """A guard on a database that is brought to this version and holds at least the shipped prices."""
@@ -167,7 +176,7 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
         rules,
         Belonging(presets, settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
         settings.watch.parallel,
-        parts.notifier if parts is not None else None,
+        parts.acquainting.name if parts is not None else None,
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
     )
     idle_watch = None

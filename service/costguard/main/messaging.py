@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from costguard.clock import SystemClock
 from costguard.engine.ports import Clock
+from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.digests import DigestComposer, DigestWatch
 from costguard.engine.telling.job_notices import CARD, CardComposer
@@ -37,6 +38,7 @@ class Messaging:
 
     notifier: SlackNotifier
     outbox: Outbox
+    acquainting: Acquainting
     reminders: ReminderComposer
     notices: NoticeWatch
     digests: DigestWatch
@@ -110,6 +112,7 @@ def messaging(settings: Settings, rules: Rules, database: Database, clock: Clock
     return Messaging(
         notifier=notifier,
         outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed),
+        acquainting=Acquainting(database, notifier, clock),
         reminders=reminders,
         notices=NoticeWatch(database, clock, rules, slack.budget_channel),
         digests=DigestWatch(database, clock, rule, slack.budget_channel),

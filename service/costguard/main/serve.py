@@ -42,6 +42,7 @@ def daemon_of(guard: Guard) -> Daemon:
         guard.settings.idle.every,
         guard.messaging.outbox.deliver if guard.messaging is not None else None,
         {JOBS: Beside(jobs_every, guard.advance_jobs), "checkpoints": Beside(_LOOKS_EVERY, guard.jobs.watch.run)},
+        guard.messaging.acquainting.look_up if guard.messaging is not None else None,
     )
 
 

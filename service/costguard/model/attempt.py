@@ -10,7 +10,6 @@ from enum import StrEnum
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 
-
 ATTEMPT_LABEL = "costguard-attempt"  # on a VM: the name of the attempt that it was made for
 
 

@@ -71,6 +71,11 @@ class Shape:
         return "n1" if first in {"custom", "f1", "g1"} else first
 
 
+def gpu_name(gpu_type: str) -> str:
+    """An accelerator type without its maker: `t4`, `h100-80gb`."""
+    return gpu_type.removeprefix("nvidia-").removeprefix("tesla-")
+
+
 @dataclass(frozen=True, slots=True)
 class AttachedDisk:
     """A persistent disk of a VM; local SSDs are part of the shape."""

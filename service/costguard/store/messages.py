@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, exists, func, select, text, update
+from sqlalchemy import Connection, Row, exists, func, select, text, update
 
 from costguard.model.message import Posted
 from costguard.model.reminder import Sent, Subject, Target
@@ -260,31 +260,6 @@ def root_of(connection: Connection, thread: str, address: str, channel: str) -> 
 def lose(connection: Connection, message_id: int) -> None:
     """It is not in Slack any more: somebody deleted it, or its channel."""
     connection.execute(update(messages).where(messages.c.id == message_id).values(ts="", is_live=False))
-
-
-def read(
-    connection: Connection,
-    *,
-    subject: Subject | None = None,
-    instance_id: int | None = None,
-    status: str | None = None,
-    kind: str | None = None,
-    before_id: int | None = None,
-    limit: int = 100,
-) -> list[Message]:
-    """Those meant last, first; `before_id`, the id of the last that was read, gives the page after it."""
-    of = messages.c
-    given: tuple[tuple[ColumnElement[Any], object], ...] = (
-        (of.subject, None if subject is None else str(subject)),
-        (of.instance_id, instance_id),
-        (of.status, status),
-        (of.kind, kind),
-    )
-    conditions = [column == wanted for column, wanted in given if wanted is not None]
-    if before_id is not None:
-        conditions.append(of.id < before_id)
-    query = select(messages).where(*conditions).order_by(of.id.desc()).limit(limit)
-    return [_message(row) for row in connection.execute(query)]
 
 
 def reminders_of(connection: Connection, subjects: Collection[Subject], limit: int) -> list[Message]:

@@ -38,6 +38,10 @@ def load(connection: Connection) -> tuple[Price, ...]:
     return found
 
 
+def by_id(connection: Connection) -> dict[int, Price]:
+    return {price.id: price for price in load(connection) if price.id is not None}
+
+
 def any_stored(connection: Connection) -> bool:
     return bool(connection.execute(select(exists(select(prices.c.id)))).scalar())
 

@@ -15,6 +15,7 @@ from costguard.engine.idle import IdleWatch
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL
+from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.outbox import Compose, Composed, Outbox, Withdrawn
 from costguard.engine.telling.requests import Desk
@@ -64,10 +65,11 @@ class Guard:
         self.outbox = Outbox(
             self.database, self.notifier, compose, clock, rules.channel, self._reminders.changed, self._seconds
         )
+        self._acquainting = Acquainting(self.database, self.notifier, clock)
         executor = LiveExecutor(self.database, self.cloud, clock, ByTheRules(rules))
         belonging = Belonging(tuple(rules.presets.values()), OwnerRules(domain="example.com"))
         self._reconciler = Reconciler(
-            self.database, self.cloud, clock, [PROJECT], rules, belonging, 1, self.notifier, executor
+            self.database, self.cloud, clock, [PROJECT], rules, belonging, 1, self._acquainting.name, executor
         )
         self._idle = IdleWatch(self.database, self.cloud, clock, [PROJECT], rules.presets, timedelta(hours=3))
         self._rules = rules
@@ -87,6 +89,10 @@ class Guard:
 
     def run_pass(self) -> PassReport:
         return self._reconciler.run(self.lease)
+
+    def look_up(self) -> bool:
+        """Whether somebody was met, so that a pass follows."""
+        return self._acquainting.look_up(self.lease)
 
     def deliver(self) -> timedelta | None:
         return self.outbox.deliver(self.lease)

@@ -109,12 +109,11 @@ class Quarter:
                 return False
             if self._is_to_be_measured():
                 guard.measure()
-            guard.cloud.looks.clear()
-            guard.run_pass()
-            self.counts["passes"] += 1
-            for seen in guard.cloud.looks:
-                self.looks.append(Look(seen.read_at, seen.instances_complete, seen.unread_zones))
+            self._pass(guard)
             self._drain(guard)
+            while guard.look_up():
+                self._pass(guard)
+                self._drain(guard)
         except Killed:
             self._kill()
             return False
@@ -124,6 +123,13 @@ class Quarter:
                 self._guard.lease = None
             return False
         return True
+
+    def _pass(self, guard: Guard) -> None:
+        guard.cloud.looks.clear()
+        guard.run_pass()
+        self.counts["passes"] += 1
+        for seen in guard.cloud.looks:
+            self.looks.append(Look(seen.read_at, seen.instances_complete, seen.unread_zones))
 
     def _drain(self, guard: Guard) -> None:
         while True:
@@ -167,9 +173,9 @@ class Quarter:
         try:
             for _ in range(2):
                 assert other.hold()
-                other.cloud.looks.clear()
                 other.run_pass()
                 self._drain(other)
+                other.look_up()
                 self._move(5 * MINUTE)
         finally:
             other.close()

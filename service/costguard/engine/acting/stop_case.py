@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.engine import history
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.model.action import StopOutcome
 from costguard.model.instance import Status
 from costguard.model.lifetime import EndReason, Lifetime
@@ -16,8 +16,7 @@ from costguard.model.money import Money, Priced
 from costguard.model.observation import OperationStatus, SeenOperation, Sighting
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Request, Subject
-from costguard.policy.price_book import PriceBook
-from costguard.store import ledger, operations, prices, requests, stops
+from costguard.store import ledger, operations, requests, stops
 from costguard.store.stops import Stop
 
 _SAME_START = timedelta(seconds=10)  # Google writes when a VM started as the operation ends, not at the same instant
@@ -99,13 +98,13 @@ def failed_operation(connection: Connection, case: Case) -> SeenOperation | None
 def rate_of(connection: Connection, vm: KnownInstance, now: datetime) -> Money | None:
     """What a stop of it saves an hour: the machine; its storage goes on billing."""
     record = vm.record
-    accrual = Accrual(PriceBook(prices.load(connection)), now)
+    accrual = accrual_at(connection, now)
     return accrual.rate(record.shape, record.zone, record.provisioning_model)
 
 
 def cost_of(connection: Connection, case: Case, now: datetime) -> Priced:
     """Of the run that was stopped."""
-    accrual = Accrual(PriceBook(prices.load(connection)), now)
+    accrual = accrual_at(connection, now)
     for each in history.lifetimes_of(connection, accrual, case.stop.subject.instance_id):
         if each.stored.id == case.stop.subject.lifetime_id:
             return each.cost

@@ -8,7 +8,7 @@ from datetime import UTC
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.jobs import holds
 from costguard.engine.jobs.rates import Shapes, rates
 from costguard.engine.ports import Checkpoints, Clock
@@ -22,9 +22,7 @@ from costguard.model.preset import Preset
 from costguard.policy.jobs import credentials, quote, recipe, roles, submission
 from costguard.policy.jobs.asked import Overrides, Refusal, Submission, shown
 from costguard.policy.jobs.quote import Rates
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import prices
 from costguard.store.transaction import Database
 
 
@@ -91,7 +89,7 @@ class Assessor:
             )
         made = recipe.with_overrides(base, asked.overrides, machine)
         with self._database.read() as connection:
-            accrual = Accrual(PriceBook(prices.load(connection)), self._clock.now())
+            accrual = accrual_at(connection, self._clock.now())
             found = rates(made, machine, made.zones, accrual)
             refusals += self._of_money(connection, accrual, spec, made, found, asked.overrides.zones or ())
         resume, unreadable = self._look(spec)

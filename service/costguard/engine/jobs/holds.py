@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.budgets import outlooks
 from costguard.model.budget import AtLimit, Budget
 from costguard.model.fact import Fact
@@ -16,9 +16,8 @@ from costguard.model.job import Job, JobSpec, JobState
 from costguard.model.money import Money
 from costguard.policy.jobs import holds as policy
 from costguard.policy.jobs.holds import Held, Standing
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import burning, facts, prices
+from costguard.store import burning, facts
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 
@@ -119,7 +118,7 @@ class BudgetHolds:
         is_fresh = self._read_at is not None and timedelta() <= now - self._read_at < self._serves
         if is_fresh and all(now < each.ends_at for each in self._standings):
             return
-        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        accrual = accrual_at(connection, now)
         found = _standings(connection, accrual, self._rules, self._budgets)
         keys = {_key(each): each for each in found if each.is_spent}
         since = burning.told(connection, list(keys)) if keys else {}

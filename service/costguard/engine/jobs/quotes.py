@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import holds, surroundings
 from costguard.engine.jobs.assess import Case
 from costguard.model.instance import ProvisioningModel, Shape
@@ -18,9 +18,7 @@ from costguard.policy.jobs.asked import Refusal
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.quote import Offer, Rate
 from costguard.policy.jobs.recipe import models_of, shape_of
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import prices
 from costguard.store.transaction import Database
 
 
@@ -58,7 +56,7 @@ def quote(database: Database, rules: Rules, case: Case, hours: timedelta, now: d
     """Reads prices, what happened lately, and budgets; quotas are Google's to know, and are looked at for a launch."""
     made = case.recipe
     with database.read() as connection:
-        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        accrual = accrual_at(connection, now)
         lately = surroundings.lately(connection, now)
         tried = _tried(made, case, lately, now) if made is not None else []
         first = None if not tried else Offer.at(tried[0].zone, tried[0].provisioning_model, tried[0].rate, hours)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.acting.launch_delete import Delete, Orphan
 from costguard.engine.acting.launch_insert import Insert
 from costguard.engine.acting.launch_pace import Kind, PacedLauncher, said
@@ -30,8 +30,7 @@ from costguard.errors import CheckpointError
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide
 from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt, Terms
-from costguard.policy.price_book import PriceBook
-from costguard.store import job_news, prices
+from costguard.store import job_news
 from costguard.store.job_news import News
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
@@ -122,7 +121,7 @@ class JobsTurn:
         """Which jobs are to be decided on again at once."""
         now = self._clock.now()
         with self._database.read() as connection:
-            accrual = Accrual(PriceBook(prices.load(connection)), now)
+            accrual = accrual_at(connection, now)
             views, odd = gather.views(connection, accrual, job_ids, self._holds, now)
             asking = [view for view in views if may_launch(view)]
             known = lately(connection, now) if asking else {}

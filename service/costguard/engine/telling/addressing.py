@@ -18,6 +18,13 @@ def is_stale(known: Acquaintance | None, now: datetime) -> bool:
     return known is None or now - known.looked_up_at >= (MISSED_FOR if known.person is None else KNOWN_FOR)
 
 
+def looked_up(notifier: Notifier, address: str, before: Acquaintance | None, now: datetime) -> Acquaintance:
+    """As Slack says now. Raises SlackError; the place of direct messages is kept with its person."""
+    person = notifier.person_of(address)
+    channel = before.direct_channel if before is not None and before.person == person else ""
+    return Acquaintance(address.lower(), person, now, channel)
+
+
 class Addressing:
     """People become direct messages, or the fallback channel where Slack knows nobody by their address."""
 
@@ -42,9 +49,7 @@ class Addressing:
         if "@" not in address and known is None:  # somebody who was never looked up, and needs no more than a place
             return self._notifier.open_direct(address)
         if "@" in address and (known is None or is_stale(known, self._clock.now())):
-            person = self._notifier.person_of(address)
-            was = known.direct_channel if known is not None and known.person == person else ""
-            known = Acquaintance(address.lower(), person, self._clock.now(), was)
+            known = looked_up(self._notifier, address, known, self._clock.now())
             with self._database.write(fence) as connection:
                 people.save(connection, known)
         if known is None or known.person is None:

@@ -11,32 +11,26 @@ from sqlalchemy import Connection
 from costguard.engine import fleet, history
 from costguard.engine.accrual import Accrual
 from costguard.engine.fleet import InstanceView
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import ProvisioningModel, Shape, gpu_name
 from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
 from costguard.model.person import Acquaintance
 from costguard.model.reminder import About, Asked, Subject
 from costguard.policy import moments
 from costguard.policy.owner import OwnerSource
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import people, prices
+from costguard.store import people
 
 MORNING = time(9)
 KEEP_HOURS = 4
 REST_KEEP_HOURS = 7 * 24
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
-_GPU_PREFIXES = ("nvidia-tesla-", "nvidia-")
 
 
 def zone_of(found: Acquaintance | None, rules: Rules) -> ZoneInfo:
     """Somebody's time zone, or the one of the channels where Slack tells none."""
     return moments.zone_of(found.person.time_zone if found and found.person else "", rules.time_zone)
-
-
-def accrual_at(connection: Connection, now: datetime) -> Accrual:
-    return Accrual(PriceBook(prices.load(connection)), now)
 
 
 def card(
@@ -95,10 +89,7 @@ def what(shape: Shape, model: ProvisioningModel) -> str:
     """`a2-highgpu-1g, 1 x A100, Spot`."""
     parts = [shape.machine_type]
     if shape.gpu_type:
-        name = shape.gpu_type
-        for prefix in _GPU_PREFIXES:
-            name = name.removeprefix(prefix)
-        parts.append(f"{shape.gpu_count} x {name.upper().replace('-', ' ')}")
+        parts.append(f"{shape.gpu_count} x {gpu_name(shape.gpu_type).upper().replace('-', ' ')}")
     if model is ProvisioningModel.SPOT:
         parts.append("Spot")
     return ", ".join(parts)

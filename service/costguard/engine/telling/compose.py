@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection
 
 from costguard.engine import history, reminding
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.acting.stop_words import no_suspend
 from costguard.engine.telling import cards
 from costguard.engine.telling.outbox import Composed, Withdrawn
@@ -126,7 +126,7 @@ class ReminderComposer:
         ids = {message.subject.instance_id for message in live if message.subject is not None}
         plan, fleet = reminding.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
-        accrual = cards.accrual_at(connection, now)
+        accrual = accrual_at(connection, now)
         scenes: dict[Subject, _Scene] = {}
         found = []
         for message in live:
@@ -162,7 +162,7 @@ class ReminderComposer:
         ids = {subject.instance_id for subject in subjects}
         plan, fleet = reminding.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
-        accrual = cards.accrual_at(connection, now)
+        accrual = accrual_at(connection, now)
         return [_Scene(connection, accrual, self._rules, each, *decided.get(each, (None, None))) for each in subjects]
 
 

@@ -8,16 +8,15 @@ from fractions import Fraction
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.ports import Clock
 from costguard.engine.spend import Spend, spend
 from costguard.engine.telling import digest_sections as sections
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.message import DigestContent
 from costguard.policy.digest import DigestRule, DueDigest, Every, due
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import digest, messages, prices, projects
+from costguard.store import digest, messages, projects
 from costguard.store.lease import Lease
 from costguard.store.messages import Message, NewMessage
 from costguard.store.spend import Grouping, day_start
@@ -70,8 +69,7 @@ class DigestComposer:
 def _content(
     connection: Connection, rules: Rules, weekly: bool, first: date, last: date, now: datetime
 ) -> DigestContent:
-    book = PriceBook(prices.load(connection))
-    accrual = Accrual(book, now)
+    accrual = accrual_at(connection, now)
     span = last - first + _DAY
     before = _before(connection, accrual, first - span, first - _DAY)
     by_preset = spend(connection, accrual, first, last, [Grouping.PRESET])
@@ -89,7 +87,7 @@ def _content(
             ("Idle now, the most expensive first", fleet.idlers()),
             ("Past their limits", fleet.past_limits()),
             ("Budgets", sections.standing(connection, accrual, rules)),
-            *sections.stopped(connection, book, now, since, until, is_shadow=rules.is_shadow),
+            *sections.stopped(connection, accrual.book, now, since, until, is_shadow=rules.is_shadow),
             ("Kept", sections.kept(connection, since, until, rules.time_zone)),
             ("Running, and nobody's", fleet.unclaimed()),
             *sections.not_known(connection, by_preset),

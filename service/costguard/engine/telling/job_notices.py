@@ -7,16 +7,15 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.telling import job_content
 from costguard.engine.telling.job_content import JobFact
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.fact import Fact
 from costguard.model.job import Job
 from costguard.policy import teams
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import jobs, prices
+from costguard.store import jobs
 from costguard.store.messages import Message, NewMessage
 
 CARD = "job"
@@ -35,7 +34,7 @@ class CardComposer:
 
     def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
         """How the job stands now. One that was over before Slack took it needs no card."""
-        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        accrual = accrual_at(connection, now)
         scene = job_content.read_scene(connection, accrual, _job_of(message))
         if scene is None:
             return Withdrawn("its job is not in the ledger")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.ports import Clock
 from costguard.engine.telling import job_content, job_notices, notice_content
 from costguard.engine.telling.outbox import Composed, Withdrawn
@@ -16,9 +16,8 @@ from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.reminder import Team
 from costguard.policy import teams
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import digest, messages, prices
+from costguard.store import digest, messages
 from costguard.store.lease import Lease
 from costguard.store.messages import Message, NewMessage
 from costguard.store.transaction import Database
@@ -74,7 +73,7 @@ class NoticeComposer:
             return Withdrawn("what it was to tell is not in the ledger")
         if now - message.intended_at >= _GOOD_FOR:
             return Withdrawn("it could not be sent for so long that it is no news any more")
-        accrual = Accrual(PriceBook(prices.load(connection)), now)
+        accrual = accrual_at(connection, now)
         if found[0].kind in job_notices.KINDS:
             return self._news(connection, accrual, found[0])
         return Composed(self._content(connection, accrual, found, message), shown="", is_final=True)

@@ -8,14 +8,12 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.engine import fleet, reminding
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.fleet import InstanceView
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.reminder import Subject, Target
-from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Decision
-from costguard.store import prices
 
 Other = StopInstance | KeepLifetime | AssignOwner | CancelJob | RefuseRequest
 
@@ -44,7 +42,7 @@ def preview(connection: Connection, rules: Rules, now: datetime) -> Preview:
     sends = [action for action in plan.actions if isinstance(action, SendReminder)]
     vms = {vm.key: vm for vm in found}
     ids = sorted({send.subject.instance_id for send in sends})
-    accrual = Accrual(PriceBook(prices.load(connection)), now)
+    accrual = accrual_at(connection, now)
     views = {view.instance.id: view for view in fleet.views(connection, accrual, rules.limits, ids)}
     names = {vm.instance_id: vm.name for vm in found}
     told = {send.key for send in sends}

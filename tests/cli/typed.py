@@ -1,0 +1,99 @@
+"""Commands as a person types them: each a process of its own, forked from one that has imported all of it already.
+
+Starting Python and importing takes most of a second, and the tests type some two hundred commands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+LONGEST_S = 60
+
+
+class Typist:
+    """Types one command after another; its process ends with the `with` block."""
+
+    def __enter__(self) -> Typist:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        )
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        self._process.communicate()
+
+    def type(
+        self, arguments: Sequence[str], environ: Mapping[str, str], folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """`costguard ARGUMENTS`, its output in files."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
+            asked = {
+                "arguments": list(arguments),
+                "environ": dict(environ),
+                "folder": str(folder or Path.cwd()),
+                "out": out.name,
+                "err": err.name,
+            }
+            print(json.dumps(asked), file=self._process.stdin, flush=True)
+            code = int(self._process.stdout.readline())
+            return subprocess.CompletedProcess(["costguard", *arguments], code, _text(out.name), _text(err.name))
+
+
+def _text(path: str) -> str:
+    with Path(path).open(encoding="utf-8") as file:
+        return file.read()
+
+
+def _serve() -> None:
+    import costguard.cli.app
+    import costguard.main
+
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _become(json.loads(line), costguard.cli.app.main)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def _become(asked: Mapping[str, Any], main: Any) -> NoReturn:
+    signal.alarm(LONGEST_S)
+    os.environ.clear()
+    os.environ.update(asked["environ"])
+    time.tzset()
+    os.chdir(asked["folder"])
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(asked[name], os.O_WRONLY), number)
+    sys.argv = ["costguard", *asked["arguments"]]
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,164 @@
+"""Who people are: named by passes, asked of Slack beside them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from datetime import timedelta
+
+from tests.api.rows import NOW
+from tests.fakes import FakeNotifier, HandClock
+
+from costguard.engine.telling.acquainting import Acquainting
+from costguard.errors import SlackError, SlackUnavailable
+from costguard.model.person import Person
+from costguard.store import facts, people
+from costguard.store.transaction import Database
+
+HOUR = timedelta(hours=1)
+MANY = [f"p{number:02}@lab.example" for number in range(25)]
+
+
+class Place:
+    def __init__(self, database: Database, slack: FakeNotifier | None = None) -> None:
+        self.database = database
+        self.clock = HandClock(NOW)
+        self.slack = slack or FakeNotifier(self.clock, [Person(f"U{each[:3]}", each, each[:3]) for each in MANY])
+        self.acquainting = Acquainting(database, self.slack, self.clock)
+
+    def look_up(self, *addresses: str) -> bool:
+        """As after a pass that named these."""
+        self.acquainting.name(addresses)
+        return self.acquainting.look_up()
+
+    def known(self) -> dict[str, str | None]:
+        """Slack's id of everybody who was looked up."""
+        with self.database.read() as connection:
+            found = people.of_addresses(connection, None)
+        return {address: each.person.user_id if each.person else None for address, each in sorted(found.items())}
+
+    def asked(self) -> list[str]:
+        return [address for _, address, _ in self.slack.calls]
+
+
+def test_whom_a_pass_names_is_looked_up_once(database: Database) -> None:
+    """Known for a day, and what nobody has for an hour; only what is new is worth another pass."""
+    place = Place(database)
+    assert place.look_up(MANY[0], "ghost@lab.example")
+    assert place.known() == {"ghost@lab.example": None, MANY[0]: "Up00"}
+    assert not place.look_up(MANY[0], "ghost@lab.example")
+    place.clock.advance(HOUR)
+    assert not place.look_up(MANY[0], "ghost@lab.example")
+    place.clock.advance(23 * HOUR)
+    place.slack.people = [Person("UNEW", MANY[0], "new")]
+    assert place.look_up(MANY[0])
+    assert place.known()[MANY[0]] == "UNEW"
+    assert place.asked() == ["ghost@lab.example", MANY[0], "ghost@lab.example", MANY[0]]
+
+
+def test_nothing_is_asked_before_a_pass_names_somebody(sqlite_database: Database) -> None:
+    """Nor a second time about what a pass has named: an answer that did not come is the next pass' to ask for."""
+    place = Place(sqlite_database)
+    assert not place.acquainting.look_up()
+    place.slack.down = True
+    place.look_up(MANY[0])
+    place.acquainting.look_up()
+    assert place.asked() == [MANY[0]]
+
+
+def test_many_take_several_turns(sqlite_database: Database) -> None:
+    """So that messages get theirs in between; those whom a pass names meanwhile take the place of the rest."""
+    place = Place(sqlite_database)
+    assert place.look_up(*MANY)
+    assert len(place.known()) == 10
+    assert place.acquainting.look_up()
+    assert list(place.known()) == MANY[:20]
+    assert not place.look_up(MANY[0])
+    assert list(place.known()) == MANY[:20]
+
+
+def test_slack_away_is_told_and_made_up_for(database: Database) -> None:
+    """As trouble and, once a day, as a fact; with nobody left to look up there is no trouble."""
+    place = Place(database)
+    place.slack.down = True
+    for _ in range(2):
+        assert not place.look_up(*MANY)
+    assert place.asked() == [MANY[0]] * 2
+    assert "does not answer" in place.acquainting.trouble
+    with database.read() as connection:
+        (told,) = facts.read(connection, kind="SlackTrouble")
+    assert "Slack does not say who people are" in told.fact.text
+    place.slack.down = False
+    assert place.look_up(MANY[0])
+    assert place.acquainting.trouble == ""
+    place.slack.down = True
+    place.look_up(MANY[1])
+    assert place.acquainting.trouble
+    place.look_up()
+    assert place.acquainting.trouble == ""
+
+
+def test_a_limit_is_no_trouble(sqlite_database: Database) -> None:
+    """Slack says when to ask again; the next pass does."""
+    place = Place(sqlite_database)
+    place.slack.limited["people"] = NOW + HOUR
+    assert not place.look_up(MANY[0])
+    assert (place.acquainting.trouble, place.known()) == ("", {})
+
+
+class Particular(FakeNotifier):
+    """Minds one address, and is away after another."""
+
+    def person_of(self, address: str) -> Person | None:
+        if address == MANY[0]:
+            raise SlackError("Slack does not like it.", code="invalid_arguments")
+        if address == MANY[2]:
+            raise SlackUnavailable("Slack does not answer.")
+        return super().person_of(address)
+
+
+def test_one_refused_address_hides_no_other(sqlite_database: Database) -> None:
+    """It counts as nobody's; what is met before Slack goes away is news."""
+    clock = HandClock(NOW)
+    place = Place(sqlite_database, Particular(clock, [Person("U1", MANY[1], "one")]))
+    assert place.look_up(*MANY[:3])
+    assert place.known() == {MANY[0]: None, MANY[1]: "U1"}
+    assert place.acquainting.trouble
+
+
+class Slow(FakeNotifier):
+    """Answers when it is let go."""
+
+    def __init__(self, clock: HandClock, people: Collection[Person]) -> None:
+        super().__init__(clock, list(people))
+        self.asked, self.let_go = threading.Event(), threading.Event()
+
+    def person_of(self, address: str) -> Person | None:
+        self.asked.set()
+        assert self.let_go.wait(60)
+        return super().person_of(address)
+
+
+def test_naming_does_not_wait_for_a_slow_slack(sqlite_database: Database) -> None:
+    """While an answer does not come passes go on to name people, and the last of them counts."""
+    slack = Slow(HandClock(NOW), [Person("U1", MANY[1], "one")])
+    place = Place(sqlite_database, slack)
+    place.acquainting.name([MANY[0]])
+    asking = threading.Thread(target=place.acquainting.look_up)
+    asking.start()
+    assert slack.asked.wait(60)
+    place.acquainting.name([MANY[0], MANY[1]])
+    assert place.known() == {}
+    slack.let_go.set()
+    asking.join()
+    assert place.acquainting.look_up()
+    assert place.known() == {MANY[0]: None, MANY[1]: "U1"}
+
+
+def test_an_end_is_not_waited_for(sqlite_database: Database) -> None:
+    """Between two questions a shutdown is noticed."""
+    place, stop = Place(sqlite_database), threading.Event()
+    stop.set()
+    place.acquainting.name(MANY)
+    assert not place.acquainting.look_up(stop=stop)
+    assert place.asked() == []
