@@ -202,6 +202,7 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
             try:
                 with _served(guard, way_in) as url:
                     world.slack.request_url = f"{url}/slack/interactions"
+                    world.slack.callbacks.answer_seconds = 60  # real ones, which a busy machine may need
                     yield Story(world, guard, way_in, url)
             finally:
                 way_in.close()
