@@ -145,7 +145,9 @@ def test_where_vms_of_this_machine_reach_the_guard() -> None:
     assert guard_url("127.0.0.1:8765") == "http://127.0.0.1:8765"
     assert guard_url("0.0.0.0:9000") == "http://127.0.0.1:9000"
     assert guard_url("[::]:9000") == "http://[::1]:9000"
+    assert guard_url("0.0.0.0:0") == ""
     assert demo_cloud.with_port("127.0.0.1:8765") == "127.0.0.1:8765"
+    assert demo_cloud.with_port("0.0.0.0:0") == "0.0.0.0:0"
     assert not demo_cloud.with_port("127.0.0.1:0").endswith(":0")
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
@@ -49,13 +50,14 @@ def simulated_cloud(scenario: str, port: int, speed: float, machines: Path | Non
 
 
 def with_port(address: str) -> str:
-    """With a free port where it leaves the choice to the system: VMs must know it before the guard listens there."""
+    """With a free port where one of this machine alone leaves it to the system: VMs must know it beforehand."""
     host, _, port = address.rpartition(":")
-    if port != "0":
+    bare = ip_address(host.strip("[]"))
+    if port != "0" or not bare.is_loopback:
         return address
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    family = socket.AF_INET6 if bare.version == 6 else socket.AF_INET
     with socket.socket(family) as listener:
-        listener.bind((host.strip("[]"), 0))
+        listener.bind((str(bare), 0))
         return f"{host}:{listener.getsockname()[1]}"
 
 

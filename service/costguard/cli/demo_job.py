@@ -28,7 +28,7 @@ def impossible(steps: int, speed: float, guard_url: str, platform: str = sys.pla
     if speed > FASTEST:
         return f"There is no job in this demo: its VMs live in real time, which needs a --speed of {FASTEST:g} or less."
     if not guard_url:
-        return "There is no job in this demo: its VMs reach the guard at this machine's own address (--listen)."
+        return "There is no job in this demo: its VMs reach the guard at 127.0.0.1, at a port that is known (--listen)."
     return ""
 
 

@@ -70,12 +70,12 @@ def demo_settings(
 
 
 def guard_url(listen: str) -> str:
-    """Where processes of this machine reach a guard that listens there; "" where only others do."""
+    """Where processes of this machine reach a guard that listens there; "" where they do not, or nobody knows yet."""
     host, _, port = listen.rpartition(":")
     bare = ip_address(host.strip("[]"))
     if bare.is_unspecified:
         host = "127.0.0.1" if bare.version == 4 else "[::1]"
-    return f"http://{host}:{port}" if bare.is_unspecified or bare.is_loopback else ""
+    return f"http://{host}:{port}" if port != "0" and (bare.is_unspecified or bare.is_loopback) else ""
 
 
 def _jobs(url: str, speed: float) -> dict[str, Any]:

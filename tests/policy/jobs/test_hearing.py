@@ -107,6 +107,12 @@ def test_first_words_about_a_run_count() -> None:
     assert heard(*WHOLE, *twice).heard.started_at == NOW - 61 * SECOND
 
 
+def test_output_is_told_line_by_line() -> None:
+    """It is kept as the text that it was."""
+    assert heard(event(1, "heartbeat", output=["step 1", "", "step 2"])).heard.output == "step 1\n\nstep 2"
+    assert heard(event(1, "heartbeat", output=[])).heard.output == ""
+
+
 def test_what_is_too_much_is_cut() -> None:
     """Of the output the end is kept, of the machine what fits; numbers that no database holds are none."""
     machine = {
