@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -66,21 +67,25 @@ class View:
         from rich.live import Live
         from rich.text import Text
 
-        out = self._out
-        with Live(console=out, screen=True, auto_refresh=False) as live:
+        with Live(console=self._out, screen=True, auto_refresh=False) as live:
             while not self._stop.is_set():
-                fleet, facts = self._fleet(), self._facts()
-                with out.capture() as captured:
-                    say(out, self._title, "bold")
-                    out.print()
-                    fleet_table.show(out, fleet)
-                    out.print()
-                    if self._job is not None:
-                        self._show_job(self._job, out)
-                    for fact in reversed(facts[:_FACTS_SHOWN]):
-                        say(out, _line(fact), "dim")
-                live.update(Text.from_ansi(captured.get()), refresh=True)
+                # Not by the console that is live: it puts its last frame into whatever is printed to it.
+                width, text = self._out.width, StringIO()
+                frame = Console(file=text, force_terminal=True, width=width, highlight=False, markup=False, emoji=False)
+                self._draw(frame)
+                live.update(Text.from_ansi(text.getvalue()), refresh=True)
                 self._stop.wait(1)
+
+    def _draw(self, out: Console) -> None:
+        fleet, facts = self._fleet(), self._facts()
+        say(out, self._title, "bold")
+        out.print()
+        fleet_table.show(out, fleet)
+        out.print()
+        if self._job is not None:
+            self._show_job(self._job, out)
+        for fact in reversed(facts[:_FACTS_SHOWN]):
+            say(out, _line(fact), "dim")
 
     def _show_job(self, job: DemoJob, out: Console) -> None:
         detail, lines = job.look(self._server)
