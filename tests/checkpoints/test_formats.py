@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.checkpoints.places import START, Memory
-from tests.checkpoints.writers import hdf5, safetensors, torch_zip
+from tests.checkpoints.writers import dcp_metadata, hdf5, safetensors, torch_zip
 
 from costguard.checkpoints.layouts.formats import problem_of
-from costguard.checkpoints.layouts.pickles import step_inside, values
+from costguard.checkpoints.layouts.pickles import shards_of, step_inside, values
 from costguard.model.checkpoint import StoredFile
 
 
@@ -140,3 +140,12 @@ def test_values_of_a_pickle_in_their_order(protocol: int) -> None:
 def test_no_pickle_breaks_the_reading(body: bytes) -> None:
     """Whatever bytes there are, it ends."""
     assert len(list(values(body))) <= len(body)
+
+
+def test_no_beginning_of_a_metadata_tells_its_shards() -> None:
+    """Also one that ends in a full stop: names are full of them, and a pickle ends in one as well."""
+    whole, sizes = dcp_metadata({"__0_0.distcp": 40}), {"__0_0.distcp": 40}
+    for cut in range(1, len(whole) + 1):
+        place = Memory([(".metadata", whole[:cut])])
+        found = shards_of(place.listing.files[".metadata"], place)
+        assert found == (sizes if cut == len(whole) else None)

@@ -23,6 +23,7 @@ _WIDTHS = {
 }
 _MEMOIZE = _CODES["MEMOIZE"]
 _GLOBAL = _CODES["GLOBAL"]
+_STOP = _CODES["STOP"]
 _TEXTS = {_CODES[name] for name in ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")}
 _SIGNED = {_CODES[name] for name in ("BININT", "LONG1", "LONG4")}
 _NUMBERS = _SIGNED | {_CODES[name] for name in ("BININT1", "BININT2")}
@@ -34,42 +35,50 @@ def values(pickled: bytes) -> Iterator[str | int]:
     """Every text and whole number in the order in which they are put together. Ends early where it is broken."""
     memo: dict[int, str | int | None] = {}
     last: str | int | None = None
+    for code, begin, end in _steps(pickled):
+        if code == _MEMOIZE:
+            memo[len(memo)] = last
+        elif code == _GLOBAL or begin == end:
+            last = None
+        elif code in _PUTS:
+            memo[int.from_bytes(pickled[begin:end], "little")] = last
+        elif code in _TEXTS:
+            last = pickled[begin : min(end, begin + _WORTH_KEEPING)].decode("utf-8", "replace")
+            yield last
+        elif code in _NUMBERS:
+            last = int.from_bytes(pickled[begin:end], "little", signed=code in _SIGNED)
+            yield last
+        elif code in _GETS:
+            last = memo.get(int.from_bytes(pickled[begin:end], "little"))
+            if last is not None:
+                yield last
+
+
+def _steps(pickled: bytes) -> Iterator[tuple[int, int, int]]:
+    """Each opcode, and where its argument begins and ends. Ends early where it is broken; the last may be cut off."""
     at = 0
     while at < len(pickled):
         code = pickled[at]
-        at += 1
+        begin = at + 1
         width = _WIDTHS.get(code)
-        if width == 0:
-            if code == _MEMOIZE:
-                memo[len(memo)] = last
-            else:
-                last = None
-            continue
         if width is None:
             if code != _GLOBAL:
                 return
-            at = pickled.find(b"\n", pickled.find(b"\n", at) + 1) + 1 or len(pickled)  # module and name, a line each
-            last = None
-            continue
-        if width < 0:  # the length stands before the argument
-            begin = at - width
-            at = begin + int.from_bytes(pickled[at:begin], "little")
+            at = pickled.find(b"\n", pickled.find(b"\n", begin) + 1) + 1 or len(pickled)  # two lines: module and name
+        elif width < 0:  # the length stands before the argument
+            begin -= width
+            at = begin + int.from_bytes(pickled[begin + width : begin], "little")
         else:
-            begin = at
-            at += width
-        if code in _TEXTS:
-            last = pickled[begin : min(at, begin + _WORTH_KEEPING)].decode("utf-8", "replace")
-        elif code in _NUMBERS:
-            last = int.from_bytes(pickled[begin:at], "little", signed=code in _SIGNED)
-        elif code in _PUTS:
-            memo[int.from_bytes(pickled[begin:at], "little")] = last
-            continue
-        elif code in _GETS:
-            last = memo.get(int.from_bytes(pickled[begin:at], "little"))
-        else:
-            continue
-        if last is not None:
-            yield last
+            at = begin + width
+        yield code, begin, at
+
+
+def _is_whole(pickled: bytes) -> bool:
+    """A STOP at the very end, and as an opcode: its byte is a full stop, which names are full of."""
+    last = (0, 0)
+    for code, _, end in _steps(pickled):
+        last = code, end
+    return last == (_STOP, len(pickled))
 
 
 def shards_of(file: StoredFile, reader: Reader) -> dict[str, int] | None:
@@ -77,7 +86,7 @@ def shards_of(file: StoredFile, reader: Reader) -> dict[str, int] | None:
     if not 0 < file.size <= _MOST_BYTES:
         return None
     pickled = reader.read(file, 0, file.size)
-    if not pickled.endswith(b"."):
+    if not _is_whole(pickled):
         return None
     found: dict[str, int] = {}
     path, offset, before = "", 0, None
