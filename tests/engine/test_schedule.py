@@ -269,6 +269,20 @@ def test_what_people_ask_for_wakes_a_pass_and_no_more(sqlite_database: Database)
     assert not fetched.acquire(blocking=False)
 
 
+def test_news_of_a_vm_bring_a_pass_soon_but_not_one_after_the_other(sqlite_database: Database) -> None:
+    """A VM that comes up is seen before it can be gone; a storm of them does not keep the guard listing."""
+    cloud = _Cloud()
+    with _started(_daemon(sqlite_database, cloud, "one", tuple)) as daemon:
+        assert cloud.looked.acquire(timeout=PATIENCE)
+        with daemon._busy:  # the pass is over
+            pass
+        for _ in range(3):
+            daemon.ask_for_look()
+        waiting = daemon._scheduler.get_job("pass").next_run_time
+        assert timedelta() < waiting - daemon._looked_at <= timedelta(seconds=10)
+        assert not cloud.looked.acquire(blocking=False)
+
+
 def test_messages_are_sent_while_a_pass_is_held_up(sqlite_database: Database) -> None:
     """A pass that waits for Google keeps no message waiting, nor a slow Slack a pass."""
     cloud = _Cloud()

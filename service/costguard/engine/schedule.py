@@ -27,6 +27,7 @@ LEASE_TTL = timedelta(seconds=30)
 _LONGEST_FETCH = timedelta(minutes=2)
 _LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
 _SEND_EVERY = timedelta(seconds=1)
+_LOOKS_APART = timedelta(seconds=10)
 _WORKERS = 16  # two turns of everything there is
 _TURNS_AT_REST = 5  # how many of these pass before an empty outbox is looked into again
 
@@ -101,6 +102,7 @@ class Daemon:
         self._turns = {name: threading.Lock() for name in self._beside}
         # Nor is the lease asked for twice at once: the later answer would fence off the earlier.
         self._asking = threading.Lock()
+        self._looked_at = datetime.min.replace(tzinfo=UTC)  # by the machine's clock
         self.state = DaemonState()
         self._pool = ThreadPoolExecutor(_WORKERS)
         self._scheduler = BackgroundScheduler(
@@ -138,9 +140,16 @@ class Daemon:
         """There is news of a job: its next step is taken now rather than at the next turn."""
         self._soon(JOBS)
 
-    def _soon(self, what: str) -> None:
+    def ask_for_look(self) -> None:
+        """A VM of ours came up or ended: a pass sees it soon, before it can be gone, but not one after the other."""
+        self._soon("pass", self._looked_at + _LOOKS_APART)
+
+    def _soon(self, what: str, not_before: datetime | None = None) -> None:
         if job := self._scheduler.get_job(what):
-            job.modify(next_run_time=datetime.now(UTC))  # noqa: TID251 - as above
+            now = datetime.now(UTC)  # noqa: TID251 - as above
+            moment = now if not_before is None else max(now, not_before)
+            if job.next_run_time is None or moment < job.next_run_time:
+                job.modify(next_run_time=moment)
 
     def stop(self) -> None:
         """Finish what is being written, leave the rest, and hand the lease on."""
@@ -204,6 +213,7 @@ class Daemon:
                 log.error("pass_failed", error=str(error), exc_info=not _is_expected(error))
             else:
                 self._tell(report)
+                self._looked_at = datetime.now(UTC)  # noqa: TID251 - as above
                 self._passed.set()
                 if not report.interrupted:
                     self._follow(fence)

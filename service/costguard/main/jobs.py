@@ -74,10 +74,17 @@ def jobs(
     return Jobs(turn, holds, watch, tokens, Launching(settings.watch.projects, cloud.shape), checkpoints)
 
 
-def doors(built: Jobs, rules: Rules, database: Database, clock: Clock, wake: Callable[[], None]) -> JobDoors:
-    """`wake` asks the daemon for a turn."""
+def doors(
+    built: Jobs,
+    rules: Rules,
+    database: Database,
+    clock: Clock,
+    wake: Callable[[], None],
+    news: Callable[[], None],
+) -> JobDoors:
+    """`wake` asks the daemon for a turn, `news` for a look at the VMs as well."""
     office = JobOffice(database, clock, rules, built.launching, built.checkpoints, _new_id, wake)
-    return JobDoors(office, Hearing(database, clock, built.tokens, wake))
+    return JobDoors(office, Hearing(database, clock, built.tokens, news))
 
 
 def _new_id() -> str:

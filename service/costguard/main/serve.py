@@ -56,9 +56,13 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
     if guard.messaging is not None:
         parts = guard.messaging
         way_in = entrance(guard.settings, guard.rules, guard.database, guard.clock, parts, daemon.ask_for_pass)
-    deps = _deps(
-        guard, daemon, way_in, doors(guard.jobs, guard.rules, guard.database, guard.clock, daemon.ask_for_jobs)
-    )
+
+    def news() -> None:
+        daemon.ask_for_jobs()
+        daemon.ask_for_look()
+
+    jobs = doors(guard.jobs, guard.rules, guard.database, guard.clock, daemon.ask_for_jobs, news)
+    deps = _deps(guard, daemon, way_in, jobs)
     app = create_app(deps)
     add_dashboard(app, deps, guard.speed)
     server = uvicorn.Server(
