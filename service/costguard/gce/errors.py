@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,11 @@ _CODES: tuple[tuple[type[CloudError], str], ...] = (
 def code_of(error: CloudError) -> str:
     """The short, stable word under which an error is counted."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), "bad_answer")
+
+
+def first_of(problems: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    return problems[0] + (f"; and {len(problems) - 1} more" if len(problems) > 1 else "")
 
 
 def is_worth_retrying(error: CloudError) -> bool:

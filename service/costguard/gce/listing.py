@@ -11,7 +11,7 @@ import orjson
 from costguard.errors import CloudError
 from costguard.gce.convert import disk_keys, instance_from, with_disks
 from costguard.gce.disks import DiskFacts, DiskListing
-from costguard.gce.errors import code_of
+from costguard.gce.errors import code_of, first_of
 from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, zone_of
@@ -159,8 +159,8 @@ def unread_of(project: str, listing: InstanceListing, fleet: Fleet, disks: DiskL
         unread.append(
             Unread(
                 "disks",
-                f"The disks of project {project} could not all be read ({len(disks.problems)} problems; the first: "
-                f"{disks.problems[0]}). The types of new disks there are not known.",
+                f"The disks of project {project} could not all be read ({first_of(disks.problems)})."
+                " The types of new disks there are not known.",
                 "unreachable",
             )
         )

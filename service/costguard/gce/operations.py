@@ -8,7 +8,7 @@ from typing import Any
 
 from costguard.errors import CloudError
 from costguard.gce.convert_operation import operation_from
-from costguard.gce.errors import code_of
+from costguard.gce.errors import code_of, first_of
 from costguard.gce.fields import Garbled, moment
 from costguard.gce.pages import AggregatedList, Page, zone_of
 from costguard.gce.session import Deadline, Http
@@ -85,10 +85,10 @@ def list_operations(
         listing.unread = Unread("operations", str(error), code_of(error))
         return listing
     if problems:
-        code, first = problems[0]
+        code, said = problems[0][0], first_of([each for _, each in problems])
         listing.unread = Unread(
             "operations",
-            f"The operations of project {project} could not all be read ({len(problems)} problems; the first: {first})."
+            f"The operations of project {project} could not all be read ({said})."
             " Who did what there is not known until they can.",
             code,
         )
