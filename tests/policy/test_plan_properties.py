@@ -106,6 +106,8 @@ class Life:
             self.assert_reminder(send, plan)
         for stop in stops:
             if stop.request is None:
+                refused = [action.request for action in plan.actions if isinstance(action, RefuseRequest)]
+                assert set(map(repr, self.vm.requests)) == set(map(repr, refused))  # only who may not answer has asked
                 self.assert_warned(stop)
 
     def assert_reminder(self, send: SendReminder, plan: Plan) -> None:
@@ -132,7 +134,6 @@ class Life:
                 firsts[each.stage] = min(each.accepted_at, firsts.get(each.stage, each.accepted_at))
         good = [at for at in firsts.values() if stop.due_at is not None and stop.due_at <= at <= self.now - rule.grace]
         assert len(good) >= rule.stop_after
-        assert not self.vm.requests
         weak = self.vm.idle is not None and self.vm.idle.is_weak
         assert self.now >= DUE or not weak
 
