@@ -338,3 +338,14 @@ def test_long_and_hostile_texts_are_looked_through_in_no_time(piece: str) -> Non
     begun = time.process_time()
     found(command=("train", long), environment={"A": long}, name=long)
     assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize(
+    ("guard_url", "is_refused"),
+    [(GUARD, True), ("", True), ("http://127.0.0.1:8765", False), ("http://localhost:8765", False)],
+)
+def test_no_folder_of_the_guards_machine_is_looked_into_for_vms_elsewhere(guard_url: str, is_refused: bool) -> None:
+    """VMs of the simulated cloud share it with the guard; Google's do not, and nobody is to list it that way."""
+    spec = replace(JOB, checkpoint=plan("--from_checkpoint {checkpoint}", "file:///var/runs"))
+    refusals = [each.where for each in submission.problems(spec, guard_url, NOW)]
+    assert ("checkpoint.location" in refusals) is is_refused

@@ -145,6 +145,8 @@ class Assessor:
             return None, []  # a path is on the VM's disk, and not on this machine's
         if credentials.in_text(plan.location):  # is refused for that, and no error may repeat it
             return None, []
+        if submission.is_out_of_reach(plan.location, self._rules.jobs.guard_url):
+            return None, []
         try:
             return self._checkpoints.look(plan.location, plan.look_for).resume, []
         except CheckpointError as error:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 from costguard.model.job import JobKind, JobSpec
 from costguard.policy.jobs import command, credentials
@@ -38,6 +39,13 @@ def watched(project: str, projects: Collection[str]) -> str:
     raise ValueError(f"The project {shown(project)} is not watched: name one of {known}, or add it under [watch].")
 
 
+def is_out_of_reach(location: str, guard_url: str) -> bool:
+    """A folder of the guard's own machine, where VMs are on others: they could not write there, and nobody is to
+    list it by asking for a job."""
+    is_here = urlsplit(guard_url).hostname in ("127.0.0.1", "localhost", "::1")
+    return location.lower().startswith("file:") and not is_here
+
+
 def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[Refusal]:
     yield from _of_people(spec)
     if spec.kind is JobKind.DEV:
@@ -47,6 +55,9 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[Refusal]:
         if not guard_url:
             message = "Its VM could not reach this guard: set guard_url under [jobs] to an address that VMs can open."
             yield Refusal("guard_url", message)
+    if spec.checkpoint is not None and is_out_of_reach(spec.checkpoint.location, guard_url):
+        message = "VMs cannot write to a folder of the guard's machine: use gs:// or s3://, or a path on the VM's disk."
+        yield Refusal("checkpoint.location", message)
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
     yield from _of_limits(spec, now)
