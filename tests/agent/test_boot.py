@@ -18,8 +18,9 @@ from costguard.agent.bundle import bundle
 from costguard.gce.boot import SCRIPT, metadata_items
 
 
-def run_script(vm: Vm) -> subprocess.CompletedProcess[str]:
+def run_script(vm: Vm, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {
+        **more,
         "PATH": vm.path,
         "COSTGUARD_METADATA": vm.metadata.url,
         "COSTGUARD_HOME": str(vm.home),
@@ -64,6 +65,39 @@ def test_a_vm_that_boots_runs_its_attempt(vm: Vm, guard: FakeGuard) -> None:
     guard.wait_for("boot", count=2)
     wait_until_unlocked(vm.home / "agent.lock")
     assert guard.kinds().count("exit") == 1
+
+
+@pytest.mark.usefixtures("python_of_the_vm")
+@pytest.mark.parametrize(
+    ("folder", "file", "before", "is_ours"),
+    [
+        ("google-cloud-ops-agent", "config.yaml", "", True),
+        ("google-cloud-ops-agent", "config.yaml", "# logging:\n#   receivers:\n\n", True),
+        ("google-cloud-ops-agent", "config.yaml", "# mine\nlogging: {}\n", False),
+        ("google-fluentd/config.d", "costguard.conf", "", True),
+        ("google-fluentd/config.d", "costguard.conf", "<source></source>\n", False),
+    ],
+)
+def test_the_output_goes_to_cloud_logging_where_the_image_has_it(
+    vm: Vm, guard: FakeGuard, folder: str, file: str, before: str, is_ours: bool
+) -> None:
+    """The agent for logs is told where it lies and is restarted; what somebody configured is left alone."""
+    put(vm, metadata_items(bundle(), attempt(vm, guard, "true"), guard.token, with_drivers=False))
+    place, restarts = vm.home.parent / "etc" / folder, vm.home.parent / "restarts"
+    place.mkdir(parents=True)
+    if before:
+        (place / file).write_text(before)
+    systemctl = vm.tools / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\necho "$@" >>{restarts}\n')
+    systemctl.chmod(0o755)
+    assert run_script(vm, COSTGUARD_ETC=str(vm.home.parent / "etc")).returncode == 0
+    guard.wait_for("exit")
+    wait_until_unlocked(vm.home / "agent.lock")
+    written = (place / file).read_text()
+    assert (f"{vm.logs}/*.log" in written) is is_ours
+    assert is_ours or written == before
+    assert restarts.exists() is is_ours
+    assert not is_ours or restarts.read_text() == f"restart {folder.split('/')[0]}\n"
 
 
 @pytest.mark.usefixtures("python_of_the_vm")

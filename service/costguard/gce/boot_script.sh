@@ -45,6 +45,43 @@ if [ "$found" != "$wanted" ]; then
 fi
 mv "$agent.new" "$agent"
 
+restart() {
+  if ! { command -v systemctl >/dev/null && systemctl restart "$1"; }; then
+    echo "costguard: $1 was not restarted, so the output stays on this VM" >&2
+  fi
+}
+
+# To Cloud Logging, where the image has an agent for it. What somebody configured there is theirs, and is left alone.
+etc=${COSTGUARD_ETC:-}
+if [ -z "$etc" ] && [ -d /run/systemd/system ] && [ -z "${COSTGUARD_WITHOUT_SYSTEMD:-}" ]; then
+  etc=/etc
+fi
+if [ -n "$etc" ] && [ -d "$etc/google-cloud-ops-agent" ]; then
+  if ! grep -qs '^ *[^# ]' "$etc/google-cloud-ops-agent/config.yaml"; then
+    cat >"$etc/google-cloud-ops-agent/config.yaml" <<EOF
+logging:
+  receivers:
+    costguard: {type: files, include_paths: [$logs/*.log]}
+  service:
+    pipelines:
+      costguard: {receivers: [costguard]}
+EOF
+    restart google-cloud-ops-agent
+  fi
+elif [ -n "$etc" ] && [ -d "$etc/google-fluentd/config.d" ] && [ ! -e "$etc/google-fluentd/config.d/costguard.conf" ]; then
+  cat >"$etc/google-fluentd/config.d/costguard.conf" <<EOF
+<source>
+  @type tail
+  format none
+  path $logs/*.log
+  pos_file /var/lib/google-fluentd/pos/costguard.pos
+  read_from_head true
+  tag costguard
+</source>
+EOF
+  restart google-fluentd
+fi
+
 if [ -d /run/systemd/system ] && [ -z "${COSTGUARD_WITHOUT_SYSTEMD:-}" ] && command -v systemd-run >/dev/null; then
   if systemctl is-active --quiet costguard-agent; then
     exit 0
