@@ -16,7 +16,7 @@ from costguard.model.lifetime import EndReason
 from costguard.model.money import Money
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide
-from costguard.policy.jobs.view import AttemptView, JobAction, JobDecision, JobView, Terms, VmStanding
+from costguard.policy.jobs.view import AttemptView, Circumstances, JobAction, JobDecision, JobView, Terms, VmStanding
 
 NOW = at("12:00")
 LONG_AGO = at("00:00")
@@ -124,9 +124,10 @@ def decided(
     terms: Terms = TERMS,
 ) -> JobDecision:
     """Decided twice, to the same result."""
-    decision = decide(given, terms, places, now, listening_since, all_silent)
+    about = Circumstances(terms, now, listening_since, all_silent)
+    decision = decide(given, places, about)
     kept = replace(given, job=replace(given.job, next_at=decision.next_at))
-    again = decide(kept, terms, places, now, listening_since, all_silent)
+    again = decide(kept, places, about)
     assert again == decision
     return decision
 

@@ -15,7 +15,7 @@ from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.money import Money
 from costguard.policy.jobs.limits import crashes, preemptions
 from costguard.policy.jobs.recovery import decide
-from costguard.policy.jobs.view import AskAgain, DeleteVm, EndAttempt, JobDecision, LaunchAttempt
+from costguard.policy.jobs.view import AskAgain, Circumstances, DeleteVm, EndAttempt, JobDecision, LaunchAttempt
 
 UNKNOWN = (AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING)
 ENDLESS = 2_000
@@ -40,7 +40,7 @@ def check(world: World, decision: JobDecision) -> None:
     assert crashes(view) == world.outcomes.count(Outcome.CRASHED)
     assert preemptions(view) == world.outcomes.count(Outcome.PREEMPTED)
     kept = replace(view, job=replace(view.job, next_at=decision.next_at))
-    again = decide(kept, TERMS, PLACES, world.now, LONG_AGO, False)
+    again = decide(kept, PLACES, Circumstances(TERMS, world.now, LONG_AGO))
     same = (decision.state, decision.actions, decision.next_at)
     assert (again.state, again.actions, again.next_at) == same
     if not world.job.state.is_over:

@@ -21,6 +21,7 @@ from costguard.policy.jobs.recovery import decide
 from costguard.policy.jobs.view import (
     AskAgain,
     AttemptView,
+    Circumstances,
     DeleteVm,
     EndAttempt,
     JobAction,
@@ -78,7 +79,7 @@ class World:
 
     def turn(self, look: Look) -> None:
         """One decision, checked, and carried out, or not: a guard may be killed before it does."""
-        decision = decide(self.view(), TERMS, PLACES, self.now, LONG_AGO, False)
+        decision = decide(self.view(), PLACES, Circumstances(TERMS, self.now, LONG_AGO))
         look(self, decision)
         if not self.job.state.is_over:
             self.job = replace(self.job, state=decision.state, reason=decision.reason, next_at=decision.next_at)

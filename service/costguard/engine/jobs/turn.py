@@ -27,6 +27,7 @@ from costguard.engine.jobs.resume import ResumePoint
 from costguard.engine.jobs.surroundings import Surroundings, lately, may_launch
 from costguard.engine.ports import Checkpoints, Clock, Launcher
 from costguard.errors import CheckpointError
+from costguard.policy.jobs.ending import all_silent
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide
 from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt, Terms
@@ -128,7 +129,8 @@ class JobsTurn:
         report.troubles += odd
         views = [self._held_up(view, now) for view in views]
         places = self._surroundings.places(asking, accrual, known)
-        about = Circumstances(self._terms, now, self._listening_since, self._all_silent(news, now))
+        silent = all_silent(news.heard.values(), self._terms, now, self._listening_since)
+        about = Circumstances(self._terms, now, self._listening_since, silent)
         decided = [(view, decision) for view in views if (decision := self._decide(view, places, about, report))]
         decided, points = self._prepared(decided, places, about, report)
         notes: list[Note] = []
@@ -154,7 +156,7 @@ class JobsTurn:
     ) -> JobDecision | None:
         try:
             found = places.get(view.job.id, [])
-            return decide(view, about.terms, found, about.now, about.listening_since, about.all_silent)
+            return decide(view, found, about)
         except Exception as error:  # one job's oddity must not keep the others from being decided on
             log.exception("job_not_decided", job=view.job.id)
             report.troubles.append(f"Job {view.job.id} could not be decided on ({type(error).__name__}: {error}).")
@@ -212,11 +214,6 @@ class JobsTurn:
         later += [seen.attempt.try_after for seen in view.attempts if seen.attempt.gone_at is None]
         moments = [moment for moment in later if moment is not None and moment > now]
         return min([*moments, *([decision.next_at] if decision.next_at is not None else [])], default=None)
-
-    def _all_silent(self, news: News, now: datetime) -> bool:
-        """Of several agents none is heard: rather than all of them, our own door is shut."""
-        heard = [max(moment, self._listening_since) for moment in news.heard.values()]
-        return len(heard) > 1 and all(now - moment > self._terms.silence / 2 for moment in heard)
 
     def _orphans(self, now: datetime) -> list[Step]:
         last = self._looked_for_orphans_at

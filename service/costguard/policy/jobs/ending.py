@@ -5,16 +5,16 @@ An agent's last word comes first, then what Google says of the VM, then a notice
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.model.attempt import AttemptState, Exit, Notice, Outcome
+from costguard.model.attempt import Exit, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
 from costguard.model.lifetime import EndReason
 from costguard.policy.jobs.runs import Run, has_ended
-from costguard.policy.jobs.view import Circumstances, JobView, Terms
+from costguard.policy.jobs.view import Circumstances, Terms
 from costguard.policy.jobs.vm_end import vm_end
 from costguard.policy.jobs.words import clock, place_of, span
 
@@ -52,17 +52,13 @@ def ending(run: Run, job: Job, about: Circumstances) -> Ending | None:
     return min((each for each in found if each is not None), key=lambda each: each.due_at, default=None)
 
 
-def all_silent(views: Sequence[JobView], terms: Terms, now: datetime, listening_since: datetime) -> bool:
-    """Whether of at least two running agents none is heard: then our own door is suspected.
+def all_silent(last_words: Collection[datetime], terms: Terms, now: datetime, listening_since: datetime) -> bool:
+    """Whether of at least two agents none is heard: rather than all of them, our own door is shut.
 
-    Half the time that counts as silence is enough, for the last words of several agents are not of one moment.
+    `last_words` has one moment for each open attempt whose agent was ever heard. Half the time that counts as silence
+    is enough, for the last words of several agents are not of one moment.
     """
-    running = [
-        view.last.attempt.heard.at
-        for view in views
-        if view.last is not None and view.last.attempt.is_open and view.last.attempt.state is AttemptState.RUNNING
-    ]
-    heard = [max(moment, listening_since) for moment in running if moment is not None]
+    heard = [max(moment, listening_since) for moment in last_words]
     return len(heard) > 1 and all(now - moment > terms.silence / 2 for moment in heard)
 
 

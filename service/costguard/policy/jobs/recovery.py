@@ -19,28 +19,19 @@ from costguard.policy.jobs.view import (
     JobAction,
     JobDecision,
     JobView,
-    Terms,
 )
 from costguard.policy.jobs.words import place_of
 
 _UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED})
 
 
-def decide(
-    view: JobView,
-    terms: Terms,
-    places: Sequence[Place],
-    now: datetime,
-    listening_since: datetime,
-    all_silent: bool,
-) -> JobDecision:
+def decide(view: JobView, places: Sequence[Place], about: Circumstances) -> JobDecision:
     """The job's state and reason, and what is done for it now. The same view gives the same decision.
 
     An end is written down first, and judged by the next decision, so that a crash in between loses nothing: right
     after an `EndAttempt` or `RestAttempt` was carried out it is worth deciding again. `places` are only looked at
     where no attempt is open.
     """
-    about = Circumstances(terms, now, listening_since, all_silent)
     last = view.last
     if view.job.state.is_over:
         step = Step(view.job.state, view.job.reason, _loose_end(view, about))
@@ -53,7 +44,7 @@ def decide(
     deletes, delete_at = _deletes(view, about)
     actions = (*step.actions, *deletes)
     return JobDecision(
-        view.job.id, step.state, step.reason, actions, now if actions else earliest(step.next_at, delete_at)
+        view.job.id, step.state, step.reason, actions, about.now if actions else earliest(step.next_at, delete_at)
     )
 
 
