@@ -17,7 +17,6 @@ from costguard.api import (
     places,
     presets,
     prices,
-    problems,
     quotes,
     reminders,
     slack,
@@ -25,6 +24,7 @@ from costguard.api import (
 )
 from costguard.api.auth import TokenRequired
 from costguard.api.deps import Deps
+from costguard.web import problems
 
 _DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
 Jobs are asked for here; the daemon launches their VMs, and brings them back from their checkpoints.

@@ -23,9 +23,9 @@ from starlette.requests import ClientDisconnect
 from costguard.api.auth import bearer
 from costguard.api.deps import Given
 from costguard.api.fields import Out
-from costguard.api.problems import MEDIA_TYPE, RESPONSES, FieldError, Problem, ProblemError
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.errors import AttemptUnknown
+from costguard.web.problems import MEDIA_TYPE, RESPONSES, FieldError, Problem, ProblemError
 
 MOST_BYTES = 1 << 20
 MOST_EVENTS = 200

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from costguard.api import problems
+from costguard.web import problems
 
 # Slack signs what it sends, and knows no token.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/commands"})

@@ -11,11 +11,11 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
-from costguard.api.problems import RESPONSES, FieldError, ProblemError
 from costguard.engine import budgets as engine
 from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Period, Scope
 from costguard.policy import budget as policy
+from costguard.web.problems import RESPONSES, FieldError, ProblemError
 
 router = APIRouter(prefix="/api/v1", tags=["budgets"], responses=RESPONSES)
 

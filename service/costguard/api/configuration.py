@@ -8,8 +8,8 @@ from pydantic import Field
 from costguard.api import mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out
-from costguard.api.problems import RESPONSES
 from costguard.store import projects as stored_projects
+from costguard.web.problems import RESPONSES
 
 router = APIRouter(prefix="/api/v1", tags=["configuration"], responses=RESPONSES)
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import orjson
 
-from costguard.api.problems import FieldError, ProblemError
+from costguard.web.problems import FieldError, ProblemError
 
 _MAX = 2**63 - 1
 

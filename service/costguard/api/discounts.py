@@ -10,10 +10,10 @@ from pydantic import Field, StringConstraints
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
-from costguard.api.problems import RESPONSES
 from costguard.engine.accrual import book_of
 from costguard.engine.discounts import sustained_use
 from costguard.model.money import ZERO
+from costguard.web.problems import RESPONSES
 
 router = APIRouter(prefix="/api/v1", tags=["spend"], responses=RESPONSES)
 

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Day, Moment, Out, Query
-from costguard.api.problems import RESPONSES, FieldError, ProblemError
 from costguard.engine.accrual import book_of
 from costguard.engine.acting import savings
 from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Saving
 from costguard.store.enforced import StopRow
 from costguard.store.spend import day_start
+from costguard.web.problems import RESPONSES, FieldError, ProblemError
 
 router = APIRouter(prefix="/api/v1", tags=["reminders"], responses=RESPONSES)
 

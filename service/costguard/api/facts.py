@@ -11,9 +11,9 @@ from pydantic import Field
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text, When
-from costguard.api.problems import RESPONSES
 from costguard.store import facts as stored_facts
 from costguard.store.facts import StoredFact
+from costguard.web.problems import RESPONSES
 
 router = APIRouter(prefix="/api/v1", tags=["facts"], responses=RESPONSES)
 

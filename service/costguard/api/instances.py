@@ -12,7 +12,6 @@ from pydantic import Field
 from costguard.api import cursors, mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Query, Text, Texts, When
-from costguard.api.problems import NOT_FOUND, RESPONSES, ProblemError
 from costguard.engine import fleet, history
 from costguard.engine.accrual import accrual_at
 from costguard.model.instance import InstanceKey, Status
@@ -20,6 +19,7 @@ from costguard.model.lifetime import EndReason
 from costguard.store import fleet as stored_fleet
 from costguard.store import prices, projects
 from costguard.store.spans import LifetimeFilters
+from costguard.web.problems import NOT_FOUND, RESPONSES, ProblemError
 
 router = APIRouter(prefix="/api/v1", tags=["instances"], responses=RESPONSES)
 

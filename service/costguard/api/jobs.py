@@ -16,7 +16,6 @@ from costguard.api import job_schemas as schemas
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.job_fields import CancelBody, JobBody
-from costguard.api.problems import MEDIA_TYPE, NOT_FOUND, RESPONSES, FieldError, Problem, ProblemError
 from costguard.api.writing import CHECKED
 from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import listing
@@ -27,6 +26,7 @@ from costguard.store import attempts as stored_attempts
 from costguard.store import jobs as stored_jobs
 from costguard.store.jobs import JobFilters
 from costguard.store.types import EPOCH
+from costguard.web.problems import MEDIA_TYPE, NOT_FOUND, RESPONSES, FieldError, Problem, ProblemError
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=RESPONSES)
 

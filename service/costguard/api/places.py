@@ -13,11 +13,11 @@ from pydantic import Field
 from costguard.api import job_mapping, job_schemas
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Usd, usd
-from costguard.api.problems import RESPONSES
 from costguard.engine.jobs import recoveries as engine
 from costguard.engine.jobs.place_scores import PlaceScore, place_scores
 from costguard.policy.jobs.histogram import Histogram
 from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
+from costguard.web.problems import RESPONSES
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=RESPONSES)
 

@@ -11,9 +11,9 @@ from pydantic import Field
 from costguard.api import job_mapping, job_schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Out
-from costguard.api.problems import RESPONSES
 from costguard.model import preset as model
 from costguard.model.utilisation import IdleRule
+from costguard.web.problems import RESPONSES
 
 router = APIRouter(prefix="/api/v1", tags=["configuration"], responses=RESPONSES)
 

@@ -11,7 +11,6 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
-from costguard.api.problems import RESPONSES
 from costguard.engine import spend
 from costguard.engine.accrual import Accrual
 from costguard.model.money import Money
@@ -20,6 +19,7 @@ from costguard.model.price import PriceKey
 from costguard.policy.price_book import PriceBook
 from costguard.store import price_list
 from costguard.store.price_list import ListedPrice
+from costguard.web.problems import RESPONSES
 
 router = APIRouter(prefix="/api/v1", tags=["prices"], responses=RESPONSES)
 

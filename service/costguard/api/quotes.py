@@ -10,11 +10,11 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Usd, usd
 from costguard.api.job_fields import QuoteBody
 from costguard.api.jobs import office
-from costguard.api.problems import RESPONSES
 from costguard.api.writing import CHECKED
 from costguard.engine.jobs import quotes as engine
 from costguard.engine.jobs.holds import BudgetLeft
 from costguard.policy.jobs import quote as policy
+from costguard.web.problems import RESPONSES
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=RESPONSES)
 

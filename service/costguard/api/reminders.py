@@ -11,12 +11,12 @@ from pydantic import Field
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text
-from costguard.api.problems import RESPONSES
 from costguard.engine.telling.preview import Other, PreviewedSend, preview
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, StopInstance
 from costguard.policy.watched import Decision
 from costguard.store import digest
 from costguard.store.digest import MessageFilters, MessageRow
+from costguard.web.problems import RESPONSES
 
 router = APIRouter(prefix="/api/v1", tags=["reminders"], responses=RESPONSES)
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.requests import ClientDisconnect
 
 from costguard.api.deps import Given, SlackDoor
-from costguard.api.problems import ProblemError
 from costguard.model.press import Answer
+from costguard.web.problems import ProblemError
 
 router = APIRouter(prefix="/slack", include_in_schema=False)
 _METHODS = ["POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]  # all but the first are refused, and counted

@@ -13,11 +13,11 @@ from pydantic import Field
 from costguard.api import spend_csv
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Day, Moment, Out, Query, Text, Texts, Usd, hours, usd
-from costguard.api.problems import RESPONSES, FieldError, ProblemError
 from costguard.engine import spend as engine
 from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan
+from costguard.web.problems import RESPONSES, FieldError, ProblemError
 
 router = APIRouter(prefix="/api/v1", tags=["spend"], responses=RESPONSES)
 

@@ -156,15 +156,6 @@ class Request:
     id: int | None = None  # None until stored
 
 
-class Role(StrEnum):
-    """What somebody may do. Each may all that those before it may."""
-
-    NOBODY = "nobody"
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    ADMIN = "admin"
-
-
 @dataclass(frozen=True, slots=True)
 class Team:
     """People who answer for each other's VMs. A VM is its owner's team's, else of the team its project is given to."""

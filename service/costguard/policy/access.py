@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from costguard.model.reminder import Asked, Role, Team
+from costguard.model.access import Role
+from costguard.model.reminder import Asked, Team
 from costguard.policy.rules import Access
 
 _VERB = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from costguard.model.access import Role
 from costguard.model.action import (
     Action,
     AssignOwner,
@@ -16,7 +17,7 @@ from costguard.model.action import (
     StopOutcome,
 )
 from costguard.model.instance import Status
-from costguard.model.reminder import About, Asked, Enforcement, ReminderRule, Request, Role
+from costguard.model.reminder import About, Asked, Enforcement, ReminderRule, Request
 from costguard.policy.access import refusal, role_of
 from costguard.policy.due import Due
 from costguard.policy.keep import kept_until

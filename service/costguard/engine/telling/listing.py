@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from costguard.model.access import Role
 from costguard.model.message import Button, ListContent, VmCard, WhisperContent
-from costguard.model.reminder import About, Asked, Role, Subject
+from costguard.model.reminder import About, Asked, Subject
 from costguard.policy import access
 from costguard.policy.rules import Rules
 from costguard.policy.teams import team_of

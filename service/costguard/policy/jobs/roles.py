@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from costguard.model.access import Role
 from costguard.model.launch import Recipe
-from costguard.model.reminder import Role, Team
+from costguard.model.reminder import Team
 from costguard.policy.access import role_of
 from costguard.policy.jobs.asked import Overrides, Refusal, shown
 from costguard.policy.jobs.recipe import used

@@ -3,6 +3,7 @@
 Attribution columns (`preset`, `owner`, `job`) are never null: an empty string groups, NULL does not.
 """
 
+from costguard.store.tables.access import api_tokens, ended_sessions, sign_in_links, webhooks
 from costguard.store.tables.base import Id, Json, metadata
 from costguard.store.tables.jobs import (
     LIVE_ATTEMPT,
@@ -40,11 +41,13 @@ __all__ = [
     "WAITING",
     "Id",
     "Json",
+    "api_tokens",
     "attempts",
     "charges",
     "claims",
     "daily_spend",
     "daily_totals",
+    "ended_sessions",
     "facts",
     "instances",
     "interruptions",
@@ -61,8 +64,10 @@ __all__ = [
     "projects",
     "requests",
     "seen_checkpoints",
+    "sign_in_links",
     "signing_keys",
     "stops",
     "storage_spans",
     "utilisation",
+    "webhooks",
 ]

@@ -54,6 +54,7 @@ requests = Table(
     Column("status", String, nullable=False, server_default="open"),
     Column("outcome", Text, nullable=False, server_default=""),
     Column("settled_at", Timestamp),
+    Column("role", String, nullable=False, server_default=""),  # granted on the server; "": the settings' lists say it
 )
 Index(
     "ix_requests_open",

@@ -1,0 +1,72 @@
+"""Who may ask: tokens, sign-in links and ended sessions. How far facts were sent on. The role of who asked."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "api_tokens",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("owner", sa.String(), nullable=False),
+        sa.Column("role", sa.String(), nullable=False),
+        sa.Column("is_granted", sa.Boolean(), nullable=False),
+        sa.Column("permissions", sa.JSON().with_variant(JSONB, "postgresql"), nullable=False),
+        sa.Column("idempotency_key", sa.String(), nullable=True),
+        sa.Column("made_at", sa.BigInteger(), nullable=False),
+        sa.Column("made_by", sa.String(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=True),
+        sa.Column("revoked_at", sa.BigInteger(), nullable=True),
+        sa.Column("revoked_by", sa.String(), server_default="", nullable=False),
+        sa.Column("last_used_at", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_api_tokens")),
+        sa.UniqueConstraint("digest", name=op.f("uq_api_tokens_digest")),
+        sa.UniqueConstraint("idempotency_key", name=op.f("uq_api_tokens_idempotency_key")),
+    )
+    op.create_index("ix_api_tokens_owner", "api_tokens", ["owner"])
+    op.create_table(
+        "ended_sessions",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_ended_sessions")),
+    )
+    op.create_table(
+        "sign_in_links",
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("address", sa.String(), nullable=False),
+        sa.Column("role", sa.String(), nullable=False),
+        sa.Column("made_at", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.Column("used_at", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_sign_in_links")),
+    )
+    op.create_table(
+        "webhooks",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("fact_id", sa.BigInteger(), nullable=False),
+        sa.Column("tries", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("try_after", sa.BigInteger(), nullable=True),
+        sa.Column("accepted_at", sa.BigInteger(), nullable=True),
+        sa.Column("error", sa.Text(), server_default="", nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_webhooks")),
+    )
+    op.add_column("requests", sa.Column("role", sa.String(), server_default="", nullable=False))
+
+
+def downgrade() -> None:
+    op.drop_column("requests", "role")
+    op.drop_table("webhooks")
+    op.drop_table("sign_in_links")
+    op.drop_table("ended_sessions")
+    op.drop_index("ix_api_tokens_owner", "api_tokens")
+    op.drop_table("api_tokens")

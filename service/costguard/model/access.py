@@ -1,0 +1,76 @@
+"""Who asks, and what they may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What somebody may do. Each may all that those before it may."""
+
+    NOBODY = "nobody"
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+    @property
+    def rank(self) -> int:
+        return list(Role).index(self)
+
+
+class Permission(StrEnum):
+    """What a request needs. A token is given some of those that its owner's role has."""
+
+    READ = "read"  # all that is shown
+    JOBS = "jobs"  # launch and cancel
+    INSTANCES = "instances"  # stop, keep, claim
+    TOKENS = "tokens"  # one's own tokens
+    METRICS = "metrics"  # /metrics, and nothing else
+    ADMIN = "admin"  # in another's name; everybody's tokens
+
+
+_VIEWS = frozenset({Permission.READ, Permission.TOKENS, Permission.METRICS})
+_OPERATES = _VIEWS | {Permission.JOBS, Permission.INSTANCES}
+PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
+    Role.NOBODY: frozenset(),
+    Role.VIEWER: _VIEWS,
+    Role.OPERATOR: _OPERATES,
+    Role.ADMIN: _OPERATES | {Permission.ADMIN},
+}
+
+
+class Via(StrEnum):
+    """How it is known who asks."""
+
+    MASTER = "master"  # COSTGUARD_TOKEN: whoever runs the server
+    TOKEN = "token"  # noqa: S105 - the name of a way in
+    LINK = "link"  # a one-time link made on the server
+    IAP = "iap"
+    OIDC = "oidc"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. `address` is an e-mail address in lower case, and "" for the master token, which speaks for nobody.
+
+    `session` and `token_id` name the session or the token that was shown; "" where it was none.
+    `is_granted`: the role was given on the server with the token or the link, and not by the settings' lists.
+    """
+
+    address: str
+    role: Role
+    permissions: frozenset[Permission]
+    via: Via
+    token_id: str = ""
+    session: str = ""
+    is_granted: bool = False
+
+    def may(self, wanted: Permission) -> bool:
+        return wanted in self.permissions
+
+    @property
+    def key(self) -> str:
+        """Who is counted as one when requests are limited."""
+        return self.token_id or self.session or f"{self.via.value}:{self.address}"
