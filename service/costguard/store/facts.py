@@ -62,7 +62,7 @@ def read(
         conditions.append(or_(facts.c.occurred_at < moment, facts.c.id < before_id))
     query = select(facts).where(and_(True, *conditions))
     rows = connection.execute(query.order_by(facts.c.occurred_at.desc(), facts.c.id.desc()).limit(limit))
-    return [_stored(row) for row in rows]
+    return [stored(row) for row in rows]
 
 
 def _row(fact: Fact, recorded_at: datetime) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _short(key: str) -> str:
     return key[: _LONGEST_KEY - 65] + "#" + sha256(key.encode()).hexdigest()
 
 
-def _stored(row: Row[Any]) -> StoredFact:
+def stored(row: Row[Any]) -> StoredFact:
     return StoredFact(
         id=row.id,
         recorded_at=row.recorded_at,

@@ -1,0 +1,44 @@
+"""Facts in the order in which they were recorded, for readers who come back for more.
+
+Reading on from an id misses nothing: writers take turns (store/transaction.py), so whoever took a lower id has
+committed it, or given it up, before anybody takes a higher one. On PostgreSQL a sequence alone would not promise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from costguard.store.facts import StoredFact, stored
+from costguard.store.tables import facts
+
+
+def after(
+    connection: Connection,
+    fact_id: int,
+    limit: int,
+    *,
+    kinds: Collection[str] = (),
+    projects: Collection[str] = (),
+    gce_id: str | None = None,
+) -> list[StoredFact]:
+    """At most `limit` facts that were recorded after `fact_id`, the oldest first; no kinds, or projects: all of them.
+
+    Fewer than `limit`: whatever else there was, up to this transaction's `latest_id`, was not asked for.
+    """
+    conditions: list[ColumnElement[bool]] = [facts.c.id > fact_id]
+    if kinds:
+        conditions.append(facts.c.kind.in_(kinds))
+    if projects:
+        conditions.append(facts.c.project.in_(projects))
+    if gce_id is not None:
+        conditions.append(facts.c.gce_id == gce_id)
+    rows = connection.execute(select(facts).where(*conditions).order_by(facts.c.id).limit(limit))
+    return [stored(row) for row in rows]
+
+
+def latest_id(connection: Connection) -> int:
+    """Of the fact that was recorded last; 0 before the first."""
+    latest: int = connection.execute(select(func.coalesce(func.max(facts.c.id), 0))).scalar_one()
+    return latest

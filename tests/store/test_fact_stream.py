@@ -1,0 +1,61 @@
+"""The stream of facts: in the order of their recording, with nothing missed and nothing twice."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from costguard.errors import DatabaseLocked
+from costguard.model.fact import Fact
+from costguard.store import fact_stream, facts
+from costguard.store.transaction import Database
+
+T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
+STARTED = Fact("a", "LifetimeStarted", T0, "trainer started.", project="lab", gce_id="77", name="trainer")
+
+
+def recorded(database: Database, *new: Fact) -> None:
+    with database.write() as connection:
+        facts.append(connection, new, T0)
+
+
+def keys_after(database: Database, fact_id: int, limit: int = 100) -> list[str]:
+    with database.read() as connection:
+        return [each.fact.key for each in fact_stream.after(connection, fact_id, limit)]
+
+
+def test_facts_come_in_the_order_of_their_recording(database: Database) -> None:
+    """What is recorded late stands at the end, whenever it happened; a page and the next one join; filters narrow."""
+    with database.read() as connection:
+        assert fact_stream.latest_id(connection) == 0
+    recorded(database, STARTED, replace(STARTED, key="b", kind="ZoneUnread", gce_id="", project="other"))
+    recorded(database, STARTED, replace(STARTED, key="c", occurred_at=T0 - timedelta(days=1)))
+    with database.read() as connection:
+        first, second, third = fact_stream.after(connection, 0, 10)
+        assert [each.fact.key for each in (first, second, third)] == ["a", "b", "c"]
+        assert fact_stream.latest_id(connection) == third.id
+        assert fact_stream.after(connection, first.id, 1) == [second]
+        assert fact_stream.after(connection, third.id, 10) == []
+        assert fact_stream.after(connection, 0, 10, kinds=["ZoneUnread"], projects=["other", "lab"]) == [second]
+        assert fact_stream.after(connection, 0, 10, kinds=["ZoneUnread"], projects=["lab"]) == []
+        assert fact_stream.after(connection, first.id, 10, gce_id="77") == [third]
+
+
+def test_no_later_fact_is_seen_before_an_earlier_one(database: Database, database_url: str) -> None:
+    """While a transaction that took an id is open no other takes one, so none can be passed over."""
+    with closing(Database.open(database_url, lock_timeout=timedelta(milliseconds=50))) as other:
+        with database.write() as connection:
+            facts.append(connection, [replace(STARTED, key="slow")], T0)
+            with pytest.raises(DatabaseLocked):
+                recorded(other, replace(STARTED, key="quick"))
+            assert keys_after(other, 0) == []
+        recorded(other, replace(STARTED, key="quick"))
+        assert keys_after(other, 0) == ["slow", "quick"]
+        with suppress(KeyError), database.write() as connection:
+            facts.append(connection, [replace(STARTED, key="given up")], T0)
+            raise KeyError("a mistake in the middle")
+        recorded(other, replace(STARTED, key="next"))
+        assert keys_after(other, 0) == ["slow", "quick", "next"]
