@@ -11,25 +11,28 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from costguard.dashboard import pages
+from costguard.dashboard import routes_fleet, routes_jobs, routes_spend
 from costguard.dashboard.render import HEADERS, Renderer
+from costguard.dashboard.route import Dashboard
 from costguard.dashboard.source import Source
 
 _STATIC = Path(__file__).parent / "static"
 _YEAR = 31_536_000
+_ROUTERS = (routes_fleet.router, routes_jobs.router, routes_spend.router)
 
 
 def add_dashboard(app: FastAPI, source: Source, speed: float = 1.0) -> None:
-    """All pages; pages.py lists them. `speed`: seconds of the clock in one of the viewer's."""
-    app.state.dashboard = pages.Dashboard(source, Renderer(source.version, speed, _fingerprint()))
-    app.include_router(pages.router, include_in_schema=False)
+    """All pages; the modules routes_*.py list them. `speed`: seconds of the clock in one of the viewer's."""
+    app.state.dashboard = Dashboard(source, Renderer(source.version, speed, _fingerprint()))
+    for router in _ROUTERS:
+        app.include_router(router, include_in_schema=False)
     app.mount("/static", _Static(directory=_STATIC), name="static")
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
 
 
 def _fingerprint() -> str:
     """Changes with the files, so that browsers may keep them for ever under one address."""
-    content = b"".join(path.read_bytes() for path in sorted(_STATIC.iterdir()) if path.is_file())
+    content = b"".join(path.read_bytes() for path in sorted(_STATIC.rglob("*")) if path.is_file())
     return sha256(content).hexdigest()[:12]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from costguard.dashboard import show
@@ -47,6 +48,10 @@ class Renderer:
         self._environment.filters.update(show.FILTERS)
         self._environment.globals.update(version=version, speed=speed, static_version=static_version)
 
-    def page(self, template: str, as_of: datetime, status: int = HTTPStatus.OK, **given: Any) -> HTMLResponse:
-        content = self._environment.get_template(template).render(as_of=as_of, **given)
+    def page(
+        self, request: Request, template: str, as_of: datetime, status: int = HTTPStatus.OK, **given: Any
+    ) -> HTMLResponse:
+        """Every template is told who asks (`me`; None where nobody had to say) and what its forms must carry."""
+        told = {"me": getattr(request.state, "principal", None), "csrf": getattr(request.state, "csrf", "")}
+        content = self._environment.get_template(template).render(as_of=as_of, **told, **given)
         return HTMLResponse(content, status, {**HEADERS, "Cache-Control": "no-store"})
