@@ -1,0 +1,157 @@
+"""How the guard stands, in one value that /readyz and the page of health both show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from costguard.engine.ports import Clock
+from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.engine.telling.slack_health import SlackHealth, slack_health
+from costguard.errors import StoreError
+from costguard.store import health as stored
+from costguard.store import projects
+from costguard.store.health import Holder
+from costguard.store.projects import ProjectLook
+from costguard.store.transaction import Database
+
+
+class Verdict(StrEnum):
+    READY = "ready"
+    DEGRADED = "degraded"  # it answers, but not all of what it shows is fresh or complete
+    NOT_READY = "not ready"
+
+
+class Daemon(Protocol):
+    """What the daemon in this process says of itself."""
+
+    @property
+    def is_acting(self) -> bool: ...
+    @property
+    def last_pass_at(self) -> datetime | None: ...
+    @property
+    def last_error(self) -> str: ...
+
+
+class Guard(Protocol):
+    """What has to be asked."""
+
+    @property
+    def database(self) -> Database: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def stale_after(self) -> timedelta: ...
+    @property
+    def status(self) -> Callable[[], Daemon]: ...
+    @property
+    def outbox_trouble(self) -> Callable[[], OutboxTrouble | None]: ...
+    @property
+    def socket_trouble(self) -> Callable[[], str]: ...
+    @property
+    def slack_refused(self) -> Callable[[], Mapping[str, int]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectState:
+    """`age` is that of the last look that read all of it; None where there was none."""
+
+    look: ProjectLook
+    age: timedelta | None
+    is_stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`reasons` are why it is not ready, `warnings` what else is not as it should be; sentences for people.
+
+    `has_slack`: Slack is set up in this process.
+    """
+
+    as_of: datetime
+    daemon: Daemon
+    reasons: Sequence[str]
+    warnings: Sequence[str]
+    holders: Sequence[Holder]
+    projects: Sequence[ProjectState]
+    prices_at: datetime | None
+    slack: SlackHealth
+    has_slack: bool
+    slack_refused: Mapping[str, int]
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.reasons:
+            return Verdict.NOT_READY
+        return Verdict.DEGRADED if self.warnings else Verdict.READY
+
+    @property
+    def prices_age(self) -> timedelta | None:
+        return None if self.prices_at is None else max(timedelta(), self.as_of - self.prices_at)
+
+
+def health(of: Guard) -> Health:
+    """Never raises StoreError: a database that does not answer is a reason by itself."""
+    now, daemon = of.clock.now(), of.status()
+    holders: list[Holder] = []
+    looks: list[ProjectLook] = []
+    reasons: list[str] = []
+    prices_at, outbox = None, None
+    try:
+        with of.database.read() as connection:
+            holders = stored.holders(connection)
+            looks = projects.read_all(connection)
+            prices_at = stored.prices_recorded_at(connection)
+        outbox = of.outbox_trouble()
+    except StoreError as error:
+        reasons.append(str(error))
+    else:
+        reasons += _reasons(daemon, holders, looks, prices_at)
+    slack = slack_health(outbox, of.socket_trouble(), now, of.stale_after)
+    states = [_project(look, now, of.stale_after) for look in looks]
+    return Health(
+        as_of=now,
+        daemon=daemon,
+        reasons=reasons,
+        warnings=_warnings(daemon, states, slack),
+        holders=holders,
+        projects=states,
+        prices_at=prices_at,
+        slack=slack,
+        has_slack=outbox is not None,
+        slack_refused=dict(of.slack_refused()),
+    )
+
+
+def _reasons(
+    daemon: Daemon, holders: Sequence[Holder], looks: Sequence[ProjectLook], prices_at: datetime | None
+) -> Iterator[str]:
+    if not any(holder.is_held for holder in holders):
+        yield (
+            f"The daemon cannot work: {daemon.last_error}"
+            if daemon.last_error
+            else "No daemon holds the lease, so nothing is being watched. Start `costguard serve`."
+        )
+    if all(look.last_complete_at is None for look in looks):
+        yield "No project has been read whole yet. Wait for the first pass, or see `unread`."
+    if prices_at is None:
+        yield "No prices are known, so nothing can be priced. See the server's log."
+
+
+def _warnings(daemon: Daemon, states: Sequence[ProjectState], slack: SlackHealth) -> list[str]:
+    found = [f"Project {each.look.project} was not read whole for too long." for each in states if each.is_stale]
+    found += [f"{each.look.project}, {part.scope}: {part.reason}" for each in states for part in each.look.unread]
+    if daemon.last_error:
+        found.append(f"The last pass failed: {daemon.last_error}")
+    found += [f"Slack: {reason}" for reason in slack.reasons]
+    if slack.is_late:
+        found.append(f"{slack.waiting} messages wait for Slack, the oldest since {slack.waiting_since:%H:%M} UTC.")
+    return found
+
+
+def _project(look: ProjectLook, now: datetime, stale_after: timedelta) -> ProjectState:
+    age = None if look.last_complete_at is None else max(timedelta(), now - look.last_complete_at)
+    return ProjectState(look, age, age is None or age > stale_after)
