@@ -24,6 +24,10 @@ CostguardError
 │   ├── SlackLimited         too fast; wait `retry_after`
 │   ├── SlackUnavailable     no connection; nothing was done
 │   └── SlackUncertain       the answer was lost; it may have been done
+├── AccessError
+│   ├── SignInRefused        who somebody is could not be verified
+│   ├── TokenRefused         a token that cannot be made; says why
+│   └── TokenUnknown         there is no such token, or it is another's
 ├── AttemptUnknown           a VM's agent without the token of a known attempt
 ├── JobError
 │   ├── JobRefused           a job that cannot be taken in; `problems` say what to change
@@ -31,6 +35,15 @@ CostguardError
 │   ├── JobUnknown           there is no such job
 │   ├── JobIsOver            it ended already: there is nothing to cancel
 │   └── JobNotTheirs         who asks for it may not
+├── ActorError
+│   ├── NotTheirName         only an admin acts in another's name
+│   └── NobodyNamed          the master token speaks for nobody, and nobody was named
+├── AskError
+│   ├── VmUnknown            no such VM was ever seen
+│   ├── VmNotTheirs          who asks may not do this to it
+│   ├── VmNotAsSeen          it is gone, or not as who asked saw it: there is nothing left to do
+│   ├── AskWrong             something cannot be asked like this
+│   └── AskKeyTaken          this idempotency key came with something else before
 ├── CheckpointError
 │   ├── CheckpointLocationWrong        no such kind of location, or a pattern that cannot be
 │   ├── CheckpointLocationMissing      no such bucket or folder
@@ -199,6 +212,58 @@ class JobIsOver(JobError):
 
 class JobNotTheirs(JobError):
     """Who asks for it may not."""
+
+
+class AccessError(CostguardError):
+    """Who asks is not known, or may not have what they ask for."""
+
+
+class SignInRefused(AccessError):
+    """Who somebody is could not be verified."""
+
+
+class TokenRefused(AccessError):
+    """A token that cannot be made."""
+
+
+class TokenUnknown(AccessError):
+    """There is no such token, or it is another's."""
+
+
+class ActorError(CostguardError):
+    """It is not known in whose name something was asked."""
+
+
+class NotTheirName(ActorError):
+    """Only an admin may act in another's name."""
+
+
+class NobodyNamed(ActorError):
+    """The master token speaks for nobody, and nobody was named."""
+
+
+class AskError(CostguardError):
+    """What was asked of a VM cannot be done; nothing is going to be changed."""
+
+
+class VmUnknown(AskError):
+    """No such VM was ever seen."""
+
+
+class VmNotTheirs(AskError):
+    """Who asks may not do this to it."""
+
+
+class VmNotAsSeen(AskError):
+    """It is gone, or not as who asked saw it: there is nothing left to do."""
+
+
+class AskWrong(AskError):
+    """Something cannot be asked like this."""
+
+
+class AskKeyTaken(AskError):
+    """This idempotency key came with something else before."""
 
 
 class CheckpointError(CostguardError):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from enum import StrEnum
 
+from costguard.model.access import Role
 from costguard.model.money import Money
 
 
@@ -140,7 +141,8 @@ class Request:
     """What a person asked for, stored until a pass settles it. `key` is natural: a repeat is one request.
 
     `hours` counts for a keep alone: None there means until tomorrow morning in the person's time zone.
-    `due_at` is the due moment that the person saw; None when they saw none.
+    `due_at` is the due moment that the person saw; None when they saw none. `role` was granted on the server to
+    who asks; None: the settings' lists say what they may.
     """
 
     key: str
@@ -148,11 +150,12 @@ class Request:
     subject: Subject
     by: str  # the person's address
     user_id: str  # their Slack id; "" when they did not come by Slack
-    via: str  # "slack", "api" or "cli"
+    via: str  # "slack", "page", "api" or "cli"
     at: datetime
     hours: int | None = None
     reason: str = ""
     due_at: datetime | None = None
+    role: Role | None = None
     id: int | None = None  # None until stored
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import dataclass
 
-from costguard.model.access import Role
+from costguard.errors import NobodyNamed, NotTheirName
+from costguard.model.access import Permission, Principal, Role
 from costguard.model.reminder import Asked, Team
 from costguard.policy.rules import Access
 
@@ -17,6 +19,32 @@ _VERB = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """In whose name something is done. `granted` is the role given on the server; None: the lists say it."""
+
+    address: str
+    granted: Role | None = None
+
+
+def actor(principal: Principal, named: str = "") -> Actor:
+    """Somebody acts as themselves. An admin may name another, and is held to what that person may do.
+
+    Raises NotTheirName, or NobodyNamed where the master token, which speaks for nobody, names nobody.
+    """
+    wanted = named.strip().lower()
+    if wanted in ("", principal.address) and principal.address:
+        return Actor(principal.address, principal.role if principal.is_granted else None)
+    if not wanted:
+        raise NobodyNamed("This token speaks for nobody.", "Name who asks by an address, such as ana@example.com.")
+    if not principal.may(Permission.ADMIN):
+        raise NotTheirName(
+            f"You are {principal.address}, and only admins act in another's name.",
+            "Leave the name out to act as yourself, or ask an admin.",
+        )
+    return Actor(wanted)
+
+
 def role_of(address: str, access: Access) -> Role:
     """The highest role that the lists give to this address, by itself or by its domain."""
     if _listed(address, access.admins):
@@ -26,7 +54,14 @@ def role_of(address: str, access: Access) -> Role:
     return Role.VIEWER if _listed(address, access.viewers) else Role.NOBODY
 
 
-def refusal(asked: Asked, by: str, name: str, owner: str, team: Team | None, access: Access) -> str | None:
+def role_for(address: str, access: Access, granted: Role | None) -> Role:
+    """The role that was granted on the server, else the one of the lists."""
+    return role_of(address, access) if granted is None else granted
+
+
+def refusal(
+    asked: Asked, by: str, name: str, owner: str, team: Team | None, access: Access, granted: Role | None = None
+) -> str | None:
     """Why this person may not do this to the VM `name`; None: they may.
 
     A VM that is nobody's may be claimed by anybody who has an address.
@@ -34,7 +69,7 @@ def refusal(asked: Asked, by: str, name: str, owner: str, team: Team | None, acc
     if not by:
         return f"Slack tells no e-mail address of yours, so you cannot {_VERB[asked]} {name}."
     is_owner = bool(owner) and by.lower() == owner.lower()
-    if is_owner or (asked is Asked.CLAIM and not owner) or _operates(by, team, access):
+    if is_owner or (asked is Asked.CLAIM and not owner) or _operates(by, team, access, granted):
         return None
     who = [] if asked is Asked.CLAIM or not owner else [owner]
     who.append(f"an operator of team {team.name}" if team is not None else "an operator")
@@ -42,9 +77,9 @@ def refusal(asked: Asked, by: str, name: str, owner: str, team: Team | None, acc
     return f"{sentence} from {owner}." if asked is Asked.CLAIM else f"{sentence}."
 
 
-def _operates(by: str, team: Team | None, access: Access) -> bool:
+def _operates(by: str, team: Team | None, access: Access, granted: Role | None) -> bool:
     """Operators act for their own team's VMs, and for VMs of no team."""
-    role = role_of(by, access)
+    role = role_for(by, access, granted)
     if role is Role.ADMIN or team is None:
         return role in (Role.ADMIN, Role.OPERATOR)
     return _listed(by, team.operators) or (role is Role.OPERATOR and _listed(by, team.members))

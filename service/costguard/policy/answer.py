@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Protocol
 
 from costguard.model.access import Role
 from costguard.model.action import (
@@ -18,15 +19,28 @@ from costguard.model.action import (
 )
 from costguard.model.instance import Status
 from costguard.model.reminder import About, Asked, Enforcement, ReminderRule, Request
-from costguard.policy.access import refusal, role_of
+from costguard.policy.access import refusal, role_for
 from costguard.policy.due import Due
 from costguard.policy.keep import kept_until
 from costguard.policy.moments import moment_text
 from costguard.policy.surroundings import Surroundings
 from costguard.policy.watched import Watched, subject_of
 
-_VIA = {"slack": "in Slack", "api": "over REST", "cli": "from the command line"}
+_VIA = {"slack": "in Slack", "page": "on a page", "api": "over REST", "cli": "from the command line"}
 _DONE = {Asked.STOP: "stop", Asked.SUSPEND: "suspend", Asked.KEEP: "keep"}
+
+
+class Vm(Protocol):
+    """What is known of a VM, by a plan or by who only reads it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def job(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +72,33 @@ def _answer(asking: _Asking, request: Request) -> Action | str:
     if not _is_claim(request) and request.subject != subject_of(vm):
         return _over(asking, request)
     team = asking.about.team(vm)
-    refused = refusal(request.asked, request.by, vm.name, vm.owner, team, asking.about.rules.access)
+    refused = refusal(request.asked, request.by, vm.name, vm.owner, team, asking.about.rules.access, request.role)
+    refused = refused or pointless(request.asked, request.by, vm, vm.running_since is not None)
     return refused or _WAYS[request.asked](asking, request)
 
 
+def pointless(asked: Asked, by: str, vm: Vm, runs: bool) -> str | None:
+    """Why there is nothing to do, as far as the VM itself shows it; None: there is something."""
+    if asked is Asked.CLAIM and by.lower() == vm.owner.lower():
+        return f"{vm.name} is yours already."
+    if asked is Asked.DISOWN and not vm.owner:
+        return f"{vm.name} is nobody's already."
+    if asked not in (Asked.STOP, Asked.SUSPEND):
+        return None
+    if not runs:
+        return f"{vm.name} is {vm.status.value} already. What it stores is billed until somebody deletes it."
+    if vm.status is Status.PENDING_STOP:
+        return f"{vm.name} is shutting down already."
+    if vm.job and asked is Asked.SUSPEND:
+        return f"{vm.name} works on job {vm.job}, which cannot be suspended. To stop {vm.name} cancels the job."
+    return None
+
+
 def _claim(asking: _Asking, request: Request) -> Action | str:
-    if request.by.lower() == asking.vm.owner.lower():
-        return f"{asking.vm.name} is yours already."
     return AssignOwner(request, request.by, f"{request.by} said that {asking.vm.name} is theirs")
 
 
 def _disown(asking: _Asking, request: Request) -> Action | str:
-    if not asking.vm.owner:
-        return f"{asking.vm.name} is nobody's already."
     whose = "theirs" if request.by.lower() == asking.vm.owner.lower() else f"{asking.vm.owner}'s"
     return AssignOwner(request, "", f"{request.by} said that {asking.vm.name} is not {whose}")
 
@@ -89,7 +117,7 @@ def _keep(asking: _Asking, request: Request) -> Action | str:
         due.at,
         _keep_rule(asking),
         vm.keeps,
-        role_of(request.by, about.rules.access) is Role.ADMIN,
+        role_for(request.by, about.rules.access, request.role) is Role.ADMIN,
         about.now,
         about.rules.access.admins,
     )
@@ -102,16 +130,11 @@ def _keep(asking: _Asking, request: Request) -> Action | str:
 
 def _stop(asking: _Asking, request: Request) -> Action | str:
     vm = asking.vm
-    if vm.running_since is None:
-        return f"{vm.name} is {vm.status.value} already. What it stores is billed until somebody deletes it."
-    if vm.status is Status.PENDING_STOP:
-        return f"{vm.name} is shutting down already."
+    assert vm.running_since is not None  # it would be pointless otherwise
     if stale := _stale(asking, request):
         return stale
     asked = f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}"
     why = f": {request.reason}" if request.reason else ""
-    if vm.job and request.asked is Asked.SUSPEND:
-        return f"{vm.name} works on job {vm.job}, which cannot be suspended. To stop {vm.name} cancels the job."
     if vm.job:
         reason = f"{asked}, so job {vm.job} is cancelled; its command gets its notice first{why}"
         return CancelJob(request, vm.job, reason)

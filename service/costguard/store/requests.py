@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select, update
 
+from costguard.model.access import Role
 from costguard.model.reminder import Asked, Request, Subject
 from costguard.store.tables import requests
 from costguard.store.types import storable
@@ -38,6 +39,7 @@ def add(connection: Connection, new: Request) -> bool:
         "hours": new.hours,
         "reason": storable(new.reason),
         "due_at": new.due_at,
+        "role": "" if new.role is None else new.role.value,
     }
     return upsert(connection, requests, [row], ["key"], update_columns=[]) == 1
 
@@ -57,7 +59,21 @@ def settle(connection: Connection, request_id: int | None, status: str, outcome:
 def of_subject(connection: Connection, subject: Subject) -> list[StoredRequest]:
     """The oldest first."""
     query = select(requests).where(requests.c.subject == str(subject)).order_by(requests.c.id)
-    return [StoredRequest(_request(row), row.status, row.outcome, row.settled_at) for row in connection.execute(query)]
+    return [_stored(row) for row in connection.execute(query)]
+
+
+def read(connection: Connection, request_id: int) -> StoredRequest | None:
+    row = connection.execute(select(requests).where(requests.c.id == request_id)).one_or_none()
+    return None if row is None else _stored(row)
+
+
+def of_key(connection: Connection, key: str) -> StoredRequest | None:
+    row = connection.execute(select(requests).where(requests.c.key == storable(key))).one_or_none()
+    return None if row is None else _stored(row)
+
+
+def _stored(row: Row[Any]) -> StoredRequest:
+    return StoredRequest(_request(row), row.status, row.outcome, row.settled_at)
 
 
 def _request(row: Row[Any]) -> Request:
@@ -72,5 +88,6 @@ def _request(row: Row[Any]) -> Request:
         hours=row.hours,
         reason=row.reason,
         due_at=row.due_at,
+        role=Role(row.role) if row.role else None,
         id=row.id,
     )

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from costguard.engine.asking import refusal, subject_of
 from costguard.model.access import Role
 from costguard.model.message import Button, ListContent, VmCard, WhisperContent
-from costguard.model.reminder import About, Asked, Subject
+from costguard.model.reminder import Asked, Subject
 from costguard.policy import access
+from costguard.policy.access import Actor
 from costguard.policy.rules import Rules
-from costguard.policy.teams import team_of
 from costguard.store import watched
 from costguard.store.watched import WatchedRow
 
@@ -44,7 +45,7 @@ def listing(
     title = "Your VMs"
     if text.lower().split() == ["all"]:
         own, title = len(found), "All VMs that you may act on"
-        found = [row for row in there if refusal(rules, Asked.STOP, address, row) is None]
+        found = [row for row in there if refusal(rules, Asked.STOP, Actor(address), row) is None]
         if len(found) == own and access.role_of(address, rules.access) not in _OVERSEERS:
             return WhisperContent("/gpu all is for operators and admins; /gpu lists your own VMs.")
     title = f"{title}: {_counted(found)}"
@@ -53,17 +54,6 @@ def listing(
     shown = sorted(found, key=_longest_running_first)[:_SHOWN]
     made = cards(connection, [subject_of(row) for row in shown], now)
     return ListContent(title, tuple(made), more=len(found) - len(shown))
-
-
-def subject_of(row: WatchedRow) -> Subject:
-    """Of a VM at rest without asking whether its storage bills: the next pass does."""
-    about = About.RUN if row.started_at is not None else About.REST
-    return Subject(about, row.instance_id, row.lifetime_id)
-
-
-def refusal(rules: Rules, asked: Asked, address: str, row: WatchedRow) -> str | None:
-    team = team_of(row.key.project, row.owner, rules.teams)
-    return access.refusal(asked, address, row.name, row.owner, team, rules.access)
 
 
 def _counted(rows: Sequence[WatchedRow]) -> str:

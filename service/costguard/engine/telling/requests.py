@@ -9,20 +9,21 @@ from datetime import datetime, timedelta, tzinfo
 import structlog
 from sqlalchemy import Connection
 
+from costguard.engine import asking
 from costguard.engine.ports import Clock, Notifier
 from costguard.engine.telling import listing
 from costguard.engine.telling.cards import when, zone_of
 from costguard.engine.telling.introductions import Introductions
 from costguard.engine.telling.listing import Cards
 from costguard.errors import CostguardError, SlackError
-from costguard.model.fact import Fact
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Acquaintance
 from costguard.model.press import Command, Press
-from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.model.reminder import About, Request, Subject
+from costguard.policy.access import Actor
 from costguard.policy.narrate import ended_text
 from costguard.policy.rules import Rules
-from costguard.store import facts, fleet, messages, requests, spans, watched
+from costguard.store import fleet, messages, requests, spans, watched
 from costguard.store.messages import NewMessage
 from costguard.store.transaction import Database
 from costguard.store.watched import WatchedRow
@@ -30,13 +31,6 @@ from costguard.store.watched import WatchedRow
 log = structlog.get_logger(__name__)
 
 PATIENCE = timedelta(seconds=2)  # Slack waits for 3 s
-_WISH = {
-    Asked.STOP: "to stop {name}",
-    Asked.SUSPEND: "to suspend {name}",
-    Asked.KEEP: "to keep {name}",
-    Asked.CLAIM: "for {name} to be theirs",
-    Asked.DISOWN: "for {name} not to be theirs any more",
-}
 
 
 class Desk:
@@ -129,15 +123,10 @@ class Desk:
             name = row.name if row is not None else _name(connection, press.subject)
             why = _over(connection, press.subject, row, name, zone_of(by, self._rules))
             if why is None and row is not None:
-                why = listing.refusal(self._rules, press.asked, address, row)
-            told = f"{address or press.user_id} asked {_WISH[press.asked].format(name=name or 'an unknown VM')}"
-            if why is None:
-                requests.add(connection, _request(press, address, now))
-                facts.append(connection, [_fact(press, "RequestMade", address, f"{told}.", row, now)], now)
-            else:
+                why = asking.refusal(self._rules, press.asked, Actor(address), row)
+            asking.store(connection, _request(press, address, now), row, name, why)
+            if why is not None:
                 _whisper(connection, press, why, now)
-                told = f"{told}, and was refused: {why}"
-                facts.append(connection, [_fact(press, "RequestRefused", address, told, row, now)], now)
         self._wake()
 
     def _tell_loss(self, press: Press, done: Future[None]) -> None:
@@ -155,7 +144,7 @@ class Desk:
 
 def _over(connection: Connection, subject: Subject, row: WatchedRow | None, name: str, zone: tzinfo) -> str | None:
     """What became of the subject, where nothing can be asked about it any more."""
-    if row is not None and listing.subject_of(row) == subject:
+    if row is not None and asking.subject_of(row) == subject:
         return None
     if not name:
         return "Costguard does not know this VM: the message is from before its database was made."
@@ -198,18 +187,4 @@ def _request(press: Press, address: str, now: datetime) -> Request:
         at=now,
         hours=press.hours,
         due_at=press.due_at,
-    )
-
-
-def _fact(press: Press, kind: str, address: str, text: str, row: WatchedRow | None, now: datetime) -> Fact:
-    return Fact(
-        key=f"{kind}/{press.key}",
-        kind=kind,
-        occurred_at=now,
-        text=text,
-        project=row.key.project if row is not None else "",
-        gce_id=row.key.gce_id if row is not None else "",
-        name=row.name if row is not None else "",
-        actor=address or press.user_id,
-        data={"asked": press.asked.value, "subject": str(press.subject), "hours": press.hours, "via": "slack"},
     )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from costguard.model.access import Role
 from costguard.model.launch import Recipe
 from costguard.model.reminder import Team
-from costguard.policy.access import role_of
+from costguard.policy.access import role_for
 from costguard.policy.jobs.asked import Overrides, Refusal, shown
 from costguard.policy.jobs.recipe import used
 from costguard.policy.rules import Access
@@ -21,12 +21,13 @@ def launch_problems(
     access: Access,
     teams: Collection[Team],
     may_override: Collection[str],
+    granted: Role | None = None,
 ) -> Iterator[Refusal]:
     """Operators may launch, with what the preset lets them have otherwise; admins with anything."""
-    if not _operates(owner, access, teams):
+    if not _operates(owner, access, teams, granted):
         yield Refusal("owner", f"{shown(owner)} may not launch: ask an admin to be made an operator under [access].")
         return
-    if role_of(owner, access) is Role.ADMIN:
+    if role_for(owner, access, granted) is Role.ADMIN:
         return
     for name in used(recipe, overrides):
         if name not in may_override:
@@ -34,15 +35,17 @@ def launch_problems(
             yield Refusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
 
 
-def cancel_refusal(by: str, owner: str, access: Access, teams: Collection[Team]) -> str | None:
+def cancel_refusal(
+    by: str, owner: str, access: Access, teams: Collection[Team], granted: Role | None = None
+) -> str | None:
     """Why this person may not cancel a job of this owner's; None: they may."""
-    if by.lower() == owner.lower() or _operates(by, access, teams):
+    if by.lower() == owner.lower() or _operates(by, access, teams, granted):
         return None
     return f"Only {owner}, an operator or an admin can cancel it."
 
 
-def _operates(address: str, access: Access, teams: Collection[Team]) -> bool:
+def _operates(address: str, access: Access, teams: Collection[Team], granted: Role | None) -> bool:
     """Where nobody is given a role, everybody has an operator's."""
-    is_open = not (access.viewers or access.operators or access.admins)
-    is_named = role_of(address, access) in (Role.OPERATOR, Role.ADMIN)
+    is_open = granted is None and not (access.viewers or access.operators or access.admins)
+    is_named = role_for(address, access, granted) in (Role.OPERATOR, Role.ADMIN)
     return is_open or is_named or any(address.lower() in team.operators for team in teams)
