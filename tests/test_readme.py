@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import typer
+from tests.doors import EVERYBODY
 from typer.core import TyperGroup
 
 from costguard.api.app import create_app
@@ -47,7 +48,7 @@ def test_routes_stand_in_the_readme(tmp_path: Path) -> None:
         database=database,
         clock=SystemClock(),
         rules=Rules({}),
-        token=None,
+        door=EVERYBODY,
         version="0",
         stale_after=timedelta(hours=1),
         status=lambda: DaemonStatus(is_acting=False),

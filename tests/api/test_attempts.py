@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api.conftest import Standstill, deps_of
 from tests.api.rows import NOW
+from tests.doors import keyed
 from tests.store import job_rows
 
 from costguard.api.app import create_app
@@ -36,7 +37,7 @@ class Guard:
         self.database = deps.database
         self.woken = 0
         hearing = Hearing(deps.database, Standstill(), TOKENS, self._wake)
-        self.client = TestClient(create_app(replace(deps, token="the operators", hearing=hearing)))
+        self.client = TestClient(create_app(replace(deps, door=keyed("the operators"), hearing=hearing)))
         with self.database.write() as connection:
             job_rows.added(connection)
             self.attempt_id = job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71").id

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
+from tests.doors import keyed
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
@@ -55,7 +56,7 @@ def door() -> Door:
 
 @pytest.fixture
 def knocking(client_with: Callable[..., TestClient], door: Door) -> TestClient:
-    return client_with(slack=door, token="s3cret")
+    return client_with(slack=door, door=keyed("s3cret"))
 
 
 def test_what_slack_sends_comes_as_it_was_sent(knocking: TestClient, door: Door) -> None:

@@ -15,6 +15,7 @@ import uvicorn
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
 from tests.cli.typed import Typist
+from tests.doors import EVERYBODY, keyed
 from tests.engine.jobs.office import Office
 
 from costguard.api.app import create_app
@@ -42,7 +43,7 @@ def serving(
         clock=Standstill(),
         rules=office.rules if office is not None else rules,
         jobs=office.it if office is not None else None,
-        token=token,
+        door=EVERYBODY if token is None else keyed(token),
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW),

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
+from tests.doors import EVERYBODY
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
@@ -37,7 +38,7 @@ def deps(database: Database) -> Deps:
         database=database,
         clock=Standstill(),
         rules=Rules(by_name(PRESETS)),
-        token=None,
+        door=EVERYBODY,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW),

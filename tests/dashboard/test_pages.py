@@ -11,6 +11,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard import story
 from tests.dashboard.html import Page, tidy
+from tests.doors import keyed
 
 from costguard.api.deps import DaemonStatus
 from costguard.engine.telling.outbox import OutboxTrouble
@@ -189,7 +190,7 @@ def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable
 
 def test_the_token_is_asked_for_on_pages_too(client_with: Callable[..., TestClient]) -> None:
     """With a token configured, no page and no static file answers without it."""
-    client = client_with(token="s3cret")
+    client = client_with(door=keyed("s3cret"))
     for path in ("/", "/spend", "/vm/lab/1", "/static/costguard.css"):
         assert client.get(path).status_code == 401
     assert client.get("/", headers={"Authorization": "Bearer s3cret"}).status_code == 200

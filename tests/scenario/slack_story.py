@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx2
 import uvicorn
+from tests.doors import EVERYBODY
 from tests.scenario.fleet import body
 
 from costguard.api.app import create_app
@@ -214,7 +215,7 @@ def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
         database=guard.database,
         clock=guard.clock,
         rules=guard.rules,
-        token=None,
+        door=EVERYBODY,
         version="story",
         stale_after=timedelta(days=2),
         status=lambda: DaemonStatus(is_acting=True),

@@ -15,6 +15,7 @@ import uvicorn
 from slack_sdk import WebClient
 from sqlalchemy import Connection
 from tests.api import rows
+from tests.doors import keyed
 from tests.fakes import HandClock
 from tests.slack.samples import CARD
 
@@ -64,7 +65,7 @@ class Guard:
                 database=database,
                 clock=clock,
                 rules=Rules({}),
-                token="s3cret",
+                door=keyed("s3cret"),
                 version="1.2.3",
                 stale_after=timedelta(minutes=10),
                 status=lambda: DaemonStatus(is_acting=True),

@@ -22,9 +22,9 @@ from costguard.api import (
     slack,
     spend,
 )
-from costguard.api.auth import TokenRequired
 from costguard.api.deps import Deps
 from costguard.web import problems
+from costguard.web.door import Guarded
 
 _DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
 Jobs are asked for here; the daemon launches their VMs, and brings them back from their checkpoints.
@@ -35,7 +35,7 @@ whose `next` says what to do. What could not be read or priced is listed as such
 
 
 def create_app(deps: Deps) -> FastAPI:
-    """The API over one database. With a token, every path asks for it but those in auth.OPEN_PATHS and the agents'."""
+    """The API over one database. Nobody passes the door unknown, but for what web/door.py leaves open."""
     app = FastAPI(
         title="Costguard",
         version=deps.version,
@@ -45,8 +45,7 @@ def create_app(deps: Deps) -> FastAPI:
     )
     app.state.deps = deps
     problems.install(app)
-    if deps.token is not None:
-        app.add_middleware(TokenRequired, token=deps.token)
+    app.add_middleware(Guarded, door=deps.door, limits=deps.limits)
     for module in (
         attempts,
         jobs,

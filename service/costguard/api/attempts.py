@@ -20,11 +20,11 @@ from pydantic import (
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from costguard.api.auth import bearer
 from costguard.api.deps import Given
 from costguard.api.fields import Out
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.errors import AttemptUnknown
+from costguard.web.door import bearer
 from costguard.web.problems import MEDIA_TYPE, RESPONSES, FieldError, Problem, ProblemError
 
 MOST_BYTES = 1 << 20

@@ -18,6 +18,7 @@ from costguard.model.preset import Preset
 from costguard.model.press import Answer
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
+from costguard.web.door import Door, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Deps:
     database: Database
     clock: Clock
     rules: Rules
-    token: str | None
+    door: Door
     version: str
     stale_after: timedelta
     status: Callable[[], DaemonStatus]
@@ -58,6 +59,7 @@ class Deps:
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
     hearing: Hearing | None = None  # None: no agents are listened to
     jobs: JobOffice | None = None  # None: no jobs are taken in
+    limits: Limits | None = None  # None: anybody may ask as often as they like
     socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
 
     @property
@@ -67,10 +69,6 @@ class Deps:
     @property
     def budgets(self) -> Sequence[Budget]:
         return self.rules.budgets
-
-    @property
-    def limits(self) -> Mapping[str, timedelta | None]:
-        return self.rules.limits
 
 
 def _deps(request: Request) -> Deps:

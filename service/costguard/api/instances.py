@@ -74,7 +74,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> sche
         page = fleet.fleet_page(
             connection,
             accrual,
-            deps.limits,
+            deps.rules.limits,
             filters,
             sort=query.sort,
             with_gone=query.gone,
@@ -106,7 +106,7 @@ def instance(
                 "GET /api/v1/instances?gone=true lists those that were; ids are Google's numbers, not names.",
             )
         accrual, known = accrual_at(connection, deps.clock.now()), prices.by_id(connection)
-        (view,) = fleet.views(connection, accrual, deps.limits, [found])
+        (view,) = fleet.views(connection, accrual, deps.rules.limits, [found])
         runs = history.lifetimes_of(connection, accrual, found)
         stores = history.storage_of(connection, accrual, found)
     return schemas.InstanceDetail(

@@ -15,8 +15,10 @@ from costguard import __version__
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
+from costguard.engine.access.gate import Gate
 from costguard.engine.schedule import JOBS, Beside, Daemon
 from costguard.errors import CostguardError
+from costguard.main.access import gate
 from costguard.main.guard import Guard
 from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
@@ -62,7 +64,8 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
         daemon.ask_for_look()
 
     jobs = doors(guard.jobs, guard.rules, guard.database, guard.clock, daemon.ask_for_jobs, news)
-    deps = _deps(guard, daemon, way_in, jobs)
+    door = gate(guard.settings, guard.database, guard.clock)
+    deps = _deps(guard, daemon, way_in, jobs, door)
     app = create_app(deps)
     add_dashboard(app, deps, guard.speed)
     server = uvicorn.Server(
@@ -85,9 +88,10 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
             if way_in is not None:
                 way_in.close()
             daemon.stop()
+            door.close()
 
 
-def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors) -> Deps:
+def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors, door: Gate) -> Deps:
     settings = guard.settings
 
     def status() -> DaemonStatus:
@@ -99,7 +103,7 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors)
         database=guard.database,
         clock=guard.clock,
         rules=guard.rules,
-        token=settings.token.get_secret_value() if settings.token is not None else None,
+        door=door,
         version=__version__,
         # The intervals between passes are the machine's, ages are the clock's.
         stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * guard.speed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -57,6 +58,7 @@ class Principal:
 
     `session` and `token_id` name the session or the token that was shown; "" where it was none.
     `is_granted`: the role was given on the server with the token or the link, and not by the settings' lists.
+    `until` is when the token expires; None: never, or there is none.
     """
 
     address: str
@@ -66,6 +68,7 @@ class Principal:
     token_id: str = ""
     session: str = ""
     is_granted: bool = False
+    until: datetime | None = None
 
     def may(self, wanted: Permission) -> bool:
         return wanted in self.permissions
@@ -74,3 +77,25 @@ class Principal:
     def key(self) -> str:
         """Who is counted as one when requests are limited."""
         return self.token_id or self.session or f"{self.via.value}:{self.address}"
+
+    @property
+    def is_ambient(self) -> bool:
+        """A browser shows it by itself, with whatever page made it ask: so a change needs proof of our own page."""
+        return self.via in (Via.LINK, Via.IAP, Via.OIDC)
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """Somebody who showed nothing, or nothing that holds."""
+
+    reason: str
+    what_next: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What came with a request; "" for what did not. `session` is the cookie, `iap` the proxy's assertion."""
+
+    bearer: str = ""
+    session: str = ""
+    iap: str = ""

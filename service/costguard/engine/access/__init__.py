@@ -1,0 +1,1 @@
+"""Who asks: tokens, sessions, links, and what others vouch for."""

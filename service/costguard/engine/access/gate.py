@@ -1,0 +1,120 @@
+"""From what came with a request to who asks, and what they may."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+import structlog
+
+from costguard.engine.access.seal import Seal
+from costguard.engine.access.sessions import Sessions
+from costguard.engine.access.tokens import digest_of
+from costguard.engine.ports import Clock
+from costguard.errors import CostguardError, SignInRefused
+from costguard.model.access import PERMISSIONS, Credentials, Principal, Role, Stranger, Via
+from costguard.policy.access import role_of
+from costguard.policy.rules import Access
+from costguard.store import tokens
+from costguard.store.tokens import ApiToken
+from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
+
+_NOTED_EVERY = timedelta(minutes=1)
+_CSRF = "csrf"
+_SIGN_IN = "Sign in at /sign-in, or send `Authorization: Bearer TOKEN`; `costguard token create` makes one."
+
+
+class Gate:
+    """Knows the master token, tokens, sessions, and what Identity-Aware Proxy vouches for, where that is set up.
+
+    What is shown must hold: a wrong token is not made good by a cookie beside it.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        access: Access,
+        seal: Seal,
+        sessions: Sessions,
+        master: str | None = None,
+        iap: Callable[[str], str] | None = None,
+    ) -> None:
+        self._database, self._clock, self._access, self._seal = database, clock, access, seal
+        self._sessions, self._iap = sessions, iap
+        self._master = master.encode() if master is not None else None
+        self._noted: dict[str, datetime] = {}
+        self._notes = ThreadPoolExecutor(1, "token-use")  # an answer does not wait for this write
+
+    def close(self) -> None:
+        self._notes.shutdown()
+
+    def who(self, shown: Credentials) -> Principal | Stranger:
+        if shown.bearer:
+            return self._of_bearer(shown.bearer)
+        if shown.session and (session := self._sessions.read(shown.session)) is not None:
+            return self._person(session.address, session.via, session.granted, session.id)
+        if shown.iap and self._iap is not None:
+            try:
+                return self._person(self._iap(shown.iap), Via.IAP, None, "")
+            except SignInRefused as refused:
+                return Stranger(refused.message, refused.what_next)
+        if shown.session:
+            return Stranger("The session is over.", _SIGN_IN)
+        return Stranger("The request came without a token, and nobody is signed in.", _SIGN_IN)
+
+    def csrf(self, principal: Principal) -> str:
+        """What our own pages send along with each change; no other page can know it."""
+        return self._seal.proof(_CSRF, principal.key)
+
+    def is_csrf(self, principal: Principal, text: str) -> bool:
+        return self._seal.is_proof(_CSRF, principal.key, text)
+
+    def _of_bearer(self, bearer: str) -> Principal | Stranger:
+        if self._master is not None and hmac.compare_digest(bearer.encode("utf-8", "replace"), self._master):
+            return Principal("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_granted=True)
+        with self._database.read() as connection:
+            token = tokens.of_digest(connection, digest_of(bearer))
+        if token is None:
+            return Stranger("The token is not known.", _SIGN_IN)
+        now = self._clock.now()
+        if token.revoked_at is not None:
+            return Stranger(f"The token {token.id} ({token.name}) was revoked.", _SIGN_IN)
+        if token.expires_at is not None and token.expires_at <= now:
+            return Stranger(f"The token {token.id} ({token.name}) has expired.", _SIGN_IN)
+        self._note(token, now)
+        role = token.role if token.is_granted else min(token.role, role_of(token.owner, self._access), key=_rank)
+        return Principal(
+            address=token.owner,
+            role=role,
+            permissions=PERMISSIONS[role] & token.permissions,
+            via=Via.TOKEN,
+            token_id=token.id,
+            is_granted=token.is_granted,
+            until=token.expires_at,
+        )
+
+    def _person(self, address: str, via: Via, granted: Role | None, session: str) -> Principal:
+        role = granted if granted is not None else role_of(address, self._access)
+        return Principal(address, role, PERMISSIONS[role], via, session=session, is_granted=granted is not None)
+
+    def _note(self, token: ApiToken, now: datetime) -> None:
+        last = self._noted.get(token.id, token.last_used_at)
+        if last is None or now - last >= _NOTED_EVERY:
+            self._noted[token.id] = now
+            self._notes.submit(self._write, token.id, now)
+
+    def _write(self, token_id: str, now: datetime) -> None:
+        try:
+            with self._database.write() as connection:
+                tokens.used(connection, token_id, now)
+        except CostguardError as error:
+            log.warning("token_use_not_noted", token=token_id, error=str(error))
+
+
+def _rank(role: Role) -> int:
+    return role.rank

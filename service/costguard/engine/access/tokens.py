@@ -1,0 +1,146 @@
+"""Making, listing and revoking tokens for programs."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from costguard.engine.ports import Clock
+from costguard.errors import TokenRefused, TokenUnknown
+from costguard.model.access import PERMISSIONS, Permission, Principal, Role
+from costguard.model.fact import Fact
+from costguard.store import facts, tokens
+from costguard.store.tokens import ApiToken
+from costguard.store.transaction import Database
+
+PREFIX = "cgt_"
+LONGEST_NAME = 100
+
+
+def digest_of(secret: str) -> str:
+    """The secret has 256 random bits, so that one round is enough: nobody guesses what it was made from."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """`permissions` None: all that who asks has; `owner` "": who asks; `lasts` None: for ever."""
+
+    name: str
+    permissions: frozenset[Permission] | None = None
+    lasts: timedelta | None = timedelta(days=90)
+    owner: str = ""
+    role: Role | None = None  # None: that of who asks
+
+
+class TokenOffice:
+    """Nobody gives more than they have. The secret of a token is told once, when it is made."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(5),
+        new_secret: Callable[[], str] = lambda: secrets.token_urlsafe(32),
+    ) -> None:
+        self._database, self._clock, self._new_id, self._new_secret = database, clock, new_id, new_secret
+
+    def make(self, asked: NewToken, by: Principal, idempotency_key: str | None = None) -> tuple[ApiToken, str | None]:
+        """The token and its secret; the secret is None for a repeat under its key. Raises TokenRefused."""
+        token, now = self._drawn(asked, by), self._clock.now()
+        secret = f"{PREFIX}{token.id}_{self._new_secret()}"
+        key = None if idempotency_key is None else f"{by.key}/{idempotency_key}"
+        with self._database.write() as connection:
+            known = None if key is None else tokens.of_key(connection, key)
+            if known is not None:
+                if (known.name, known.owner, known.permissions) != (token.name, token.owner, token.permissions):
+                    raise TokenRefused(
+                        "This Idempotency-Key came with another token before.", "Use a new key for a new token."
+                    )
+                return known, None
+            tokens.add(connection, token, digest_of(secret), key)
+            facts.append(connection, [_made(token, now)], now)
+        return token, secret
+
+    def revoke(self, token_id: str, by: Principal) -> ApiToken:
+        """Anybody revokes their own, an admin everybody's; once more changes nothing. Raises TokenUnknown."""
+        now = self._clock.now()
+        with self._database.write() as connection:
+            token = tokens.read(connection, token_id)
+            if token is None or not _is_seen(token, by):
+                raise TokenUnknown(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
+            if tokens.revoke(connection, token_id, _name(by), now):
+                facts.append(connection, [_revoked(token, by, now)], now)
+            return tokens.read(connection, token_id) or token
+
+    def listing(
+        self, by: Principal, before: tuple[datetime, str] | None = None, limit: int = 100
+    ) -> Sequence[ApiToken]:
+        """The newest first: all for an admin, else one's own."""
+        owner = None if by.may(Permission.ADMIN) else by.address
+        with self._database.read() as connection:
+            return tokens.page(connection, owner, before, limit)
+
+    def _drawn(self, asked: NewToken, by: Principal) -> ApiToken:
+        name = asked.name.strip()
+        if not 1 <= len(name) <= LONGEST_NAME:
+            raise TokenRefused(f"A token's name has 1 to {LONGEST_NAME} characters.", "Name it after what will use it.")
+        owner = asked.owner.strip().lower() or by.address
+        if "@" not in owner:
+            raise TokenRefused("It is not said whom the token speaks for.", "Name an owner, by e-mail address.")
+        if owner != by.address and not by.may(Permission.ADMIN):
+            raise TokenRefused("Only an admin makes tokens for others.", "Leave the owner out: then it speaks for you.")
+        role = asked.role or by.role
+        if role.rank > by.role.rank or role is Role.NOBODY:
+            raise TokenRefused(f"Nobody who is {by.role.value} makes a token for an {role.value}.", "Ask an admin.")
+        permissions = asked.permissions if asked.permissions is not None else by.permissions & PERMISSIONS[role]
+        more = permissions - (by.permissions & PERMISSIONS[role])
+        if more or not permissions:
+            named = ", ".join(sorted(each.value for each in more)) or "no permission at all"
+            raise TokenRefused(
+                f"A token of a {role.value} made by you cannot have: {named}.",
+                f"Choose from {', '.join(sorted(each.value for each in by.permissions & PERMISSIONS[role]))}.",
+            )
+        if asked.lasts is not None and asked.lasts <= timedelta():
+            raise TokenRefused("The token would be over before it began.", "Give the days that it is to last.")
+        now = self._clock.now()
+        # A token that makes others would else never be over.
+        ends = [end for end in (now + asked.lasts if asked.lasts is not None else None, by.until) if end is not None]
+        return ApiToken(
+            id=self._new_id(),
+            name=name,
+            owner=owner,
+            role=role,
+            is_granted=by.is_granted,
+            permissions=permissions,
+            made_at=now,
+            made_by=_name(by),
+            expires_at=min(ends, default=None),
+        )
+
+
+def _is_seen(token: ApiToken, by: Principal) -> bool:
+    return by.may(Permission.ADMIN) or token.owner == by.address
+
+
+def _name(by: Principal) -> str:
+    return by.address or "whoever runs the server"
+
+
+def _made(token: ApiToken, now: datetime) -> Fact:
+    may = ", ".join(sorted(each.value for each in token.permissions))
+    until = f"until {token.expires_at:%Y-%m-%d}" if token.expires_at is not None else "without an end"
+    text = f"{token.made_by} made the token {token.name} ({token.id}) for {token.owner}, {until}; it may: {may}."
+    return _fact("TokenMade", token, token.made_by, text, now)
+
+
+def _revoked(token: ApiToken, by: Principal, now: datetime) -> Fact:
+    text = f"{_name(by)} revoked the token {token.name} ({token.id}) of {token.owner}."
+    return _fact("TokenRevoked", token, _name(by), text, now)
+
+
+def _fact(kind: str, token: ApiToken, actor: str, text: str, now: datetime) -> Fact:
+    return Fact(key=f"{kind}/{token.id}", kind=kind, occurred_at=now, text=text, actor=actor, data={"token": token.id})

@@ -1,0 +1,107 @@
+"""Tokens for programs: stored as digests, never as what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from costguard.model.access import Permission, Role
+from costguard.store.tables import api_tokens
+from costguard.store.types import storable
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    """`role` is the most that it may be used for; without `is_granted` its owner's role today decides too."""
+
+    id: str
+    name: str
+    owner: str
+    role: Role
+    is_granted: bool
+    permissions: frozenset[Permission]
+    made_at: datetime
+    made_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None = None
+    revoked_by: str = ""
+    last_used_at: datetime | None = None
+
+
+def add(connection: Connection, token: ApiToken, digest: str, idempotency_key: str | None) -> None:
+    connection.execute(
+        insert(api_tokens).values(
+            id=token.id,
+            digest=digest,
+            name=storable(token.name),
+            owner=storable(token.owner),
+            role=token.role.value,
+            is_granted=token.is_granted,
+            permissions=sorted(permission.value for permission in token.permissions),
+            idempotency_key=idempotency_key,
+            made_at=token.made_at,
+            made_by=storable(token.made_by),
+            expires_at=token.expires_at,
+        )
+    )
+
+
+def of_digest(connection: Connection, digest: str) -> ApiToken | None:
+    return _one(connection, api_tokens.c.digest == digest)
+
+
+def of_key(connection: Connection, idempotency_key: str) -> ApiToken | None:
+    return _one(connection, api_tokens.c.idempotency_key == idempotency_key)
+
+
+def read(connection: Connection, token_id: str) -> ApiToken | None:
+    return _one(connection, api_tokens.c.id == token_id)
+
+
+def page(
+    connection: Connection, owner: str | None, before: tuple[datetime, str] | None, limit: int
+) -> Sequence[ApiToken]:
+    """The newest first, also those that are over; `before` is the time and the id of the last one already shown."""
+    made_at, token_id = api_tokens.c.made_at, api_tokens.c.id
+    query = select(api_tokens).order_by(made_at.desc(), token_id.desc()).limit(limit)
+    if owner is not None:
+        query = query.where(api_tokens.c.owner == owner)
+    if before is not None:
+        query = query.where((made_at < before[0]) | ((made_at == before[0]) & (token_id < before[1])))
+    return [_token(row) for row in connection.execute(query)]
+
+
+def revoke(connection: Connection, token_id: str, by: str, at: datetime) -> bool:
+    """False: it was revoked before."""
+    query = update(api_tokens).where(api_tokens.c.id == token_id, api_tokens.c.revoked_at.is_(None))
+    return connection.execute(query.values(revoked_at=at, revoked_by=storable(by))).rowcount == 1
+
+
+def used(connection: Connection, token_id: str, at: datetime) -> None:
+    connection.execute(update(api_tokens).where(api_tokens.c.id == token_id).values(last_used_at=at))
+
+
+def _one(connection: Connection, condition: Any) -> ApiToken | None:
+    row = connection.execute(select(api_tokens).where(condition)).one_or_none()
+    return None if row is None else _token(row)
+
+
+def _token(row: Row[Any]) -> ApiToken:
+    return ApiToken(
+        id=row.id,
+        name=row.name,
+        owner=row.owner,
+        role=Role(row.role),
+        is_granted=row.is_granted,
+        permissions=frozenset(Permission(each) for each in row.permissions),
+        made_at=row.made_at,
+        made_by=row.made_by,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        revoked_by=row.revoked_by,
+        last_used_at=row.last_used_at,
+    )

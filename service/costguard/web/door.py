@@ -1,0 +1,141 @@
+"""What every request passes first: it is found out who asks, and strangers get no further."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Protocol
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from costguard.model.access import Credentials, Principal, Stranger
+from costguard.web import problems
+
+COOKIES = ("__Host-costguard_session", "costguard_session")  # the first where the server is reached by https
+IAP_HEADER = "x-goog-iap-jwt-assertion"
+
+# Slack signs what it sends, and knows no token; an agent has a token of its own, which opens nothing else.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/commands"})
+_OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
+_OF_AGENTS = re.compile(r"/api/v1/attempts/[^/]+/events")
+
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+class Door(Protocol):
+    """Who knows who asks."""
+
+    def who(self, shown: Credentials) -> Principal | Stranger: ...
+
+    def csrf(self, principal: Principal) -> str: ...
+
+    def is_csrf(self, principal: Principal, text: str) -> bool: ...
+
+
+class Limits(Protocol):
+    """How often somebody may ask."""
+
+    def refusal(self, key: str) -> Mapping[str, str] | None:
+        """The headers that say when to come again; None: now is fine, and it is counted."""
+        ...
+
+
+class Guarded:
+    """Refuses every request of strangers, for unknown paths too, so that nobody learns which exist."""
+
+    def __init__(self, app: ASGIApp, door: Door, limits: Limits | None = None) -> None:
+        self._app, self._door, self._limits = app, door, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state["door"], state["principal"], state["csrf"] = self._door, None, ""
+        send = _with_headers(send)
+        headers = Headers(scope=scope)
+        is_open = _is_open(scope)
+        # A page to sign in at says who one is already.
+        if not is_open or scope["path"].startswith("/sign-in"):
+            who = await run_in_threadpool(self._door.who, _credentials(headers))
+            if isinstance(who, Principal):
+                state["principal"] = who
+                state["csrf"] = self._door.csrf(who) if who.is_ambient else ""
+                if self._limits is not None and (wait := self._limits.refusal(who.key)) is not None:
+                    await _too_many(scope, wait)(scope, receive, send)
+                    return
+            elif not is_open:
+                await _unknown(scope, headers, who)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def bearer(headers: Mapping[str, str]) -> str:
+    """The token that was sent; "" without one."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _credentials(headers: Headers) -> Credentials:
+    cookies = cookie_parser(headers.get("cookie", ""))
+    session = next((cookies[name] for name in COOKIES if name in cookies), "")
+    return Credentials(bearer(headers), session, headers.get(IAP_HEADER, ""))
+
+
+def _is_open(scope: Scope) -> bool:
+    path = scope["path"]
+    return (
+        path in OPEN_PATHS
+        or _OPEN.fullmatch(path) is not None
+        or (scope["method"] == "POST" and _OF_AGENTS.fullmatch(path) is not None)
+    )
+
+
+def _unknown(scope: Scope, headers: Headers, who: Stranger) -> Response:
+    """A person is led to where they sign in, a program is told what it lacks."""
+    path = scope["path"]
+    here = path + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+    sign_in = f"/sign-in?next={quote(here, safe='')}"
+    is_person = not path.startswith("/api/") and "text/html" in headers.get("accept", "")
+    if is_person and scope["method"] == "GET" and "hx-request" not in headers:
+        return Response(status_code=HTTPStatus.SEE_OTHER, headers={"Location": sign_in, "Cache-Control": "no-store"})
+    return problems.response(
+        HTTPStatus.UNAUTHORIZED,
+        who.reason,
+        who.what_next,
+        path=path,
+        headers={"WWW-Authenticate": 'Bearer realm="costguard"'} | ({"HX-Redirect": sign_in} if is_person else {}),
+    )
+
+
+def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
+    return problems.response(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "This token or session asks too often.",
+        "Wait for the seconds in Retry-After. What is polled answers 304 to its ETag; facts come as a stream.",
+        path=scope["path"],
+        headers=headers,
+    )
+
+
+def _with_headers(send: Send) -> Send:
+    """A page brings a policy of its own; everything else is nothing that a browser should run or show in a frame."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name for name, _ in message["headers"]}
+            added = [(name.encode(), value.encode()) for name, value in _HEADERS.items() if name.encode() not in given]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
+
+    return sending

@@ -1,0 +1,76 @@
+"""Who asks, and whether they may."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from costguard.model.access import Permission, Principal
+from costguard.web.problems import ProblemError
+
+CSRF_HEADER = "x-csrf-token"
+CSRF_FIELD = "csrf"
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def asker(request: Request) -> Principal:
+    """The door put it there: a route behind it has one."""
+    found: Principal = request.state.principal
+    return found
+
+
+Asker = Annotated[Principal, Depends(asker)]
+
+
+class Needs:
+    """Lets through whom the permission was given; a change from a browser needs our own page's proof besides."""
+
+    def __init__(self, permission: Permission) -> None:
+        self.permission = permission
+
+    async def __call__(self, request: Request) -> None:
+        principal = asker(request)
+        if not principal.may(self.permission):
+            raise ProblemError(HTTPStatus.FORBIDDEN, _refusal(principal, self.permission), _what_next(principal))
+        if request.method not in _SAFE and principal.is_ambient:
+            await _prove_ours(request, principal)
+
+
+def needs(permission: Permission) -> Any:
+    """What stands among a route's dependencies: each has exactly one."""
+    return Depends(Needs(permission))
+
+
+async def _prove_ours(request: Request, principal: Principal) -> None:
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    shown = request.headers.get(CSRF_HEADER, "")
+    if not shown and request.headers.get("content-type", "").startswith(_FORMS):
+        field = (await request.form()).get(CSRF_FIELD, "")
+        shown = field if isinstance(field, str) else ""
+    if site != "same-origin" or not request.state.door.is_csrf(principal, shown):
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN,
+            "It is not certain that a page of Costguard's sent this, so nothing was changed.",
+            "Load the page again, and repeat it there. Programs use a token.",
+        )
+
+
+def _refusal(principal: Principal, permission: Permission) -> str:
+    who = principal.address or "This token"
+    if principal.token_id:
+        who = f"The token {principal.token_id} of {principal.address}"
+    role = "has no role here" if not principal.permissions else f"is {_article(principal.role.value)}"
+    return f"{who} {role}, and this needs the permission {permission.value}."
+
+
+def _article(role: str) -> str:
+    return f"{'an' if role[0] in 'ao' else 'a'} {role}"
+
+
+def _what_next(principal: Principal) -> str:
+    if principal.token_id:
+        return "Make a token with it: `costguard token create --permission`, as somebody whose role has it."
+    return "Ask an admin: roles are given by address or domain under [access] in the settings file."

@@ -1,0 +1,71 @@
+"""Doors for tests: one that lets everybody in as one principal, and the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from costguard.engine.access.gate import Gate
+from costguard.engine.access.seal import Seal
+from costguard.engine.access.sessions import Sessions
+from costguard.engine.ports import Clock
+from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
+from costguard.policy.rules import Access
+from costguard.store.transaction import Database
+
+SEAL = Seal(b"a key of 32 bytes, for tests only")
+
+
+def somebody(
+    role: Role = Role.ADMIN,
+    address: str = "",
+    via: Via = Via.MASTER,
+    permissions: Iterable[Permission] | None = None,
+    is_granted: bool = True,
+) -> Principal:
+    allowed = PERMISSIONS[role] if permissions is None else frozenset(permissions)
+    return Principal(address, role, allowed, via, is_granted=is_granted)
+
+
+@dataclass(frozen=True)
+class OpenDoor:
+    """Whoever comes is this one."""
+
+    principal: Principal
+
+    def who(self, shown: Credentials) -> Principal | Stranger:
+        return self.principal
+
+    def csrf(self, principal: Principal) -> str:
+        return "the page's own"
+
+    def is_csrf(self, principal: Principal, text: str) -> bool:
+        return text == "the page's own"
+
+
+EVERYBODY = OpenDoor(somebody())
+
+
+def signed_in(role: Role, address: str) -> OpenDoor:
+    """A person with a session whose role comes from a link of the server's."""
+    return OpenDoor(somebody(role, address, Via.LINK))
+
+
+def gate(database: Database, clock: Clock, access: Access = Access(), master: str | None = None) -> Gate:
+    """The real one."""
+    return Gate(database, clock, access, SEAL, Sessions(database, clock, SEAL, timedelta(hours=12)), master)
+
+
+@dataclass(frozen=True)
+class KeyDoor(OpenDoor):
+    """Only who knows the key comes in."""
+
+    key: str = "s3cret"
+
+    def who(self, shown: Credentials) -> Principal | Stranger:
+        return self.principal if shown.bearer == self.key else Stranger("The bearer token is missing or wrong.", "Send it.")
+
+
+def keyed(key: str) -> OpenDoor:
+    return KeyDoor(somebody(), key)
