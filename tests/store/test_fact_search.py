@@ -1,0 +1,65 @@
+"""Looking through the facts: what narrows, where a search goes on, and how far it looked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from costguard.model.fact import Fact
+from costguard.store import facts
+from costguard.store.fact_search import FactFilters, kinds, search
+from costguard.store.transaction import Database
+
+T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+FACTS = (
+    Fact("a", "LifetimeStarted", T0, "trainer started.", project="lab", gce_id="77", name="trainer"),
+    Fact("b", "JobSubmitted", T0 + HOUR, "A job was asked for.", "lab", actor="ana@lab.example", data={"job": "j1"}),
+    Fact("c", "CancelAsked", T0 + 2 * HOUR, "100% sure?", "lab", actor="Bob@lab.example", data={"job": "j2"}),
+    Fact("d", "LifetimeStarted", T0 + 3 * HOUR, "other started.", "elsewhere", gce_id="78", name="other"),
+)
+
+
+def test_each_filter_narrows(database: Database) -> None:
+    """Words are found in texts and names in either case, and mean themselves; who is a part of an address."""
+    with database.write() as connection:
+        facts.append(connection, FACTS, T0)
+    with database.read() as connection:
+        for filters, expected in (
+            (FactFilters(), "dcba"),
+            (FactFilters(kind="LifetimeStarted"), "da"),
+            (FactFilters(project="lab"), "cba"),
+            (FactFilters(gce_id="77"), "a"),
+            (FactFilters(job="j2"), "c"),
+            (FactFilters(who="bob@"), "c"),
+            (FactFilters(words="TRAINER"), "a"),
+            (FactFilters(words="0%"), "c"),
+            (FactFilters(words="%"), "c"),
+            (FactFilters(since=T0 + HOUR, until=T0 + 3 * HOUR), "cb"),
+            (FactFilters(project="lab", kind="JobSubmitted", job="j1", who="ana", words="asked"), "b"),
+            (FactFilters(job="j1", who="bob"), ""),
+        ):
+            found = search(connection, filters, None, 10)
+            assert ("".join(each.fact.key for each in found.facts), found.next_id) == (expected, None), filters
+        assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
+
+
+def test_a_search_says_how_far_it_looked_and_goes_on_from_there(database: Database) -> None:
+    """However rare it is, what is looked for is found at last, each once, with no look longer than a window."""
+    same = [replace(FACTS[0], key=f"k{number}", text=f"number {number}") for number in range(7)]
+    with database.write() as connection:
+        facts.append(connection, [*same, *(replace(each, key=f"x{each.key}") for each in FACTS[1:])], T0)
+    with database.read() as connection:
+        assert kinds(connection) == ["CancelAsked", "JobSubmitted", "LifetimeStarted"]
+        seen, before, looks = [], None, 0
+        while True:
+            found = search(connection, FactFilters(words="number"), before, 2, window=3)
+            assert len(found.facts) <= 2
+            assert (found.looked_to is not None) == (found.next_id is not None and len(found.facts) < 2)
+            seen += [each.fact.text for each in found.facts]
+            before, looks = found.next_id, looks + 1
+            if before is None:
+                break
+        assert seen == [f"number {number}" for number in reversed(range(7))]
+        assert looks <= 6
+        assert search(connection, FactFilters(words="number 0"), 999, 2, window=3).facts == []
