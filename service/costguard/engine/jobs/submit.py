@@ -15,6 +15,7 @@ from costguard.engine.jobs.assess import Assessor, Case, Launching
 from costguard.engine.jobs.quotes import Quote, quote
 from costguard.engine.ports import Checkpoints, Clock
 from costguard.errors import JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.model.access import Role
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
@@ -49,10 +50,13 @@ class JobOffice:
         self._new_id = new_id
         self._wake = wake
 
-    def submit(self, asked: Submission, idempotency_key: str | None, via: str) -> tuple[Job, bool]:
+    def submit(
+        self, asked: Submission, idempotency_key: str | None, via: str, granted: Role | None = None
+    ) -> tuple[Job, bool]:
         """The job, and whether it is new. Raises JobRefused, or JobKeyTaken where the key came with something else.
 
-        A repeat under its key is answered with the job, even where it would be refused by now.
+        `granted` is the role that its owner was given on the server; None: the settings' lists say it. A repeat
+        under its key is answered with the job, even where it would be refused by now.
         """
         digest = _digest(asked)
         if idempotency_key is not None:
@@ -60,7 +64,7 @@ class JobOffice:
                 known = _of_key(connection, idempotency_key, digest)
             if known is not None:
                 return known, False
-        case = self._assessor.assess(asked)
+        case = self._assessor.assess(asked, granted)
         if case.refusals or case.recipe is None:
             raise _refused(case.refusals)
         now = self._clock.now()
@@ -83,11 +87,12 @@ class JobOffice:
         self._wake()
         return made, True
 
-    def quote(self, asked: Submission, hours: timedelta) -> Quote:
+    def quote(self, asked: Submission, hours: timedelta, granted: Role | None = None) -> Quote:
         """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
-        return quote(self._database, self._rules, self._assessor.assess(asked), hours, self._clock.now())
+        case = self._assessor.assess(asked, granted)
+        return quote(self._database, self._rules, case, hours, self._clock.now())
 
-    def cancel(self, job_id: str, by: str, reason: str) -> tuple[Job, bool]:
+    def cancel(self, job_id: str, by: str, reason: str, granted: Role | None = None) -> tuple[Job, bool]:
         """The job, and whether that was asked for only now. Raises JobUnknown, JobNotTheirs, or JobIsOver.
 
         Its command is given its notice first; a cancelled job is cancelled, whoever asks again.
@@ -97,7 +102,8 @@ class JobOffice:
             job = jobs.read(connection, job_id)
             if job is None:
                 raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
-            if refusal := roles.cancel_refusal(by, job.spec.owner, self._rules.access, self._rules.teams):
+            access, teams = self._rules.access, self._rules.teams
+            if refusal := roles.cancel_refusal(by, job.spec.owner, access, teams, granted):
                 raise JobNotTheirs(refusal, "Ask one of them.")
             if job.state in (JobState.SUCCEEDED, JobState.FAILED):
                 raise JobIsOver(f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.")
