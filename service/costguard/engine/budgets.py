@@ -154,6 +154,7 @@ def _outlook(
     spent = Money(sum(nanos for day, nanos in days.items() if day >= starts_at.date()))
     burns = [Burn(Money(nanos), until) for until, nanos in rates.items()]
     known = {day: Money(days[day]) for day in _whole_days(_watched_since(scope, ledger.watched), now.date())}
+    passed = (now.date() - starts_at.date()) // _DAY + 1
     return Outlook(
         scope=scope,
         period=period,
@@ -166,6 +167,7 @@ def _outlook(
             (gap.ended_at is None or gap.ended_at > starts_at) and _counts(scope, _whose(gap), ledger)
             for gap in ledger.unpriced
         ),
+        days=tuple(Money(days[starts_at.date() + number * _DAY]) for number in range(passed)),
     )
 
 

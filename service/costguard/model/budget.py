@@ -34,6 +34,11 @@ class Scope:
     team: str | None = None
     job: str | None = None
 
+    def holds(self, project: str, preset: str, owner: str, job: str) -> bool:
+        """Whether what is these people's counts. A team is not looked at: who is in it stands in the settings."""
+        given = ((self.project, project), (self.preset, preset), (self.owner, owner), (self.job, job))
+        return all(wanted is None or wanted == value for wanted, value in given)
+
     def __str__(self) -> str:
         names = ("project", "preset", "owner", "team", "job")
         parts = {name: getattr(self, name) for name in names}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
+from fractions import Fraction
 
 from costguard.model.instance import ProvisioningModel
+from costguard.model.money import Money
 
 
 class Unit(StrEnum):
@@ -49,3 +51,13 @@ class RefusedPrice:
 
     price: Price
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpotUse:
+    """What was billed at one Spot price on one UTC day; `amount` is units, times seconds."""
+
+    day: date
+    price_id: int
+    amount: Fraction
+    cost: Money

@@ -31,6 +31,7 @@ class Outlook:
     rate: Money  # per hour now, of what can be priced
     forecast: Forecast
     unpriced: int  # lifetimes and disks without a price: all figures are too low by them
+    days: tuple[Money, ...] = ()  # what was spent on each day of the period, today's share up to now the last
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,10 @@ SHADOW_METHOD = (
     "From the ledger: what the machine cost from the moment at which it would have been stopped until it ended, or "
     "until now. Counted as saved are the first 24 hours of it, as for a stop."
 )
+KEEP_METHOD = (
+    "From the ledger: what the machine cost from the moment at which it was kept, or from when it would have been due "
+    "where that was later, until the keep ran out, the machine ended, or now."
+)
 
 
 class Bound(StrEnum):
@@ -29,6 +33,7 @@ class Bound(StrEnum):
     RAN_AGAIN = "ran_again"
     ENDED = "ended"
     DECIDED_AGAIN = "decided_again"  # the next stop of the same run counts from there on
+    RAN_OUT = "ran_out"
     NOW = "now"
     LONGEST = "longest"
 
@@ -58,6 +63,12 @@ def of_shadow(run: Lifetime, at: datetime, again_at: datetime | None, book: Pric
     whole, _ = _first(*ends)
     until, bound = _first((at + MOST, Bound.LONGEST), *ends)
     return Saving(_cost(run, at, until, book), at, until, bound, SHADOW_METHOD, in_all=_cost(run, at, whole, book))
+
+
+def of_keep(run: Lifetime, since: datetime, until: datetime, book: PriceBook, now: datetime) -> Saving:
+    """What a keep from `since` until `until` has cost by now: the opposite of a saving, and none is negative."""
+    end, bound = _first((run.ended_at, Bound.ENDED), (until, Bound.RAN_OUT), (now, Bound.NOW))
+    return Saving(_cost(run, since, end, book), since, end, bound, KEEP_METHOD)
 
 
 def _first(*ends: tuple[datetime | None, Bound]) -> tuple[datetime, Bound]:

@@ -1,0 +1,104 @@
+"""How the month goes, and what was spent by day and group: what the page Spend tells, from few readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.engine import budgets
+from costguard.engine.accrual import Accrual
+from costguard.engine.spend import Spend, SpendRow, spend
+from costguard.model.budget import Period, Scope
+from costguard.model.money import Money
+from costguard.policy.budget import Outlook
+from costguard.store.spend import Amounts, Grouping, UnpricedSpan
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """The present month and its forecast, beside each day of the last one."""
+
+    outlook: Outlook
+    before: tuple[Money, ...]  # what was spent on each day of the last month
+
+    @property
+    def before_total(self) -> Money:
+        return _sum(self.before)
+
+    @property
+    def before_to_day(self) -> Money:
+        """The last month up to and with the day of it that has today's number, or its last."""
+        return _sum(self.before[: len(self.outlook.days)])
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Some days by group: the groups with their sums, the most expensive first, and each day's share of them."""
+
+    groups: tuple[SpendRow, ...]
+    total: Amounts
+    days: Mapping[date, Mapping[str, Money]]
+    unpriced: tuple[UnpricedSpan, ...]
+
+
+def month_of(connection: Connection, accrual: Accrual, scope: Scope) -> Month:
+    (outlook,) = budgets.outlooks(connection, accrual, [(scope, Period.MONTH)])
+    last = outlook.starts_at.date() - _DAY
+    first = last.replace(day=1)
+    found = {
+        row.group[0]: row.amounts.total for row in spend(connection, accrual, first, last, [Grouping.DAY], scope).rows
+    }
+    days = [first + number * _DAY for number in range(last.day)]
+    return Month(outlook, tuple(found.get(day.isoformat(), Money()) for day in days))
+
+
+def story_of(
+    connection: Connection, accrual: Accrual, first: date, last: date, group_by: Grouping, scope: Scope
+) -> Story:
+    """The groups' sums are those of their days, so that one reading gives both."""
+    found = spend(connection, accrual, first, last, [Grouping.DAY, group_by], scope)
+    days: dict[date, dict[str, Money]] = {}
+    parts: dict[str, list[Amounts]] = {}
+    for row in found.rows:
+        day, group = row.group
+        days.setdefault(date.fromisoformat(day), {})[group] = row.amounts.total
+        parts.setdefault(group, []).append(row.amounts)
+    unpriced = _unpriced(found, group_by)
+    groups = [SpendRow((group,), _added(amounts), unpriced.get(group, 0)) for group, amounts in parts.items()]
+    groups.sort(key=lambda row: (-row.amounts.total.nanos, row.group))
+    return Story(tuple(groups), found.total, days, found.unpriced)
+
+
+def _unpriced(found: Spend, group_by: Grouping) -> dict[str, int]:
+    """How many spans of each group lack a price: each once, on however many days it ran."""
+    counts: dict[str, int] = {}
+    for group in _groups(found.unpriced, group_by):
+        counts[group] = counts.get(group, 0) + 1
+    return counts
+
+
+def _groups(spans: Sequence[UnpricedSpan], group_by: Grouping) -> Iterator[str]:
+    for span in spans:
+        whose = span.attribution
+        yield {
+            Grouping.PROJECT: span.key.project,
+            Grouping.PRESET: whose.preset,
+            Grouping.OWNER: whose.owner,
+            Grouping.JOB: whose.job,
+        }.get(group_by, span.provisioning_model)
+
+
+def _added(amounts: Sequence[Amounts]) -> Amounts:
+    machine, gpu, storage = (
+        Money(sum(getattr(each, part).nanos for each in amounts)) for part in ("machine", "gpu", "storage")
+    )
+    return Amounts(machine, gpu, storage, sum(each.seconds for each in amounts))
+
+
+def _sum(amounts: Sequence[Money]) -> Money:
+    return Money(sum(each.nanos for each in amounts))

@@ -1,0 +1,53 @@
+"""What Spot VMs saved against the same use on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from fractions import Fraction
+
+from costguard.model.instance import ProvisioningModel
+from costguard.model.money import ZERO, Money
+from costguard.model.price import Price, PriceKey, SpotUse
+from costguard.policy.price_book import PriceBook
+
+METHOD = (
+    "Every second of Spot vCPUs, memory, GPUs and local SSDs, at what it was billed, beside the same second at the "
+    "on-demand list price of that region in force when its UTC day began. Disks cost the same either way and are in "
+    "neither. Sustained-use discounts, which on-demand N1 machines may earn, are not taken off."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpotSaving:
+    """`unpriced` names what has no on-demand price. What that cost is left out of both amounts."""
+
+    cost: Money = ZERO
+    on_demand: Money = ZERO
+    unpriced: tuple[str, ...] = ()
+
+    @property
+    def saved(self) -> Money:
+        return self.on_demand - self.cost
+
+    @property
+    def percent(self) -> int:
+        """Of what it would have cost, cut off to whole percents."""
+        return 100 * self.saved.nanos // self.on_demand.nanos if self.on_demand else 0
+
+
+def spot_saving(uses: Iterable[SpotUse], prices: Mapping[int, Price], book: PriceBook) -> SpotSaving:
+    cost = 0
+    on_demand = Fraction(0)
+    unpriced: dict[str, None] = {}
+    for use in uses:
+        key = prices[use.price_id].key
+        standard = PriceKey(key.resource, key.region, ProvisioningModel.STANDARD)
+        price = book.at(standard, datetime.combine(use.day, time(), UTC))
+        if price is None:
+            unpriced[f"{key.resource} in {key.region}"] = None
+            continue
+        cost += use.cost.nanos
+        on_demand += use.amount * price.rate_nanos / price.unit.seconds
+    return SpotSaving(Money(cost), Money(round(on_demand)), tuple(unpriced))

@@ -1,0 +1,72 @@
+"""Keeps as reports tell of them: with the VM, the run that was kept, and when it would have been due without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, select
+
+from costguard.model.instance import InstanceKey
+from costguard.model.lifetime import Lifetime
+from costguard.model.reminder import About, Subject
+from costguard.store.accruing import chunks
+from costguard.store.rows import lifetime_of
+from costguard.store.tables import instances, keeps, lifetimes, requests
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRow:
+    """A run that somebody kept. `due_at` is when it was due as they saw it, or as an earlier keep had moved it."""
+
+    key: InstanceKey
+    name: str
+    preset: str
+    owner: str
+    by: str
+    at: datetime
+    until: datetime
+    reason: str
+    due_at: datetime | None
+    run: Lifetime
+
+
+def keeps_between(connection: Connection, since: datetime, until: datetime) -> list[KeepRow]:
+    """All keeps of running VMs that were given in [since, until), the latest first."""
+    of, vm = keeps.c, instances.c
+    query = (
+        select(keeps, vm.project, vm.gce_id, vm.name, vm.preset, vm.owner, requests.c.due_at)
+        .join_from(keeps, instances, vm.id == of.instance_id)
+        .join(requests, requests.c.id == of.request_id)
+        .where(of.at < until, of.subject.startswith(f"{About.RUN.value}:"))
+        .order_by(of.at, of.id)
+    )
+    found = list(connection.execute(query))
+    ids = {row.id: Subject.parse(row.subject).lifetime_id for row in found}
+    runs = {
+        run.id: run
+        for chunk in chunks({ids[row.id] for row in found if row.at >= since})
+        for run in connection.execute(select(lifetimes).where(lifetimes.c.id.in_(chunk)))
+    }
+    kept_to: dict[str, datetime] = {}
+    told = []
+    for row in found:
+        before = kept_to.get(row.subject)
+        kept_to[row.subject] = row.until if before is None else max(before, row.until)
+        if row.at >= since and ids[row.id] in runs:
+            key = InstanceKey(row.project, row.gce_id)
+            told.append(
+                KeepRow(
+                    key=key,
+                    name=row.name,
+                    preset=row.preset,
+                    owner=row.owner,
+                    by=row.by,
+                    at=row.at,
+                    until=row.until,
+                    reason=row.reason,
+                    due_at=max(filter(None, (before, row.due_at)), default=None),
+                    run=lifetime_of(key, runs[ids[row.id]]),
+                )
+            )
+    return told[::-1]
