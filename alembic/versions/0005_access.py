@@ -1,4 +1,7 @@
-"""Who may ask: tokens, sign-in links and ended sessions. How far facts were sent on. The role of who asked."""
+"""Who may ask: tokens, sign-in links and ended sessions. How far facts were sent on. The role of who asked.
+
+What every instance costs an hour, which the first pass works out, and each day's spend by owner.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +64,47 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", name=op.f("pk_webhooks")),
     )
     op.add_column("requests", sa.Column("role", sa.String(), server_default="", nullable=False))
+    for name in ("running_since", "rate_nanos", "rate_rank"):
+        op.add_column("instances", sa.Column(name, sa.BigInteger(), nullable=True))
+    op.create_index(
+        "ix_instances_rate",
+        "instances",
+        ["rate_rank", "name", "id", "rate_nanos", "running_since"],
+        sqlite_where=sa.text("gone_at IS NULL"),
+        postgresql_where=sa.text("gone_at IS NULL"),
+    )
+    op.create_table(
+        "burn_rates",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("prices", sa.String(), nullable=False),
+        sa.Column("good_from", sa.BigInteger(), nullable=True),
+        sa.Column("good_until", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_burn_rates")),
+    )
+    op.create_table(
+        "daily_owners",
+        sa.Column("day", sa.Date(), nullable=False),
+        sa.Column("project", sa.String(), nullable=False),
+        sa.Column("owner", sa.String(), nullable=False),
+        sa.Column("machine_nanos", sa.BigInteger(), nullable=False),
+        sa.Column("gpu_nanos", sa.BigInteger(), nullable=False),
+        sa.Column("storage_nanos", sa.BigInteger(), nullable=False),
+        sa.Column("seconds", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("day", "project", "owner", name=op.f("pk_daily_owners")),
+    )
+    op.execute(
+        "INSERT INTO daily_owners (day, project, owner, machine_nanos, gpu_nanos, storage_nanos, seconds) "
+        "SELECT day, project, owner, SUM(machine_nanos), SUM(gpu_nanos), SUM(storage_nanos), SUM(seconds) "
+        "FROM daily_spend GROUP BY day, project, owner"
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("daily_owners")
+    op.drop_table("burn_rates")
+    op.drop_index("ix_instances_rate", "instances")
+    for name in ("rate_rank", "rate_nanos", "running_since"):
+        op.drop_column("instances", name)
     op.drop_column("requests", "role")
     op.drop_table("webhooks")
     op.drop_table("sign_in_links")

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
 from sqlalchemy import Connection
 
+from costguard.engine import burn_rates
 from costguard.engine.accrual import Accrual
-from costguard.model.money import ZERO, Money, Priced
+from costguard.engine.burn_rates import priced
+from costguard.model.money import Money, Priced
 from costguard.model.utilisation import Evidence
 from costguard.store import accruing, fleet, utilisation
 from costguard.store.accruing import AccruingLifetime, AccruingStorage
-from costguard.store.fleet import Filters, FleetInstance, PresentInstance
+from costguard.store.fleet import BEYOND, Filters, FleetInstance, FleetTotals, Place, PresentInstance, Sort
+from costguard.store.tables import UNPRICED_RANK
 from costguard.store.utilisation import Measured
 
-
-class Sort(StrEnum):
-    RATE = "rate"  # the most expensive per hour first; what cannot be priced before all of them
-    AGE = "age"  # the longest running first
-    NAME = "name"
+__all__ = ["Cursor", "FleetPage", "FleetTotals", "InstanceView", "Sort", "fleet_page", "views"]
 
 
 _NOTHING = Priced()
@@ -38,16 +36,6 @@ class InstanceView:
     total_cost: Priced  # of all lifetimes and all storage, ever
     unpriced: tuple[str, ...]  # in sentences, what has no price
     idle: Evidence | None = None  # None: it does not run, or was not measured lately
-
-
-@dataclass(frozen=True, slots=True)
-class FleetTotals:
-    """Over all that passed the filters, not this page alone. Instances that are gone are not counted."""
-
-    instances: int
-    running: int
-    rate: Money  # of what can be priced
-    unpriced: int  # instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +57,12 @@ class FleetPage:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    place: tuple[int, str, int]
-    instance: PresentInstance
-    rate: Priced
+    """The next places in the order, and the totals of all."""
+
+    places: list[Place]
+    totals: FleetTotals
 
 
-# Above every real rate and time, as a rank.
-_BEYOND = 2**62
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -92,21 +79,22 @@ def fleet_page(
     size: int = 100,
 ) -> FleetPage:
     """One page of the fleet. Instances that are gone come after all others, the latest first."""
-    ranked = sorted(_rank(connection, accrual, filters, sort), key=lambda row: row.place)
-    if after is None:
-        rest = ranked
+    place = None if after is None else (after.rank, after.name, after.id)
+    wanted = 0 if after is not None and after.gone else size + 1
+    if burn_rates.are_current(connection, accrual):
+        found = fleet.ranked(connection, filters, sort, place, wanted) if wanted else []
+        ranked = _Ranked(found, fleet.totals(connection, filters))
     else:
-        place = (after.rank, after.name, after.id)
-        rest = [] if after.gone else [row for row in ranked if row.place > place]
-    here, more = rest[:size], len(rest) > size
+        ranked = _ranked_here(connection, accrual, filters, sort, place, wanted)
+    here, more = ranked.places[:size], len(ranked.places) > size
     gone: list[int] = []
     if with_gone and not more:
         gone_after = (_EPOCH + after.rank * _MICROSECOND, after.id) if after is not None and after.gone else None
         gone = fleet.gone_ids(connection, filters, gone_after, size - len(here) + 1)
         more = len(here) + len(gone) > size
         gone = gone[: size - len(here)]
-    rows = views(connection, accrual, limits, [*(row.instance.id for row in here), *gone])
-    return FleetPage(tuple(rows), _end_of(here, gone, rows) if more else None, _totals(ranked))
+    rows = views(connection, accrual, limits, [*(instance_id for _, _, instance_id in here), *gone])
+    return FleetPage(tuple(rows), _end_of(here, gone, rows) if more else None, ranked.totals)
 
 
 def views(
@@ -152,14 +140,14 @@ def _view(
         if run.lifetime.is_open:
             started_at = run.lifetime.started_at
             lifetime += cost
-            rate += _priced(accrual.rate(run.lifetime.shape, run.lifetime.zone, run.lifetime.provisioning_model))
+            rate += priced(accrual.rate(run.lifetime.shape, run.lifetime.zone, run.lifetime.provisioning_model))
         if bill.unpriced:
             reasons[bill.unpriced] = None
     for store in stores:
         bill = accrual.of_storage(store.span, store.charged_to)
         total += Priced(bill.amount, not bill.unpriced)
         if store.span.ended_at is None:
-            rate += _priced(accrual.storage_rate(store.span.resource, store.span.size_mib, store.span.zone))
+            rate += priced(accrual.storage_rate(store.span.resource, store.span.size_mib, store.span.zone))
         if bill.unpriced:
             reasons[bill.unpriced] = None
     limit = limits.get(known.preset)
@@ -173,41 +161,31 @@ def _with_idle(view: InstanceView, measured: Measured | None) -> InstanceView:
     return replace(view, idle=measured.evidence)
 
 
-def _rank(connection: Connection, accrual: Accrual, filters: Filters, sort: Sort) -> Iterator[_Ranked]:
-    storage: dict[int, Priced] = {}
-    for instance_id, resource, size_mib, zone in fleet.open_storage(connection):
-        rate = _priced(accrual.storage_rate(resource, size_mib, zone))
-        storage[instance_id] = storage[instance_id] + rate if instance_id in storage else rate
-    for each in fleet.present(connection, filters):
-        rate = storage.get(each.id, _NOTHING)
-        if each.started_at is not None:
-            rate += _priced(accrual.rate(each.shape, each.zone, each.provisioning_model))
-        yield _Ranked((_rank_of(each, rate, sort), each.name, each.id), each, rate)
+def _ranked_here(
+    connection: Connection, accrual: Accrual, filters: Filters, sort: Sort, after: Place | None, limit: int
+) -> _Ranked:
+    """The same where the rates that are kept are not of this moment: a price came into force since the last pass."""
+    found = list(burn_rates.of_present(connection, accrual, filters))
+    places = sorted((_rank_of(each, rate, sort), each.name, each.id) for each, rate in found)
+    totals = FleetTotals(
+        instances=len(found),
+        running=sum(each.started_at is not None for each, _ in found),
+        rate=Money(sum(rate.amount.nanos for _, rate in found)),
+        unpriced=sum(not rate.whole or each.unpriced != "" for each, rate in found),
+    )
+    return _Ranked([place for place in places if after is None or place > after][:limit], totals)
 
 
 def _rank_of(instance: PresentInstance, rate: Priced, sort: Sort) -> int:
     if sort is Sort.RATE:
-        return -rate.amount.nanos if rate.whole else -_BEYOND
+        return -rate.amount.nanos if rate.whole else UNPRICED_RANK
     if sort is Sort.AGE:
-        return _BEYOND if instance.started_at is None else (instance.started_at - _EPOCH) // _MICROSECOND
+        return BEYOND if instance.started_at is None else (instance.started_at - _EPOCH) // _MICROSECOND
     return 0
 
 
-def _end_of(here: Sequence[_Ranked], gone: Sequence[int], rows: Sequence[InstanceView]) -> Cursor:
+def _end_of(here: Sequence[Place], gone: Sequence[int], rows: Sequence[InstanceView]) -> Cursor:
     last = rows[-1].instance
     if gone and last.gone_at is not None:
         return Cursor(True, (last.gone_at - _EPOCH) // _MICROSECOND, last.name, last.id)
-    return Cursor(False, *here[-1].place)
-
-
-def _totals(ranked: Sequence[_Ranked]) -> FleetTotals:
-    return FleetTotals(
-        instances=len(ranked),
-        running=sum(row.instance.started_at is not None for row in ranked),
-        rate=Money(sum(row.rate.amount.nanos for row in ranked)),
-        unpriced=sum(not row.rate.whole or row.instance.unpriced != "" for row in ranked),
-    )
-
-
-def _priced(amount: Money | None) -> Priced:
-    return Priced(ZERO, whole=False) if amount is None else Priced(amount)
+    return Cursor(False, *here[-1])

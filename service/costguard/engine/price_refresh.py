@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.engine import burn_rates
 from costguard.engine.ports import PriceSource
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
@@ -43,6 +44,7 @@ def seed_snapshot(database: Database, snapshot: Sequence[Price], now: datetime, 
             return 0
         added = prices.add(connection, snapshot, now)
         charges.recharge_unpriced(connection)
+        burn_rates.keep(connection, now)
         return added
 
 
@@ -74,6 +76,7 @@ def record(database: Database, fetched: Sequence[Price], now: datetime, fence: L
             recharged += charges.recharge_unpriced(connection)
         result = RefreshResult(len(fetched), len(added), len(changes), told, recharged)
         facts.append(connection, [*_changed(dated), *_refused(refused, now), _read(result, now)], now)
+        burn_rates.keep(connection, now)
     return result
 
 

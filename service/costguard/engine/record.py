@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import structlog
 from sqlalchemy import Connection
 
+from costguard.engine import burn_rates
 from costguard.engine.launched import launched, launched_by_label
 from costguard.engine.ports import Cloud, Presence
 from costguard.model.fact import Fact
@@ -75,6 +76,7 @@ def record(
     with database.write(fence) as connection:
         changes, written, unread = _account_all(connection, observation, belonging, changed, absent, marks)
         saved = ledger.save(connection, changes)
+        burn_rates.keep_of(connection, observation.project, changes, observation.read_at)
         looked = replace(observation, unread=observation.unread + unread)
         before = projects.last_look(connection, observation.project)
         told = (*written, *tell_looks(looked, before.unread if before is not None else ()))
@@ -127,6 +129,7 @@ def close_account(database: Database, look: ProjectLook, belonging: Belonging, f
             if entry is not None:
                 changes.append(Change(entry.record, found, entry.lifetimes, entry.storage))
         ledger.save(connection, changes)
+        burn_rates.keep_of(connection, project, changes, last_at)
         facts.append(connection, [tell_unwatched(project, last_at, len(changes))], last_at)
         projects.forget(connection, project)
 

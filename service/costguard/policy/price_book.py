@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import cached_property
+from hashlib import blake2b
 from operator import attrgetter
 
 from costguard.model.price import Price, PriceKey
@@ -47,6 +49,33 @@ class PriceBook:
             piece_end = end if last else min(end, starts[index + 1])
             yield prices[index], start, piece_end
             start, index = piece_end, index + 1
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for all books that say the same, in whatever process they were made."""
+        said = sorted(
+            (
+                key.resource,
+                key.region,
+                key.provisioning_model,
+                price.unit,
+                price.rate_nanos,
+                price.in_force_from.isoformat(),
+            )
+            for key, found in self._prices.items()
+            for price in found
+        )
+        return blake2b(repr(said).encode(), digest_size=16).hexdigest()
+
+    def unchanged_around(self, moment: datetime) -> tuple[datetime | None, datetime | None]:
+        """[from, until) in which no price comes into force; None: ever since, and for ever."""
+        changes = self._changes
+        place = bisect_right(changes, moment)
+        return changes[place - 1] if place else None, changes[place] if place < len(changes) else None
+
+    @cached_property
+    def _changes(self) -> list[datetime]:
+        return sorted({start for starts in self._starts.values() for start in starts})
 
     def keys(self) -> frozenset[PriceKey]:
         return frozenset(self._prices)

@@ -32,6 +32,7 @@ from costguard.store.accruing import CHUNK, chunks, lifetime_of, select_lifetime
 from costguard.store.tables import (
     UNCHARGED,
     charges,
+    daily_owners,
     daily_spend,
     daily_totals,
     instances,
@@ -148,12 +149,13 @@ def roll_up_days(connection: Connection, days: Collection[date]) -> None:
 
 
 def total_days(connection: Connection, days: Collection[date]) -> None:
-    """Make the totals of these days anew from their daily spend."""
-    connection.execute(delete(daily_totals).where(daily_totals.c.day.in_(days)))
-    keys = [daily_spend.c[key.name] for key in daily_totals.primary_key]
-    sums = [func.sum(daily_spend.c[column.name]) for column in daily_totals.c if not column.primary_key]
-    totals = select(*keys, *sums).where(daily_spend.c.day.in_(days)).group_by(*keys)
-    connection.execute(insert(daily_totals).from_select([column.name for column in daily_totals.c], totals))
+    """Make the totals of these days, and their spend by owner, anew from their daily spend."""
+    for table in (daily_totals, daily_owners):
+        connection.execute(delete(table).where(table.c.day.in_(days)))
+        keys = [daily_spend.c[key.name] for key in table.primary_key]
+        sums = [func.sum(daily_spend.c[column.name]) for column in table.c if not column.primary_key]
+        totals = select(*keys, *sums).where(daily_spend.c.day.in_(days)).group_by(*keys)
+        connection.execute(insert(table).from_select([column.name for column in table.c], totals))
 
 
 def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[int]:

@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, false, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    case,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    type_coerce,
+)
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.money import ZERO, Money
 from costguard.store.accruing import chunks, stand
 from costguard.store.rows import shape_of
-from costguard.store.tables import charges, instances, lifetimes, projects, storage_spans
+from costguard.store.tables import UNPRICED_RANK, charges, instances, lifetimes, projects, storage_spans
+from costguard.store.types import storable
+
+BEYOND = 2**62  # above every real rate and time, as a rank
+Place: TypeAlias = tuple[int, str, int]  # of an instance in an order: its rank, and among equals its name and id
+
+
+class Sort(StrEnum):
+    RATE = "rate"  # the most expensive per hour first; what cannot be priced before all of them
+    AGE = "age"  # the longest running first
+    NAME = "name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +57,33 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
+class Burning:
+    """So many present instances of a kind, and what they cost an hour but for those that cannot be priced whole."""
+
+    project: str
+    preset: str
+    status: Status
+    provisioning_model: ProvisioningModel
+    count: int
+    rate: Money
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTotals:
+    """Over all that passed the filters, not this page alone. Instances that are gone are not counted."""
+
+    instances: int
+    running: int
+    rate: Money  # of what can be priced
+    unpriced: int  # instances
+
+
+@dataclass(frozen=True, slots=True)
 class PresentInstance:
     """The little that ranking ten thousand VMs needs. `lifetime_*` describe the open lifetime, if there is one."""
 
     id: int
-    key: InstanceKey
     name: str
     zone: str
     shape: Shape
@@ -85,13 +133,52 @@ class Gap:
     in_open_lifetime: bool
 
 
-def present(connection: Connection, filters: Filters) -> list[PresentInstance]:
-    """Every VM that is not gone and passes the filters, in no order."""
+def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | None, limit: int) -> list[Place]:
+    """Where those that are not gone stand by the rates that are kept beside them; `after` goes on after a page."""
+    of = instances.c
+    ranks: dict[Sort, ColumnElement[int]] = {
+        Sort.RATE: of.rate_rank,
+        Sort.AGE: func.coalesce(type_coerce(of.running_since, BigInteger), literal_column(str(BEYOND))),
+        Sort.NAME: literal_column("0", BigInteger),
+    }
+    place = (ranks[sort], of.name, of.id)
+    query = select(*place).where(of.gone_at.is_(None), *_conditions(filters))
+    if after is not None:
+        rank, name, instance_id = after
+        query = query.where(tuple_(*place) > (_within(rank), storable(name), _within(instance_id)))
+    order = place if sort is not Sort.NAME else place[1:]  # PostgreSQL would take the 0 for a column's number
+    return [(row[0], row[1], row[2]) for row in connection.execute(query.order_by(*order).limit(limit))]
+
+
+def totals(connection: Connection, filters: Filters) -> FleetTotals:
+    """By the rates that are kept beside the instances."""
+    of = instances.c
+    query = select(func.count(), func.count(of.running_since), func.sum(of.rate_nanos), _count_unpriced())
+    every, running, nanos, unpriced = connection.execute(query.where(of.gone_at.is_(None), *_conditions(filters))).one()
+    return FleetTotals(every, running, Money(int(nanos or 0)), unpriced)
+
+
+def burning_by(connection: Connection) -> list[Burning]:
+    """All present instances in a few groups, by the rates that the last pass left beside them.
+
+    An instance whose rate was not worked out yet counts as unpriced.
+    """
+    of = instances.c
+    keys = (of.project, of.preset, of.status, of.provisioning_model)
+    query = select(*keys, func.count(), func.sum(of.rate_nanos), _count_unpriced()).where(of.gone_at.is_(None))
+    return [
+        Burning(project, preset, Status(status), ProvisioningModel(model), many, Money(int(nanos or 0)), unpriced)
+        for project, preset, status, model, many, nanos, unpriced in connection.execute(
+            query.group_by(*keys).order_by(*keys)
+        )
+    ]
+
+
+def present(connection: Connection, filters: Filters, ids: Collection[int] | None = None) -> list[PresentInstance]:
+    """Every VM that is not gone and passes the filters, or of these VMs those, in no order."""
     query: Select[Any] = (
         select(
             instances.c.id,
-            instances.c.project,
-            instances.c.gce_id,
             instances.c.name,
             func.coalesce(lifetimes.c.zone, instances.c.zone).label("zone"),
             func.coalesce(lifetimes.c.machine_type, instances.c.machine_type).label("machine_type"),
@@ -115,23 +202,23 @@ def present(connection: Connection, filters: Filters) -> list[PresentInstance]:
     return [
         PresentInstance(
             id=row.id,
-            key=InstanceKey(row.project, row.gce_id),
             name=row.name,
             zone=row.zone,
             shape=shape_of(row),
-            provisioning_model=ProvisioningModel(row.provisioning_model),
+            provisioning_model=_MODELS[row.provisioning_model],
             started_at=row.started_at,
             unpriced=row.unpriced,
         )
-        for row in connection.execute(query)
+        for row in _each(connection, query, instances.c.id, ids)
     ]
 
 
-def open_storage(connection: Connection) -> list[tuple[int, str | None, int, str]]:
-    """All storage that bills now: its instance's id, resource, MiB and zone."""
+def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[tuple[int, str | None, int, str]]:
+    """All storage that bills now, or that of these VMs: its instance's id, resource, MiB and zone."""
     of = storage_spans.c
     query = select(of.instance_id, of.resource, of.size_mib, of.zone).where(of.ended_at.is_(None))
-    return [(row.instance_id, row.resource, row.size_mib, row.zone) for row in connection.execute(query)]
+    rows = _each(connection, query, of.instance_id, ids)
+    return [(row.instance_id, row.resource, row.size_mib, row.zone) for row in rows]
 
 
 def gone_ids(connection: Connection, filters: Filters, after: tuple[datetime, int] | None, limit: int) -> list[int]:
@@ -139,7 +226,8 @@ def gone_ids(connection: Connection, filters: Filters, after: tuple[datetime, in
     gone_at = instances.c.gone_at
     query = select(instances.c.id).where(gone_at.is_not(None), *_conditions(filters))
     if after is not None:
-        query = query.where(or_(gone_at < after[0], and_(gone_at == after[0], instances.c.id < after[1])))
+        moment, last = after[0], _within(after[1])
+        query = query.where(or_(gone_at < moment, and_(gone_at == moment, instances.c.id < last)))
     return list(connection.scalars(query.order_by(gone_at.desc(), instances.c.id.desc()).limit(limit)))
 
 
@@ -200,6 +288,38 @@ def gaps(connection: Connection, ids: Collection[int]) -> dict[int, list[Gap]]:
             for row in connection.execute(query):
                 found.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
     return found
+
+
+# Ten thousand rows are read at once, and calling an enum is slow.
+_MODELS = {model.value: model for model in ProvisioningModel}
+
+
+def _each(
+    connection: Connection, query: Select[Any], column: ColumnElement[int], ids: Collection[int] | None
+) -> Iterator[Row[Any]]:
+    if ids is None:
+        yield from connection.execute(query)
+        return
+    for some in chunks(ids):
+        yield from connection.execute(query.where(column.in_(some)))
+
+
+def _count_unpriced() -> ColumnElement[int]:
+    """Whose rate is not whole or not worked out, and whose open lifetime could not be charged whole."""
+    of = lifetimes.c
+    # Written out rather than bound: SQLite uses a partial index only where it can see the constant.
+    uncharged = select(of.instance_id).where(of.ended_at.is_(None), of.unpriced != literal_column("''"))
+    is_unpriced = or_(
+        instances.c.rate_rank.is_(None),
+        instances.c.rate_rank == literal_column(str(UNPRICED_RANK)),
+        instances.c.id.in_(uncharged),
+    )
+    return func.count(case((is_unpriced, 1)))
+
+
+def _within(number: int) -> int:
+    """What a cursor claims, as far as databases count."""
+    return max(-BEYOND, min(number, BEYOND))
 
 
 def _conditions(filters: Filters) -> list[ColumnElement[bool]]:

@@ -27,6 +27,9 @@ UNCHARGED = "ended_at IS NOT NULL AND (charged_to IS NULL OR charged_to <> ended
 # What was spent on a job, found among years of what was not.
 OF_JOB = "job <> ''"
 
+# Before every rate, as people look first at what nobody knows the price of.
+UNPRICED_RANK = -(2**62)
+
 # One row a watched project: what its last looks gave.
 projects = Table(
     "projects",
@@ -69,6 +72,10 @@ instances = Table(
     Column("fingerprint", String, nullable=False),
     Column("first_seen_at", Timestamp, nullable=False),
     Column("gone_at", Timestamp),  # deleted, or found absent
+    # What it costs an hour, worked out whenever it, or a price, changes: lists and sums of the fleet need nothing else.
+    Column("running_since", Timestamp),  # the start of the open lifetime
+    Column("rate_nanos", BigInteger),  # of what can be priced
+    Column("rate_rank", BigInteger),  # -rate_nanos, or UNPRICED_RANK; NULL: not worked out yet
     UniqueConstraint("project", "gce_id"),
 )
 Index(
@@ -76,6 +83,26 @@ Index(
     instances.c.project,
     sqlite_where=instances.c.gone_at.is_(None),
     postgresql_where=instances.c.gone_at.is_(None),
+)
+Index(
+    "ix_instances_rate",
+    instances.c.rate_rank,
+    instances.c.name,
+    instances.c.id,
+    instances.c.rate_nanos,
+    instances.c.running_since,
+    sqlite_where=instances.c.gone_at.is_(None),
+    postgresql_where=instances.c.gone_at.is_(None),
+)
+
+# One row: by which prices the rates of all instances that are there were worked out, and within which time they hold.
+burn_rates = Table(
+    "burn_rates",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("prices", String, nullable=False),
+    Column("good_from", Timestamp),
+    Column("good_until", Timestamp),
 )
 
 lifetimes = Table(
@@ -231,6 +258,19 @@ daily_totals = Table(
     Column("project", String, primary_key=True),
     Column("preset", String, primary_key=True),
     Column("provisioning_model", String, primary_key=True),
+    Column("machine_nanos", BigInteger, nullable=False),
+    Column("gpu_nanos", BigInteger, nullable=False),
+    Column("storage_nanos", BigInteger, nullable=False),
+    Column("seconds", BigInteger, nullable=False),
+)
+
+# A year by day and owner: the same without presets and provisioning models.
+daily_owners = Table(
+    "daily_owners",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("owner", String, primary_key=True),
     Column("machine_nanos", BigInteger, nullable=False),
     Column("gpu_nanos", BigInteger, nullable=False),
     Column("storage_nanos", BigInteger, nullable=False),

@@ -1,0 +1,75 @@
+"""What every instance costs an hour, kept beside it in the ledger and brought up to date with it and with prices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual, accrual_at
+from costguard.model.money import ZERO, Money, Priced
+from costguard.policy.price_book import PriceBook
+from costguard.store import burn_rates, fleet
+from costguard.store.burn_rates import Basis, Rate
+from costguard.store.fleet import Filters, PresentInstance
+from costguard.store.ledger import Change
+
+_RULES = 1  # raised when rates come to be worked out in another way: all are worked out anew then
+
+
+def are_current(connection: Connection, accrual: Accrual) -> bool:
+    """Whether the rates that are kept are those of this moment: by these prices, and of every instance there is."""
+    basis = burn_rates.basis(connection)
+    return basis is not None and basis.holds(_prices(accrual.book), accrual.now) and burn_rates.are_complete(connection)
+
+
+def keep(connection: Connection, now: datetime, changed: Collection[int] = ()) -> int:
+    """Work out the rates of these instances; of all where prices changed, came into force, or a rate is missing.
+
+    Belongs into the transaction that changed them, so that no reader sees an instance without its rate. How many
+    were written: those that are stored already are not.
+    """
+    accrual = accrual_at(connection, now)
+    if are_current(connection, accrual):
+        return burn_rates.save(connection, list(_rates(connection, accrual, changed))) if changed else 0
+    written = burn_rates.save(connection, list(_rates(connection, accrual, None)))
+    burn_rates.set_basis(connection, Basis(_prices(accrual.book), *accrual.book.unchanged_around(now)))
+    return written
+
+
+def keep_of(connection: Connection, project: str, changes: Sequence[Change], now: datetime) -> int:
+    """The same after these changes were saved."""
+    gce_ids = [change.record.key.gce_id for change in changes]
+    return keep(connection, now, burn_rates.ids_of(connection, project, gce_ids))
+
+
+def of_present(
+    connection: Connection, accrual: Accrual, filters: Filters, ids: Collection[int] | None = None
+) -> Iterator[tuple[PresentInstance, Priced]]:
+    """Those that are not gone with what each costs an hour now, worked out here."""
+    storage: dict[int, Priced] = {}
+    for instance_id, resource, size_mib, zone in fleet.open_storage(connection, ids):
+        rate = priced(accrual.storage_rate(resource, size_mib, zone))
+        storage[instance_id] = storage[instance_id] + rate if instance_id in storage else rate
+    for each in fleet.present(connection, filters, ids):
+        rate = storage.get(each.id, _NOTHING)
+        if each.started_at is not None:
+            rate += priced(accrual.rate(each.shape, each.zone, each.provisioning_model))
+        yield each, rate
+
+
+def priced(amount: Money | None) -> Priced:
+    return Priced(ZERO, whole=False) if amount is None else Priced(amount)
+
+
+_NOTHING = Priced()
+
+
+def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> Iterator[Rate]:
+    for each, rate in of_present(connection, accrual, Filters(), ids):
+        yield Rate(each.id, each.started_at, rate.amount.nanos, rate.whole)
+
+
+def _prices(book: PriceBook) -> str:
+    return f"{_RULES}.{book.digest}"

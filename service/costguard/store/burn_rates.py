@@ -1,0 +1,96 @@
+"""What every instance costs an hour, kept beside it, so that the fleet is ranked and added up by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from costguard.store.accruing import chunks
+from costguard.store.tables import UNPRICED_RANK, burn_rates, instances
+from costguard.store.upsert import upsert
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """By which prices rates were worked out (a digest of them), and the time within which they hold."""
+
+    prices: str
+    good_from: datetime | None
+    good_until: datetime | None
+
+    def holds(self, prices: str, moment: datetime) -> bool:
+        return (
+            self.prices == prices
+            and (self.good_from is None or self.good_from <= moment)
+            and (self.good_until is None or moment < self.good_until)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Of one instance: `nanos` is what can be priced of it."""
+
+    instance_id: int
+    running_since: datetime | None
+    nanos: int
+    is_whole: bool
+
+
+def basis(connection: Connection) -> Basis | None:
+    """None: no rates were ever worked out."""
+    row = connection.execute(select(burn_rates)).one_or_none()
+    return None if row is None else Basis(row.prices, row.good_from, row.good_until)
+
+
+def set_basis(connection: Connection, new: Basis) -> None:
+    row = {"id": 1, "prices": new.prices, "good_from": new.good_from, "good_until": new.good_until}
+    upsert(connection, burn_rates, [row], ["id"])
+
+
+def are_complete(connection: Connection) -> bool:
+    """Whether each instance that is there has a rate."""
+    query = select(instances.c.id).where(instances.c.gone_at.is_(None), instances.c.rate_rank.is_(None)).limit(1)
+    return connection.execute(query).first() is None
+
+
+def ids_of(connection: Connection, project: str, gce_ids: Collection[str]) -> list[int]:
+    found: list[int] = []
+    for some in chunks(set(gce_ids)):
+        found += connection.scalars(
+            select(instances.c.id).where(instances.c.project == project, instances.c.gce_id.in_(some))
+        )
+    return found
+
+
+def save(connection: Connection, rates: Sequence[Rate]) -> int:
+    """How many of them were not stored already; the others are not written."""
+    of = instances.c
+    known = {
+        row.id: (row.running_since, row.rate_nanos, row.rate_rank)
+        for some in chunks([rate.instance_id for rate in rates])
+        for row in connection.execute(
+            select(of.id, of.running_since, of.rate_nanos, of.rate_rank).where(of.id.in_(some))
+        )
+    }
+    new = [
+        {"of_id": rate.instance_id, "since": rate.running_since, "nanos": rate.nanos, "rank": _rank(rate)}
+        for rate in rates
+        if known.get(rate.instance_id) != (rate.running_since, rate.nanos, _rank(rate))
+    ]
+    if new:
+        connection.execute(_SAVE, new)
+    return len(new)
+
+
+def _rank(rate: Rate) -> int:
+    return -rate.nanos if rate.is_whole else UNPRICED_RANK
+
+
+_SAVE = (
+    update(instances)
+    .where(instances.c.id == bindparam("of_id"))
+    .values(running_since=bindparam("since"), rate_nanos=bindparam("nanos"), rate_rank=bindparam("rank"))
+)
