@@ -244,7 +244,7 @@ def test_ctrl_c_in_a_terminal_ends_a_demo_under_make(tmp_path: Path) -> None:
     )
     try:
         assert made.stdout is not None
-        assert "(open it in a browser)" in made.stdout.readline()
+        assert "Open it in a browser" in made.stdout.readline()
         os.killpg(made.pid, signal.SIGINT)
         _, errors = made.communicate(timeout=LONGEST_S)
     finally:

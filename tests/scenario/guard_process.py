@@ -18,6 +18,8 @@ from costguard.main.guard import opened
 from costguard.main.serve import serve
 from costguard.settings import load
 
+TOKEN = "a token for tests alone"
+
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload([__name__])
 
@@ -36,7 +38,7 @@ def _run(path: Path, log: Path, said: Connection) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    settings = load(path, {})
+    settings = load(path, {"COSTGUARD_TOKEN": TOKEN})
     cloud = settings.compute.endpoint
     assert cloud is not None
     clock = demo_cloud.clock_of(cloud)

@@ -77,6 +77,7 @@ class Ground:
     def ask(self, path: str, body: Mapping[str, Any] | None = None, **headers: str) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", data, {"Content-Type": "application/json"})
+        request.add_header("Authorization", f"Bearer {guard_process.TOKEN}")
         for name, value in headers.items():
             request.add_header(name.replace("_", "-"), value)
         with urllib.request.urlopen(request, timeout=30) as answer:

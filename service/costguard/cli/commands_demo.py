@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +24,7 @@ _EPILOG = """Examples:
 
   costguard demo --speed 1 --listen :9000    in real time, at another port
 """
+_LINK_GOOD_FOR = timedelta(days=1)  # nothing of the demo lasts longer
 _STEPS = 700  # some 70 seconds of the machine's, and what two preemptions take
 
 
@@ -45,6 +48,7 @@ def demo(
         signal.signal(sign, lambda _number, _frame: stop.set())
     # Only now: this is where the weight is, and Ctrl-C may come meanwhile.
     from costguard import logs, main
+    from costguard.settings.values import is_loopback
 
     address = demo_cloud.with_port(listening_address(listen))
     no_job = demo_job.impossible(steps, speed, guard_url(address))
@@ -56,7 +60,10 @@ def demo(
     ):
         folder = Path(name)
         clock = demo_cloud.clock_of(cloud)
-        environ = {"COSTGUARD_TOKEN": os.environ.get("COSTGUARD_TOKEN", ""), **demo_cloud.slack_secrets(cloud)}
+        # A demo that others could reach must have been given a token on purpose: the settings ask for it.
+        own = secrets.token_urlsafe(24) if is_loopback(address.rpartition(":")[0].strip("[]")) else ""
+        token = os.environ.get("COSTGUARD_TOKEN", "") or own
+        environ = {"COSTGUARD_TOKEN": token, **demo_cloud.slack_secrets(cloud)}
         projects = demo_cloud.projects_of(cloud)
         settings = demo_settings(address, cloud, folder, projects, clock.now(), environ, speed if has_job else None)
         with main.opened(settings, clock, speed) as guard:
@@ -77,7 +84,8 @@ def demo(
                         pass
                     if told:
                         demo_cloud.send_presses(cloud, told[0])
-                        view = demo_view.View(told[0], cloud, speed, no_job, stop)
+                        page = main.sign_in_link(guard, told[0], demo_job.OWNER, _LINK_GOOD_FOR)
+                        view = demo_view.View(told[0], token, page, cloud, speed, no_job, stop)
                         if has_job:
                             view.launch(folder, projects[0], steps)
                         view.show()

@@ -53,9 +53,18 @@ def serve(
 
     settings = _settings(config, None if listen is None else listening_address(listen))
     _log(settings)
-    how = "" if settings.token is not None else " (open it in a browser)"  # no browser sends a token
     with main.opened(settings) as guard:
-        main.serve(guard, lambda url, _server: print(f"Costguard answers at {url}{how}", flush=True))
+
+        def announce(url: str, _server: object) -> None:
+            here = ", on this machine only" if settings.server.is_loopback else ""
+            print(f"Costguard answers at {url}{here}.", flush=True)
+            # A log is read by others: there the link would be a secret that is not kept.
+            if sys.stdout.isatty():
+                print(f"Sign in, once and within ten minutes: {main.sign_in_link(guard, url)}", flush=True)
+            else:
+                print("To sign in, `costguard sign-in` prints a link; programs use a token.", flush=True)
+
+        main.serve(guard, announce)
 
 
 def run_pass(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from io import StringIO
 from pathlib import Path
@@ -22,22 +21,25 @@ _TABLES_EVERY = 30  # turns
 
 
 class View:
-    """`url` is the guard's, `cloud` the simulated cloud's; `no_job` says why there is no job, where one was wanted."""
+    """`url` is the guard's, `page` signs a browser in there, `cloud` is the simulated cloud's.
 
-    def __init__(self, url: str, cloud: str, speed: float, no_job: str, stop: threading.Event) -> None:
+    `no_job` says why there is no job, where one was wanted.
+    """
+
+    def __init__(
+        self, url: str, token: str, page: str, cloud: str, speed: float, no_job: str, stop: threading.Event
+    ) -> None:
         self._out = console()
-        self._server = Server(url)
+        self._server = Server(url, {"COSTGUARD_TOKEN": token})
         self._stop = stop
         self._job: DemoJob | None = None
         self._told: set[str] = set()
         self._last_of_job = ""
-        self._how = "" if os.environ.get("COSTGUARD_TOKEN") else " (open it in a browser)"
-        self._title = f"Costguard: {url}{self._how}. Slack as people see it: {cloud}/slack. Ctrl-C ends the demo."
-        say(self._out, f"Costguard answers at {url}{self._how}. The simulated cloud is at {cloud}. Ctrl-C ends both.")
+        self._title = f"Costguard: {page}. Slack as people see it: {cloud}/slack. Ctrl-C ends the demo."
+        say(self._out, f"Costguard answers at {url}. Open it in a browser: {page}")
         say(self._out, f"Slack as people see it: {cloud}/slack (be any of them, and press).")
-        say(
-            self._out, f"One second of yours is {speed:g} of the fleet's. In another terminal: costguard ps --url {url}"
-        )
+        say(self._out, f"One second of yours is {speed:g} of the fleet's. Ctrl-C ends all of it. In another terminal:")
+        say(self._out, f"  export COSTGUARD_URL={url} COSTGUARD_TOKEN={token}\n  costguard ps")
         if no_job:
             say(self._out, no_job)
         self._out.file.flush()

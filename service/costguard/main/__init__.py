@@ -7,11 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from costguard.main.access import sign_in_link
     from costguard.main.guard import Guard, opened
     from costguard.main.serve import daemon_of, serve
 
-__all__ = ["Guard", "daemon_of", "opened", "serve"]
-_HOMES = {"Guard": "guard", "daemon_of": "serve", "opened": "guard", "serve": "serve"}
+__all__ = ["Guard", "daemon_of", "opened", "serve", "sign_in_link"]
+_HOMES = {
+    "Guard": "guard",
+    "daemon_of": "serve",
+    "opened": "guard",
+    "serve": "serve",
+    "sign_in_link": "access",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,42 @@
+"""Links that the server makes for whoever runs it: each signs one person in, once."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from costguard.engine.access.tokens import digest_of
+from costguard.model.access import Role
+from costguard.store import links
+from costguard.store.transaction import Database
+
+GOOD_FOR = timedelta(minutes=10)
+PATH = "/sign-in/link/"
+
+
+def make_link(
+    database: Database,
+    address: str,
+    role: Role,
+    now: datetime,
+    good_for: timedelta = GOOD_FOR,
+    new_code: Callable[[], str] = lambda: secrets.token_urlsafe(32),
+) -> str:
+    """Its code. Whoever can write to the database is trusted with any role."""
+    code = new_code()
+    with database.write() as connection:
+        links.add(connection, digest_of(code), address.lower(), role, now, now + good_for)
+    return code
+
+
+def is_good(database: Database, code: str, now: datetime) -> bool:
+    """Whether it would sign somebody in; it is not used up by this."""
+    with database.read() as connection:
+        return links.is_good(connection, digest_of(code), now)
+
+
+def redeem(database: Database, code: str, now: datetime) -> tuple[str, Role] | None:
+    """Whom it signs in, with which role. None: it was used before, has expired, or never was."""
+    with database.write() as connection:
+        return links.redeem(connection, digest_of(code), now)
