@@ -46,6 +46,7 @@ def create_app(deps: Deps) -> FastAPI:
     app.state.deps = deps
     problems.install(app)
     app.add_middleware(Guarded, door=deps.door, limits=deps.limits)
+    app.include_router(jobs.acting_router)
     for module in (
         attempts,
         jobs,

@@ -99,7 +99,9 @@ async def _events(request: Request, attempt: Name, deps: Given) -> tuple[list[Ev
     return await run_in_threadpool(_parsed, bytes(body))
 
 
-@router.post("/attempts/{attempt}/events", summary="What an agent tells", openapi_extra=_described())
+@router.post(
+    "/attempts/{attempt}/events", summary="What an agent tells", operation_id="tellEvents", openapi_extra=_described()
+)
 def events(
     attempt: Name,
     request: Request,

@@ -5,19 +5,19 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
+from costguard.api.route import routes
 from costguard.engine import budgets as engine
 from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Period, Scope
 from costguard.policy import budget as policy
-from costguard.web.problems import RESPONSES, FieldError, ProblemError
+from costguard.web.problems import FieldError, ProblemError
 
-router = APIRouter(prefix="/api/v1", tags=["budgets"], responses=RESPONSES)
+router = routes("budgets")
 
 
 class Forecast(Out):
@@ -86,7 +86,7 @@ class ForecastQuery(Query):
     job: Text | None = None
 
 
-@router.get("/budgets", summary="Where the budgets stand")
+@router.get("/budgets", summary="Where the budgets stand", operation_id="listBudgets")
 def budgets(deps: Given) -> Budgets:
     """Spent, forecast, limit and thresholds of each budget in its present period."""
     now = deps.clock.now()
@@ -96,7 +96,7 @@ def budgets(deps: Given) -> Budgets:
     return Budgets(as_of=now, budgets=[_budget(each) for each in standings])
 
 
-@router.get("/forecast", summary="What will have been spent at the end of a period")
+@router.get("/forecast", summary="What will have been spent at the end of a period", operation_id="getForecast")
 def forecast(deps: Given, query: Annotated[ForecastQuery, Parameter()]) -> ForecastAnswer:
     """The present day, week or month of whatever is asked for; of everything where nothing is."""
     now = deps.clock.now()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from costguard.api import mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out
+from costguard.api.route import routes
 from costguard.store import projects as stored_projects
-from costguard.web.problems import RESPONSES
 
-router = APIRouter(prefix="/api/v1", tags=["configuration"], responses=RESPONSES)
+router = routes("configuration")
 
 
 class Project(Out):
@@ -30,7 +29,7 @@ class Projects(Out):
     projects: list[Project]
 
 
-@router.get("/projects", summary="The projects that are watched")
+@router.get("/projects", summary="The projects that are watched", operation_id="listProjects")
 def projects(deps: Given) -> Projects:
     """What the last looks at each project gave, and what they could not read."""
     now = deps.clock.now()

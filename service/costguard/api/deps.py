@@ -60,6 +60,7 @@ class Deps:
     hearing: Hearing | None = None  # None: no agents are listened to
     jobs: JobOffice | None = None  # None: no jobs are taken in
     limits: Limits | None = None  # None: anybody may ask as often as they like
+    wake: Callable[[], None] = lambda: None  # asks the daemon for a pass
     socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
 
     @property

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field, StringConstraints
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
+from costguard.api.route import routes
 from costguard.engine.accrual import book_of
 from costguard.engine.discounts import sustained_use
 from costguard.model.money import ZERO
-from costguard.web.problems import RESPONSES
 
-router = APIRouter(prefix="/api/v1", tags=["spend"], responses=RESPONSES)
+router = routes("spend")
 
 _METHOD = (
     "Sustained-use discounts of N1 vCPUs, memory and GPUs, on demand: each further quarter of the month costs 100, 80, "
@@ -47,7 +46,7 @@ class DiscountQuery(Query):
     project: Text | None = None
 
 
-@router.get("/discounts", summary="What discounts will probably take off, estimated")
+@router.get("/discounts", summary="What discounts will probably take off, estimated", operation_id="listDiscounts")
 def discounts(deps: Given, query: Annotated[DiscountQuery, Parameter()]) -> Discounts:
     """Sustained-use discounts of one month so far: an estimate, never part of spend."""
     now = deps.clock.now()

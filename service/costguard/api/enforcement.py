@@ -6,20 +6,20 @@ from datetime import date, timedelta
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Day, Moment, Out, Query
+from costguard.api.route import routes
 from costguard.engine.accrual import book_of
 from costguard.engine.acting import savings
 from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Saving
 from costguard.store.enforced import StopRow
 from costguard.store.spend import day_start
-from costguard.web.problems import RESPONSES, FieldError, ProblemError
+from costguard.web.problems import FieldError, ProblemError
 
-router = APIRouter(prefix="/api/v1", tags=["reminders"], responses=RESPONSES)
+router = routes("reminders")
 
 
 class Saved(Out):
@@ -79,7 +79,9 @@ class EnforcementQuery(Query):
     to: Day | None = Field(None, description="The last UTC day; default: today.")
 
 
-@router.get("/enforcement", summary="What was stopped or would have been, and what that saved")
+@router.get(
+    "/enforcement", summary="What was stopped or would have been, and what that saved", operation_id="getEnforcement"
+)
 def enforcement(deps: Given, query: Annotated[EnforcementQuery, Parameter()]) -> Enforcement:
     """Stops by when they were decided, the latest first, each with its rule, reminder and evidence."""
     now = deps.clock.now()

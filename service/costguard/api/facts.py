@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text, When
+from costguard.api.route import routes
 from costguard.store import facts as stored_facts
 from costguard.store.facts import StoredFact
-from costguard.web.problems import RESPONSES
 
-router = APIRouter(prefix="/api/v1", tags=["facts"], responses=RESPONSES)
+router = routes("facts")
 
 
 class Fact(Out):
@@ -47,7 +46,7 @@ class FactQuery(Query):
     cursor: Text | None = None
 
 
-@router.get("/facts", summary="What happened, the latest first")
+@router.get("/facts", summary="What happened, the latest first", operation_id="listFacts")
 def facts(deps: Given, query: Annotated[FactQuery, Parameter()]) -> Facts:
     """The audit log: facts are appended once and never changed."""
     before = None if query.cursor is None else int(cursors.decode(query.cursor, "facts", (int,))[0])

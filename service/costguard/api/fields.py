@@ -78,6 +78,11 @@ def _sensible_moment(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
+Address = Annotated[
+    str,
+    StringConstraints(max_length=320, to_lower=True, pattern=r"^[^\s@<>\x00]+@[^\s@<>\x00]+$"),
+    Field(examples=["ana@example.com"]),
+]
 # PostgreSQL holds no NUL in a text.
 Text = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")]
 Texts = Annotated[list[Text], Field(max_length=100)]

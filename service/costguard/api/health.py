@@ -60,13 +60,18 @@ class Ready(Out):
     slack_waiting_since: Moment | None = Field(description="Since when the oldest of them waits.")
 
 
-@router.get("/healthz", summary="Whether the process lives")
+@router.get("/healthz", summary="Whether the process lives", operation_id="getLiveness")
 def healthz(deps: Given) -> Alive:
     """Answers while the process does; it asks neither the database nor Google."""
     return Alive(version=deps.version)
 
 
-@router.get("/readyz", summary="Whether its answers can be trusted", responses={503: {"model": Ready}})
+@router.get(
+    "/readyz",
+    summary="Whether its answers can be trusted",
+    operation_id="getReadiness",
+    responses={503: {"model": Ready}},
+)
 def readyz(deps: Given, response: Response) -> Ready:
     """503 when the database cannot be read, nobody acts, nothing was ever seen, or there are no prices.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api import cursors, mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Query, Text, Texts, When
+from costguard.api.route import routes
 from costguard.engine import fleet, history
 from costguard.engine.accrual import accrual_at
 from costguard.model.instance import InstanceKey, Status
@@ -19,9 +20,9 @@ from costguard.model.lifetime import EndReason
 from costguard.store import fleet as stored_fleet
 from costguard.store import prices, projects
 from costguard.store.spans import LifetimeFilters
-from costguard.web.problems import NOT_FOUND, RESPONSES, ProblemError
+from costguard.web.problems import NOT_FOUND, ProblemError
 
-router = APIRouter(prefix="/api/v1", tags=["instances"], responses=RESPONSES)
+router = routes("instances")
 
 _CURSOR = (int, int, str, int)
 _LATEST = 2**53  # microseconds since 1970: the year 2255
@@ -55,7 +56,7 @@ class LifetimeQuery(Query):
     cursor: Text | None = None
 
 
-@router.get("/instances", summary="The fleet with its money")
+@router.get("/instances", summary="The fleet with its money", operation_id="listInstances")
 def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> schemas.Fleet:
     """Every VM that is there, with what it costs an hour and has cost so far, and what could not be read."""
     filters = stored_fleet.Filters(
@@ -92,7 +93,12 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> sche
     )
 
 
-@router.get("/instances/{project}/{gce_id}", summary="One VM with its whole history", responses=NOT_FOUND)
+@router.get(
+    "/instances/{project}/{gce_id}",
+    summary="One VM with its whole history",
+    operation_id="getInstance",
+    responses=NOT_FOUND,
+)
 def instance(
     deps: Given, project: Annotated[Text, Path()], gce_id: Annotated[Text, Path(description="Google's numeric id.")]
 ) -> schemas.InstanceDetail:
@@ -117,7 +123,7 @@ def instance(
     )
 
 
-@router.get("/lifetimes", summary="Lifetimes, those recorded last first")
+@router.get("/lifetimes", summary="Lifetimes, those recorded last first", operation_id="listLifetimes")
 def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> schemas.Lifetimes:
     """Continuous billed runs of instances, each with why and by whom it ended."""
     filters = LifetimeFilters(

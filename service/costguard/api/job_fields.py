@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
-from costguard.api.fields import Text, When
+from costguard.api.fields import Address, Text, When
 from costguard.engine.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
@@ -86,7 +86,12 @@ class JobBody(Body):
     kind: JobKind = Field(JobKind.TRAINING, description="dev: a VM to work on, without a command; it is not replaced.")
     preset: Name
     project: Name = Field("", description="Empty: the one that is watched, where there is only one.")
-    owner: Name = Field("", description="The address of who answers for it.", examples=["ana@example.com"])
+    owner: Name = Field(
+        "",
+        description="The address of who answers for it; default: whom the token or the session speaks for. Only admins "
+        "name another.",
+        examples=["ana@example.com"],
+    )
     name: Name = Field("", description="For people.")
     command: list[Word] = Field(
         default_factory=list, max_length=5_000, description="Run directly on the VM, or in the image; no shell."
@@ -109,12 +114,12 @@ class JobBody(Body):
     max_crashes: Count = 3
     overrides: OverridesBody | None = None
 
-    def submission(self) -> Submission:
+    def submission(self, owner: str) -> Submission:
         spec = JobSpec(
             kind=self.kind,
             preset=self.preset,
             project=self.project,
-            owner=self.owner,
+            owner=owner,
             name=self.name,
             command=tuple(self.command),
             image=self.image,
@@ -142,8 +147,8 @@ class QuoteBody(JobBody):
 
 
 class CancelBody(Body):
-    by: Annotated[str, StringConstraints(max_length=320, to_lower=True, pattern=r"^[^\s@<>]+@[^\s@<>]+$")] = Field(
-        description="The address of who asks: its owner, an operator or an admin."
+    by: Address | None = Field(
+        None, description="Who asks; default: whom the token or the session speaks for. Only admins name another."
     )
     reason: Text = ""
 

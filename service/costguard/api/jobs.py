@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Response
+from fastapi import Header, Path, Response
 from fastapi import Query as Parameter
 from pydantic import Field
 
@@ -16,43 +16,29 @@ from costguard.api import job_schemas as schemas
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.job_fields import CancelBody, JobBody
-from costguard.api.writing import CHECKED
+from costguard.api.route import routes
+from costguard.api.writing import CHECKED, WRITTEN, Key, acting
 from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import listing
 from costguard.engine.jobs.submit import JobOffice
 from costguard.errors import JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.model.access import Permission, Principal
 from costguard.model.job import JobKind, JobState
+from costguard.policy.access import Actor
 from costguard.store import attempts as stored_attempts
 from costguard.store import jobs as stored_jobs
 from costguard.store.jobs import JobFilters
 from costguard.store.types import EPOCH
-from costguard.web.problems import MEDIA_TYPE, NOT_FOUND, RESPONSES, FieldError, Problem, ProblemError
+from costguard.web.problems import NOT_FOUND, FieldError, ProblemError, problem
+from costguard.web.who import Asker
 
-router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=RESPONSES)
+router = routes("jobs")
+acting_router = routes("jobs", Permission.JOBS)
 
 _MICROSECOND = EPOCH.resolution
 _CURSOR = (int, str)
 _LOGS = "/var/log/costguard"
 
-
-def problem(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-
-
-_WRITTEN: dict[int | str, dict[str, Any]] = {
-    403: problem("Who asks may not, or asks without a token from elsewhere."),
-    415: problem("The body is not JSON."),
-}
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=200,
-        pattern=r"^[!-~]+$",
-        description="Who asks again with the same key and body gets the same job, however often.",
-    ),
-]
 Client = Annotated[str, Header(alias="Costguard-Client", max_length=20, description="cli, of the command line.")]
 JobId = Annotated[Text, Path(description="Such as j7k2m9q4.")]
 
@@ -72,9 +58,10 @@ class OutputQuery(Query):
     attempt: int | None = Field(None, ge=1, le=1_000_000, description="Default: the latest that said anything.")
 
 
-@router.post(
+@acting_router.post(
     "/jobs",
     summary="Launch a job",
+    operation_id="launchJob",
     status_code=HTTPStatus.CREATED,
     dependencies=[CHECKED],
     responses={
@@ -83,20 +70,23 @@ class OutputQuery(Query):
             "model": schemas.JobDetail,
         },
         409: problem("This key came with another body before."),
-        **_WRITTEN,
+        **WRITTEN,
     },
 )
-def submit(deps: Given, body: JobBody, response: Response, key: Key = None, client: Client = "") -> schemas.JobDetail:
+def submit(
+    deps: Given, asker: Asker, body: JobBody, response: Response, key: Key = None, client: Client = ""
+) -> schemas.JobDetail:
     """Takes it in, or says all that is wrong with it at once. Its VM is launched by the daemon, within seconds."""
+    owner, via = owner_of(asker, body), "cli" if client == "cli" else "api"
     with explained():
-        made, is_new = office(deps).submit(body.submission(), key, "cli" if client == "cli" else "api")
+        made, is_new = office(deps).submit(body.submission(owner.address), key, via, owner.granted)
     if not is_new:
         response.status_code = HTTPStatus.OK
     response.headers["Location"] = f"/api/v1/jobs/{made.id}"
     return _detail(deps, made.id)
 
 
-@router.get("/jobs", summary="Jobs, the newest first")
+@router.get("/jobs", summary="Jobs", operation_id="listJobs")
 def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
     """How each stands and why, what it came to, and where its VM is."""
     filters = JobFilters(
@@ -125,20 +115,22 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
     return schemas.Jobs(as_of=accrual.now, jobs=[job_mapping.job(row) for row in page], next_cursor=more)
 
 
-@router.get("/jobs/{job_id}", summary="One job with all its attempts", responses=NOT_FOUND)
+@router.get("/jobs/{job_id}", summary="One job with all its attempts", operation_id="getJob", responses=NOT_FOUND)
 def job(deps: Given, job_id: JobId) -> schemas.JobDetail:
     """What was asked for, every VM that tried it, what interrupted them, and what comes next."""
     return _detail(deps, job_id)
 
 
-@router.get("/jobs/{job_id}/attempts", summary="The attempts of a job", responses=NOT_FOUND)
+@router.get(
+    "/jobs/{job_id}/attempts", summary="The attempts of a job", operation_id="listAttempts", responses=NOT_FOUND
+)
 def attempts(deps: Given, job_id: JobId) -> schemas.Attempts:
     """Each is one VM; the first comes first."""
     found = _detail(deps, job_id)
     return schemas.Attempts(as_of=found.as_of, job=found.job.id, attempts=found.attempts)
 
 
-@router.get("/jobs/{job_id}/output", summary="The last output of a job", responses=NOT_FOUND)
+@router.get("/jobs/{job_id}/output", summary="The last output of a job", operation_id="getOutput", responses=NOT_FOUND)
 def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()]) -> schemas.Output:
     """Kept with the attempt, also after its VM is gone."""
     with deps.database.read() as connection:
@@ -166,25 +158,34 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
     )
 
 
-@router.post(
+@acting_router.post(
     "/jobs/{job_id}/cancel",
     summary="Cancel a job",
+    operation_id="cancelJob",
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[CHECKED],
     responses={
         200: {"description": "It was cancelled, or that was asked for, before.", "model": schemas.JobDetail},
         409: problem("It is over already."),
         **NOT_FOUND,
-        **_WRITTEN,
+        **WRITTEN,
     },
 )
-def cancel(deps: Given, job_id: JobId, body: CancelBody, response: Response) -> schemas.JobDetail:
+def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response: Response) -> schemas.JobDetail:
     """Writes it down. The daemon gives its command its notice, and deletes its VM after that."""
+    by = acting(asker, body.by, "by")
     with explained():
-        _, is_new = office(deps).cancel(job_id, body.by, body.reason)
+        _, is_new = office(deps).cancel(job_id, by.address, body.reason, by.granted)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)
+
+
+def owner_of(asker: Principal, body: JobBody) -> Actor:
+    """Whose the job would be; nobody's where the master token names nobody, which is refused with all else."""
+    if not asker.address and not body.owner.strip():
+        return Actor("")
+    return acting(asker, body.owner, "owner")
 
 
 def office(deps: Deps) -> JobOffice:
@@ -208,16 +209,17 @@ def explained() -> Iterator[None]:
             for part, message in zip(refused.parts, refused.problems, strict=True)
         ]
         detail = f"The job is refused: {refused.message}"
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, refused.what_next, errors) from None
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, refused.what_next, errors, "job-refused") from None
     except JobError as error:
-        raise ProblemError(_STATUS[type(error)], error.message, error.what_next) from None
+        status, kind = _PROBLEMS[type(error)]
+        raise ProblemError(status, error.message, error.what_next, kind=kind) from None
 
 
-_STATUS = {
-    JobKeyTaken: HTTPStatus.CONFLICT,
-    JobIsOver: HTTPStatus.CONFLICT,
-    JobUnknown: HTTPStatus.NOT_FOUND,
-    JobNotTheirs: HTTPStatus.FORBIDDEN,
+_PROBLEMS = {
+    JobKeyTaken: (HTTPStatus.CONFLICT, "key-taken"),
+    JobIsOver: (HTTPStatus.CONFLICT, "job-over"),
+    JobUnknown: (HTTPStatus.NOT_FOUND, ""),
+    JobNotTheirs: (HTTPStatus.FORBIDDEN, "not-yours"),
 }
 
 

@@ -6,20 +6,19 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated
 
-from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api import job_mapping, job_schemas
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Usd, usd
+from costguard.api.route import routes
 from costguard.engine.jobs import recoveries as engine
 from costguard.engine.jobs.place_scores import PlaceScore, place_scores
 from costguard.policy.jobs.histogram import Histogram
 from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
-from costguard.web.problems import RESPONSES
 
-router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=RESPONSES)
+router = routes("jobs")
 
 _SECOND = timedelta(seconds=1)
 
@@ -86,7 +85,7 @@ class RecoveryQuery(Query):
     days: int = Field(30, ge=1, le=3650)
 
 
-@router.get("/places", summary="How zones did lately")
+@router.get("/places", summary="How zones did lately", operation_id="listPlaces")
 def places(deps: Given) -> Places:
     """What the choice of a place rests on beside the price: stockouts and preemptions, fading with time."""
     now = deps.clock.now()
@@ -100,7 +99,7 @@ def places(deps: Given) -> Places:
     )
 
 
-@router.get("/recoveries", summary="How soon preempted work went on")
+@router.get("/recoveries", summary="How soon preempted work went on", operation_id="getRecoveries")
 def recoveries(deps: Given, query: Annotated[RecoveryQuery, Parameter()]) -> Recoveries:
     """From each preemption until it was noticed, until the next VM was asked for, and until the command ran again."""
     now = deps.clock.now()

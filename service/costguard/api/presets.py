@@ -5,17 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from costguard.api import job_mapping, job_schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Out
+from costguard.api.route import routes
 from costguard.model import preset as model
 from costguard.model.utilisation import IdleRule
-from costguard.web.problems import RESPONSES
 
-router = APIRouter(prefix="/api/v1", tags=["configuration"], responses=RESPONSES)
+router = routes("configuration")
 
 _SECOND = timedelta(seconds=1)
 
@@ -60,7 +59,7 @@ class Presets(Out):
     presets: list[Preset]
 
 
-@router.get("/presets", summary="The presets, in the order they are tried")
+@router.get("/presets", summary="The presets, in the order they are tried", operation_id="listPresets")
 def presets(deps: Given) -> Presets:
     """The kinds of VM, how they are recognised, how long they may run, and how they are launched."""
     return Presets(presets=[_preset(each) for each in deps.presets])

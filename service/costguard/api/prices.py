@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
+from costguard.api.route import routes
 from costguard.engine import spend
 from costguard.engine.accrual import Accrual
 from costguard.model.money import Money
@@ -19,9 +19,8 @@ from costguard.model.price import PriceKey
 from costguard.policy.price_book import PriceBook
 from costguard.store import price_list
 from costguard.store.price_list import ListedPrice
-from costguard.web.problems import RESPONSES
 
-router = APIRouter(prefix="/api/v1", tags=["prices"], responses=RESPONSES)
+router = routes("prices")
 
 _LISTED_UNPRICED = 100
 
@@ -77,7 +76,7 @@ class PriceQuery(Query):
     history: bool = Field(False, description="Also prices that are no longer, or not yet, in force.")
 
 
-@router.get("/prices", summary="Prices, refusals, and what has no price")
+@router.get("/prices", summary="Prices, refusals, and what has no price", operation_id="listPrices")
 def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> Prices:
     """What a unit of each billed resource costs where, since when, and who says so."""
     now = deps.clock.now()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from costguard.api import job_mapping
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Usd, usd
 from costguard.api.job_fields import QuoteBody
-from costguard.api.jobs import office
-from costguard.api.writing import CHECKED
+from costguard.api.jobs import office, owner_of
+from costguard.api.route import routes
+from costguard.api.writing import CHECKED, WRITTEN
 from costguard.engine.jobs import quotes as engine
 from costguard.engine.jobs.holds import BudgetLeft
+from costguard.model.access import Permission
 from costguard.policy.jobs import quote as policy
-from costguard.web.problems import RESPONSES
+from costguard.web.who import Asker
 
-router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=RESPONSES)
+router = routes("jobs", Permission.JOBS)  # it looks into buckets, with what the guard may read
 
 
 class Machine(Out):
@@ -91,10 +92,17 @@ class Quote(Out):
     refusals: list[Refusal] = Field(description="Why POST /api/v1/jobs would refuse this; owner and command may wait.")
 
 
-@router.post("/quotes", summary="What a job would cost, and why it would be refused", dependencies=[CHECKED])
-def quote(deps: Given, body: QuoteBody) -> Quote:
+@router.post(
+    "/quotes",
+    summary="What a job would cost, and why it would be refused",
+    operation_id="quoteJob",
+    dependencies=[CHECKED],
+    responses=WRITTEN,
+)
+def quote(deps: Given, asker: Asker, body: QuoteBody) -> Quote:
     """Spot and on-demand in every zone, what so many hours cost, and what is left of budgets. Nothing is stored."""
-    found = office(deps).quote(body.submission(), body.span)
+    owner = owner_of(asker, body)
+    found = office(deps).quote(body.submission(owner.address), body.span, owner.granted)
     return Quote(
         as_of=found.as_of,
         preset=found.spec.preset,

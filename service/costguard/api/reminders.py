@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text
+from costguard.api.route import routes
 from costguard.engine.telling.preview import Other, PreviewedSend, preview
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, StopInstance
 from costguard.policy.watched import Decision
 from costguard.store import digest
 from costguard.store.digest import MessageFilters, MessageRow
-from costguard.web.problems import RESPONSES
 
-router = APIRouter(prefix="/api/v1", tags=["reminders"], responses=RESPONSES)
+router = routes("reminders")
 
 
 class Message(Out):
@@ -111,7 +110,7 @@ class Preview(Out):
     left_alone: list[LeftAlone]
 
 
-@router.get("/reminders", summary="Messages, those intended last first")
+@router.get("/reminders", summary="Messages, those intended last first", operation_id="listReminders")
 def reminders(deps: Given, query: Annotated[MessageQuery, Parameter()]) -> Messages:
     """Reminders, digests and notices: to whom, and whether Slack accepted them."""
     before = None if query.cursor is None else int(cursors.decode(query.cursor, "reminders", (int,))[0])
@@ -126,7 +125,7 @@ def reminders(deps: Given, query: Annotated[MessageQuery, Parameter()]) -> Messa
     )
 
 
-@router.get("/reminders/preview", summary="What would be sent now, and why")
+@router.get("/reminders/preview", summary="What would be sent now, and why", operation_id="previewReminders")
 def preview_now(deps: Given) -> Preview:
     """The next pass, if it were now and saw the fleet as the ledger knows it. Nothing is sent."""
     now = deps.clock.now()

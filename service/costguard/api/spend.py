@@ -6,20 +6,21 @@ from datetime import date, timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
 from fastapi import Query as Parameter
+from fastapi import Request, Response
 from pydantic import Field
 
 from costguard.api import spend_csv
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Day, Moment, Out, Query, Text, Texts, Usd, hours, usd
+from costguard.api.route import routes
 from costguard.engine import spend as engine
 from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan
-from costguard.web.problems import RESPONSES, FieldError, ProblemError
+from costguard.web.problems import FieldError, ProblemError
 
-router = APIRouter(prefix="/api/v1", tags=["spend"], responses=RESPONSES)
+router = routes("spend")
 
 _LONGEST = timedelta(days=3660)
 _LISTED_UNPRICED = 100
@@ -77,7 +78,7 @@ class SpendQuery(Query):
     format: Literal["json", "csv"] | None = Field(None, description="Default: what Accept asks for, else json.")
 
 
-@router.get("/spend", summary="What was spent", response_model=Spend, responses=_CSV)
+@router.get("/spend", summary="What was spent", operation_id="getSpend", response_model=Spend, responses=_CSV)
 def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Request) -> Any:
     """Spend over UTC days, both ends included, with today's share up to this moment."""
     now = deps.clock.now()

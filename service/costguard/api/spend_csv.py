@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from costguard.api.fields import CURRENCY, hours, usd
 from costguard.engine.spend import Spend
 from costguard.store.spend import Grouping
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+from costguard.web.sheets import safe
 
 
 def write(spend: Spend, group_by: Sequence[Grouping]) -> str:
@@ -24,8 +23,3 @@ def write(spend: Spend, group_by: Sequence[Grouping]) -> str:
         figures = [row.amounts.seconds, hours(row.amounts.seconds), row.unpriced]
         writer.writerow([*map(safe, row.group), *money, *figures])
     return out.getvalue()
-
-
-def safe(cell: str) -> str:
-    """A text that spreadsheets would run as a formula gets an apostrophe in front, which they do not show."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell

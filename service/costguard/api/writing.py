@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Request
 
-from costguard.web.problems import ProblemError
+from costguard.errors import ActorError, NotTheirName
+from costguard.model.access import Principal
+from costguard.policy.access import Actor, actor
+from costguard.web.problems import FieldError, ProblemError, problem
 
 
 def _checked(request: Request) -> None:
@@ -21,3 +25,25 @@ def _checked(request: Request) -> None:
 
 
 CHECKED = Depends(_checked)
+WRITTEN: dict[int | str, dict[str, Any]] = {415: problem("The body is not JSON.")}
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="Who asks again with the same key and body gets what was made before, and nothing new.",
+        examples=["6f0c2c1e-nightly"],
+    ),
+]
+
+
+def acting(principal: Principal, named: str | None, part: str) -> Actor:
+    """In whose name something is done; `part` of the body named them. Raises a 403 or 422 problem."""
+    try:
+        return actor(principal, named or "")
+    except ActorError as error:
+        status = HTTPStatus.FORBIDDEN if isinstance(error, NotTheirName) else HTTPStatus.UNPROCESSABLE_ENTITY
+        wrong = [FieldError(where=f"body.{part}", message=error.message)]
+        raise ProblemError(status, error.message, error.what_next, wrong, "name-refused") from None

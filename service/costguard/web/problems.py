@@ -25,7 +25,11 @@ class FieldError(BaseModel):
 class Problem(BaseModel):
     """An RFC 9457 problem document."""
 
-    type: str = Field(default="about:blank", description="What kind of problem; about:blank means: see the status.")
+    type: str = Field(
+        default="about:blank",
+        description="What kind of problem: /problems/NAME says what it means; about:blank: the status says it all.",
+        examples=["about:blank", "/problems/job-refused"],
+    )
     title: str = Field(description="The kind of problem in a few words.")
     status: int = Field(description="The HTTP status again.")
     detail: str = Field(description="What happened, to what.")
@@ -35,11 +39,34 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """A problem that a route found in what it was asked."""
+    """A problem that a route found in what it was asked. `kind` is one of KINDS; "" where the status says it all."""
 
-    def __init__(self, status: HTTPStatus, detail: str, what_next: str, errors: Sequence[FieldError] = ()) -> None:
+    def __init__(
+        self, status: HTTPStatus, detail: str, what_next: str, errors: Sequence[FieldError] = (), kind: str = ""
+    ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.what_next, self.errors = status, detail, what_next, tuple(errors)
+        self.kind = kind
+
+
+KINDS: Mapping[str, str] = {
+    "job-refused": "The job cannot be taken in as it was asked for; `errors` names every part of the body.",
+    "job-over": "The job has ended already.",
+    "key-taken": "This Idempotency-Key came with something else before.",
+    "name-refused": "It is not known, or not allowed, in whose name this was asked.",
+    "vm-not-as-seen": "The VM, or its run, is not as who asked saw it: there is nothing left to do.",
+    "not-yours": "Whoever may do this to this VM or job, it is not who asked.",
+    "token-refused": "The token cannot be made as it was asked for.",
+    "too-many-streams": "This token or session has as many streams open as one may.",
+}
+
+
+def problem(text: str) -> dict[str, Any]:
+    """An error answer, as OpenAPI describes it."""
+    return {"description": text, "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{_NAME}"}}}}
+
+
+_NAME = Problem.__name__
 
 
 _NEXT = {
@@ -48,17 +75,20 @@ _NEXT = {
 }
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    status.value: {"description": text, "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-    for status, text in (
-        (HTTPStatus.UNAUTHORIZED, "The bearer token is missing or wrong."),
-        (HTTPStatus.UNPROCESSABLE_ENTITY, "A parameter is wrong."),
-        (HTTPStatus.INTERNAL_SERVER_ERROR, "A mistake in Costguard."),
-        (HTTPStatus.SERVICE_UNAVAILABLE, "The database did not answer."),
-    )
+    401: problem("Nobody is signed in, or the token is not known, revoked or over."),
+    403: problem("Who asks may not."),
+    422: problem("A parameter, or a part of the body, is wrong."),
+    429: problem("This token or session asks too often; Retry-After says when to come again."),
+    500: problem("A mistake in Costguard."),
+    503: problem("The database did not answer."),
 }
-NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {"description": "There is no such thing.", "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-}
+NOT_FOUND: dict[int | str, dict[str, Any]] = {404: problem("There is no such thing.")}
+
+
+def components() -> dict[str, Any]:
+    """The schemas that `problem` refers to."""
+    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs"), _NAME: schema}
 
 
 def response(
@@ -69,11 +99,19 @@ def response(
     path: str,
     errors: Sequence[FieldError] = (),
     headers: Mapping[str, str] | None = None,
+    kind: str = "",
 ) -> JSONResponse:
-    problem = Problem(
-        title=status.phrase, status=status, detail=detail, next=what_next, instance=path, errors=list(errors)
+    found = Problem(
+        type=f"/problems/{kind}" if kind else "about:blank",
+        title=kind.replace("-", " ").capitalize() if kind else status.phrase,
+        status=status,
+        detail=detail,
+        next=what_next,
+        instance=path,
+        errors=list(errors),
     )
-    return JSONResponse(problem.model_dump(mode="json"), status, headers, media_type=MEDIA_TYPE)
+    headers = {"Cache-Control": "no-store", **(headers or {})}
+    return JSONResponse(found.model_dump(mode="json"), status, headers, media_type=MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
@@ -86,7 +124,8 @@ def install(app: FastAPI) -> None:
 
 def _found(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ProblemError)
-    return response(error.status, error.detail, error.what_next, path=request.url.path, errors=error.errors)
+    path = request.url.path
+    return response(error.status, error.detail, error.what_next, path=path, errors=error.errors, kind=error.kind)
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:
