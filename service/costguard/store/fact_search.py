@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from costguard.store.facts import StoredFact, stored
 from costguard.store.tables import facts
@@ -53,7 +52,7 @@ def search(
         looked = select(facts.c.occurred_at, facts.c.id).where(and_(True, *by_index)).order_by(*ordered)
         end = connection.execute(looked.offset(window - 1).limit(1)).one_or_none()
     if end is not None:
-        conditions.append(_is_not_before(end))
+        conditions.append(_is_not_before(end.occurred_at, end.id))
     query = select(facts).where(and_(True, *conditions)).order_by(*ordered).limit(limit + 1)
     found = [stored(row) for row in connection.execute(query)]
     if len(found) > limit:
@@ -101,6 +100,6 @@ def _by_looking(filters: FactFilters) -> list[ColumnElement[bool]]:
     return found
 
 
-def _is_not_before(end: Row[Any]) -> ColumnElement[bool]:
-    is_later = or_(facts.c.occurred_at > end.occurred_at, facts.c.id >= end.id)
-    return and_(facts.c.occurred_at >= end.occurred_at, is_later)
+def _is_not_before(moment: datetime, fact_id: int) -> ColumnElement[bool]:
+    is_later = or_(facts.c.occurred_at > moment, facts.c.id >= fact_id)
+    return and_(facts.c.occurred_at >= moment, is_later)
