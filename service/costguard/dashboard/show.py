@@ -171,10 +171,6 @@ def ran(lifetime: Lifetime, now: datetime) -> str:
     return age(max(timedelta(), (lifetime.ended_at or now) - lifetime.started_at))
 
 
-def epoch_ms(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-
-
 FILTERS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
@@ -198,7 +194,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
         sentence,
         gib,
         quantity,
-        epoch_ms,
         unit_price,
         seconds,
         hours,

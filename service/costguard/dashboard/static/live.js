@@ -1,7 +1,7 @@
 // Keeps the page true without reloading it: times in the viewer's zone, dollars that count on at the exact
-// rate, and fresh contents put in place piece by piece, so that focus, scroll and selection stay.
+// rate, and, by htmx, fresh contents put in place so that focus, scroll and selection stay.
 const speed = Number(document.body.dataset.speed);
-const main = document.getElementById("main");
+const main = () => document.getElementById("main");
 const link = document.getElementById("link");
 const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 const HOUR_MS = 3_600_000n;
@@ -19,6 +19,7 @@ function localise(root) {
     const moment = new Date(time.dateTime);
     time.textContent = styles[time.dataset.style].format(moment);
     time.title = `${exact.format(moment)} (${time.title})`;
+    time.removeAttribute("data-style"); // so that none is done twice
   }
 }
 
@@ -46,77 +47,53 @@ function count(root) {
   }
 }
 
-function sameKind(one, other) {
-  return one.nodeType === other.nodeType && one.nodeName === other.nodeName && (one.id || "") === (other.id || "");
+function say(words) {
+  if (link.textContent !== words) link.textContent = words;
 }
 
-// Makes `old` like `fresh`, keeping every node that still has its place.
-function morph(old, fresh) {
-  if (old.nodeType === Node.TEXT_NODE) return write(old, fresh.data);
-  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
-  const byId = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
-  let place = old.firstChild;
-  for (const wanted of [...fresh.childNodes]) {
-    const known = wanted.id ? byId.get(wanted.id) : undefined;
-    if (known) {
-      if (known === place) place = place.nextSibling;
-      else old.insertBefore(known, place);
-      morph(known, wanted);
-    } else if (place && sameKind(place, wanted)) {
-      const next = place.nextSibling;
-      morph(place, wanted);
-      place = next;
-    } else {
-      old.insertBefore(document.importNode(wanted, true), place);
+const isPoll = (ctx) => ctx?.sourceElement === main();
+
+document.addEventListener("htmx:config:request", (event) => {
+  const { ctx } = event.detail;
+  // Nothing moves under a question that is being answered, and nobody is asked for what nobody sees.
+  if (isPoll(ctx) && (document.hidden || document.querySelector("dialog[open]"))) event.preventDefault();
+});
+
+document.addEventListener("htmx:before:swap", (event) => {
+  const { ctx, tasks } = event.detail;
+  if (isPoll(ctx)) {
+    if (ctx.response.raw.redirected) location.reload(); // the sign-in has ended
+    if (ctx.response.raw.redirected || !ctx.response.raw.ok || document.querySelector("dialog[open]")) {
+      if (!ctx.response.raw.ok) say("No answer: what is shown is old.");
+      event.preventDefault();
+      return;
     }
+    say("");
+    receivedAt = performance.now();
   }
-  while (place) {
-    const next = place.nextSibling;
-    place.remove();
-    place = next;
-  }
-}
+  for (const task of tasks) localise(task.fragment);
+});
 
-async function refresh() {
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(15_000) });
-  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  receivedAt = performance.now();
-  localise(fresh);
-  for (const part of document.querySelectorAll("[data-live]")) {
-    const wanted = fresh.getElementById(part.id);
-    if (wanted) morph(part, wanted);
-  }
-  count(main);
-}
+document.addEventListener("htmx:error", (event) => {
+  if (isPoll(event.detail.ctx)) say("No answer: what is shown is old.");
+});
 
-async function keepFresh(every) {
-  for (;;) {
-    await new Promise((done) => setTimeout(done, every));
-    if (document.hidden) continue;
-    try {
-      await refresh();
-      if (link.textContent) link.textContent = "";
-    } catch {
-      const said = "No answer: what is shown is old.";
-      if (link.textContent !== said) link.textContent = said;
-    }
-  }
-}
+document.addEventListener("visibilitychange", () => document.hidden || htmx.trigger(main(), "seen"));
+
+htmx.registerExtension("keep-marked", {
+  htmx_before_morph_node: (_element, { oldNode }) => oldNode.childElementCount > 0 || !isMarked(oldNode),
+});
 
 localise(document);
 document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
-if (main.dataset.refresh) {
+if (document.querySelector(".money")) {
   let last = 0;
   const tick = (moment) => {
     if (moment - last >= (quiet.matches ? 1000 : 100) && !link.textContent) {
       last = moment;
-      count(main);
+      count(document);
     }
     requestAnimationFrame(tick);
   };
   requestAnimationFrame(tick);
-  document.addEventListener("visibilitychange", () => document.hidden || refresh().catch(() => {}));
-  keepFresh(Number(main.dataset.refresh));
 }
