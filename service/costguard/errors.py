@@ -26,6 +26,7 @@ CostguardError
 │   └── SlackUncertain       the answer was lost; it may have been done
 ├── AccessError
 │   ├── SignInRefused        who somebody is could not be verified
+│   │   └── SignInUnavailable   nor can it be now: keys or provider do not answer
 │   ├── TokenRefused         a token that cannot be made; says why
 │   └── TokenUnknown         there is no such token, or it is another's
 ├── AttemptUnknown           a VM's agent without the token of a known attempt
@@ -49,6 +50,9 @@ CostguardError
 │   ├── CheckpointLocationMissing      no such bucket or folder
 │   ├── CheckpointLocationRefused      no credentials, no permission, or another region
 │   └── CheckpointLocationUnavailable  throttled, a 5xx, or no answer
+├── WebhookError
+│   ├── WebhookUnreachable   no connection to the receiver, or no answer in time
+│   └── WebhookUnknown       there is no webhook of this name in the settings
 ├── PriceSourceError         the price catalogue could not be read
 └── ServerUnreachable        the CLI found no Costguard server
 """
@@ -222,6 +226,10 @@ class SignInRefused(AccessError):
     """Who somebody is could not be verified."""
 
 
+class SignInUnavailable(SignInRefused):
+    """It cannot be verified now: the keys or the provider do not answer."""
+
+
 class TokenRefused(AccessError):
     """A token that cannot be made."""
 
@@ -284,6 +292,18 @@ class CheckpointLocationRefused(CheckpointError):
 
 class CheckpointLocationUnavailable(CheckpointError):
     """It was asked too often, it answered with a 5xx, or it did not answer."""
+
+
+class WebhookError(CostguardError):
+    """A fact did not reach its receiver."""
+
+
+class WebhookUnreachable(WebhookError):
+    """There is no connection to the receiver, or it did not answer in time; it may have taken what was sent."""
+
+
+class WebhookUnknown(WebhookError):
+    """There is no webhook of this name in the settings."""
 
 
 class PriceSourceError(CostguardError):

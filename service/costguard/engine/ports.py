@@ -20,8 +20,10 @@ __all__ = [
     "Checkpoints",
     "Clock",
     "Cloud",
+    "IapVerifier",
     "Launcher",
     "Notifier",
+    "OidcProvider",
     "Presence",
     "PriceSource",
     "Sighting",
@@ -152,6 +154,24 @@ class Checkpoints(Protocol):
 class PriceSource(Protocol):
     def fetch(self) -> Sequence[Price]:
         """All prices that the source knows and Costguard uses. Raises PriceSourceError."""
+        ...
+
+
+class IapVerifier(Protocol):
+    def address(self, assertion: str) -> str:
+        """Whom Google's Identity-Aware Proxy let through, as an address in lower case. Raises SignInRefused."""
+        ...
+
+
+class OidcProvider(Protocol):
+    """Where people sign in by OpenID Connect. Every method raises SignInRefused."""
+
+    def begin(self, redirect_uri: str, state: str, nonce: str, verifier: str) -> str:
+        """Where to send the browser. The three secrets are this sign-in's own; `finish` takes the last two again."""
+        ...
+
+    def finish(self, code: str, redirect_uri: str, nonce: str, verifier: str) -> str:
+        """Who came back with this code, as an address in lower case that the provider has verified."""
         ...
 
 
