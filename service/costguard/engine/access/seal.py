@@ -23,7 +23,7 @@ class Seal:
         """None: it was not sealed here, or for something else."""
         try:
             data = self._signer(purpose).loads(text)
-        except BadSignature:
+        except (BadSignature, UnicodeError):
             return None
         return data if isinstance(data, dict) else None
 
