@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +25,8 @@ IAP_HEADER = "x-goog-iap-jwt-assertion"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/commands"})
 _OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
 _OF_AGENTS = re.compile(r"/api/v1/attempts/[^/]+/events")
+
+MOST_BYTES = 2 << 20  # of a body; nothing that is asked here needs a tenth of it
 
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -62,7 +65,7 @@ class Guarded:
             return
         state = scope.setdefault("state", {})
         state["door"], state["principal"], state["csrf"] = self._door, None, ""
-        send = _with_headers(send)
+        send, receive = _with_headers(send), _bounded(receive)
         headers = Headers(scope=scope)
         is_open = _is_open(scope)
         # A page to sign in at says who one is already.
@@ -126,6 +129,21 @@ def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
         path=scope["path"],
         headers=headers,
     )
+
+
+def _bounded(receive: Receive) -> Receive:
+    """No more is taken in than fits, whatever length was announced."""
+    taken = 0
+
+    async def receiving() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > MOST_BYTES:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {MOST_BYTES >> 20} MiB")
+        return message
+
+    return receiving
 
 
 def _with_headers(send: Send) -> Send:

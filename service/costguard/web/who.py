@@ -12,7 +12,7 @@ from costguard.web.problems import ProblemError
 
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf"
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_FORM = "application/x-www-form-urlencoded"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -47,7 +47,7 @@ def needs(permission: Permission) -> Any:
 async def _prove_ours(request: Request, principal: Principal) -> None:
     site = request.headers.get("sec-fetch-site", "same-origin")
     shown = request.headers.get(CSRF_HEADER, "")
-    if not shown and request.headers.get("content-type", "").startswith(_FORMS):
+    if not shown and request.headers.get("content-type", "").startswith(_FORM):
         field = (await request.form()).get(CSRF_FIELD, "")
         shown = field if isinstance(field, str) else ""
     if site != "same-origin" or not request.state.door.is_csrf(principal, shown):
