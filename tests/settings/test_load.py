@@ -145,7 +145,12 @@ def test_example_is_right_when_uncommented(tmp_path: Path) -> None:
     certificates = tmp_path / "ca.pem"
     certificates.write_text("-----BEGIN CERTIFICATE-----\n")
     text = text.replace("/etc/costguard/ca.pem", str(certificates))
-    settings = validate(tomllib.loads(text), {"COSTGUARD_SLACK_TOKEN": "xoxb-1"}, Path("example.toml"))
+    secrets = {
+        "COSTGUARD_SLACK_TOKEN": "xoxb-1",
+        "COSTGUARD_OIDC_CLIENT_SECRET": "s3cret",
+        "COSTGUARD_WEBHOOK_PAGER_SECRET": f"whsec_{'S' * 32}",
+    }
+    settings = validate(tomllib.loads(text), secrets, Path("example.toml"))
     assert settings.budget_list()
     assert settings.slack
     assert settings.teams

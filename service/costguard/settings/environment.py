@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from costguard.settings import webhook_secrets
 from costguard.settings.problems import Problem
 
 CONFIG = "COSTGUARD_CONFIG"
@@ -14,7 +15,17 @@ DATABASE = "COSTGUARD_DATABASE_URL"
 SLACK_TOKEN = "COSTGUARD_SLACK_TOKEN"  # noqa: S105
 SLACK_SIGNING_SECRET = "COSTGUARD_SLACK_SIGNING_SECRET"  # noqa: S105
 SLACK_APP_TOKEN = "COSTGUARD_SLACK_APP_TOKEN"  # noqa: S105
-VARIABLES = (CONFIG, TOKEN, DATABASE, SLACK_TOKEN, SLACK_SIGNING_SECRET, SLACK_APP_TOKEN)
+OIDC_CLIENT_SECRET = "COSTGUARD_OIDC_CLIENT_SECRET"  # noqa: S105
+VARIABLES = (
+    CONFIG,
+    TOKEN,
+    DATABASE,
+    SLACK_TOKEN,
+    SLACK_SIGNING_SECRET,
+    SLACK_APP_TOKEN,
+    OIDC_CLIENT_SECRET,
+    webhook_secrets.PATTERN,
+)
 OF_SLACK = {"token": SLACK_TOKEN, "signing_secret": SLACK_SIGNING_SECRET, "app_token": SLACK_APP_TOKEN}
 _FILE = "_FILE"
 
@@ -22,9 +33,15 @@ Raw = dict[str, Any]
 
 
 def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], list[Problem]]:
-    """What the environment gives, by variable, and what is wrong with it. Slack's is not looked at without [slack]."""
+    """What the environment gives, by variable, and what is wrong with it.
+
+    What belongs to a section is not looked at without the section.
+    """
     secrets, problems = {}, []
-    for variable in [TOKEN, DATABASE, *(OF_SLACK.values() if "slack" in raw else ())]:
+    of_webhooks = webhook_secrets.variables(raw.get("webhooks")).values()
+    of_slack = OF_SLACK.values() if "slack" in raw else ()
+    of_sign_in = (OIDC_CLIENT_SECRET,) if "sign_in" in raw else ()
+    for variable in (TOKEN, DATABASE, *of_slack, *of_sign_in, *of_webhooks):
         given, file = environ.get(variable, ""), environ.get(variable + _FILE, "")
         if given and file:
             problems.append(Problem((), f"{variable} is set as well; expected one of the two", variable + _FILE))
@@ -48,6 +65,14 @@ def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
     if isinstance(slack := raw.get("slack"), dict):
         given = {key: secrets[variable] for key, variable in OF_SLACK.items() if variable in secrets}
         raw["slack"] = {**{key: value for key, value in slack.items() if key not in OF_SLACK}, **given}
+    if isinstance(webhooks := raw.get("webhooks"), dict):
+        given = {name: secrets.get(variable, "") for name, variable in webhook_secrets.variables(webhooks).items()}
+        raw["webhooks"] = {
+            name: {**section, "secret": given.get(name, "")} if isinstance(section, dict) else section
+            for name, section in webhooks.items()
+        }
+    if isinstance(sign_in := raw.get("sign_in"), dict) and OIDC_CLIENT_SECRET in secrets:
+        raw["sign_in"] = {**sign_in, "oidc_client_secret": secrets[OIDC_CLIENT_SECRET]}
     return raw
 
 

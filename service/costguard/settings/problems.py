@@ -21,6 +21,7 @@ _REQUIRED = {
     "presets.NAME.limit": 'how long a VM may run before its owner is asked, such as 8h, or "never"',
     "presets.NAME.launch.machine_type": "a machine type, such as n1-standard-8",
     "presets.NAME.launch.zones": 'zones, the one that is preferred first, such as ["us-central1-a"]',
+    "webhooks.NAME.url": "where what happens is sent, such as https://hooks.example.com/costguard",
     "budgets.NAME.limit": "a limit in US dollars, such as 2500",
     "budgets.NAME.period": '"day", "week" or "month"',
 }
@@ -38,6 +39,7 @@ _TYPES = {
 _SECRETS = {"token", "password", "secret", "key"}
 _SECRET_VARIABLES = {
     "slack": "COSTGUARD_SLACK_TOKEN, COSTGUARD_SLACK_SIGNING_SECRET, COSTGUARD_SLACK_APP_TOKEN",
+    "sign_in": "COSTGUARD_OIDC_CLIENT_SECRET",
 }
 _OTHERWISE = "COSTGUARD_TOKEN, COSTGUARD_DATABASE_URL"
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from costguard.model.preset import OTHER
-from costguard.settings import environment, values
+from costguard.settings import environment, values, webhook_secrets
 from costguard.settings.environment import Raw
 from costguard.settings.problems import Problem, meant, unlike
 
@@ -25,6 +25,11 @@ _SLACK_WORDS = {
     environment.SLACK_APP_TOKEN: "an app-level token (xapp-...) with the scope connections:write, made on the page "
     f"Basic Information {_AT_SLACK}",
 }
+_OIDC_NEEDS = {
+    "oidc_issuer": "the provider, such as https://accounts.google.com",
+    "oidc_client_id": "the id that the provider gave to this server",
+    "url": "where people reach this server; the provider sends them back to URL/sign-in/oidc/callback",
+}
 
 
 def across(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) -> list[Problem]:
@@ -33,10 +38,12 @@ def across(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) -> li
         *_database(raw),
         *_other(raw),
         *_slack(raw, secrets),
+        *_sign_in(raw, secrets),
         *_owner_labels(raw),
         *_unwarned(raw),
         *_projects(raw),
         *_budgets(raw, shipped),
+        *_webhooks(raw, secrets),
     ]
 
 
@@ -50,9 +57,12 @@ def _token(raw: Raw, token: str) -> list[Problem]:
         )
         problems.append(Problem(("token",), text))
     listen = _table(raw, "server").get("listen")
-    if not token and isinstance(listen, str) and _reaches_out(listen):
+    sign_in = _table(raw, "sign_in")
+    is_guarded = token or "iap_audience" in sign_in or "oidc_issuer" in sign_in
+    if not is_guarded and isinstance(listen, str) and _reaches_out(listen):
         text = (
-            f"others could reach {listen}; expected a token in COSTGUARD_TOKEN, or 127.0.0.1. Make one: {_MAKE_TOKEN}"
+            f"others could reach {listen}; expected a token in COSTGUARD_TOKEN, or [sign_in] with iap_audience or "
+            f"oidc_issuer, or 127.0.0.1. Make a token: {_MAKE_TOKEN}"
         )
         problems.append(Problem(("server", "listen"), text))
     return problems
@@ -108,6 +118,22 @@ def _slack(raw: Raw, secrets: Mapping[str, str]) -> Iterator[Problem]:
         yield Problem(("slack", "socket_mode"), words)
 
 
+def _sign_in(raw: Raw, secrets: Mapping[str, str]) -> Iterator[Problem]:
+    sign_in = _table(raw, "sign_in")
+    if "oidc_client_secret" in sign_in:
+        text = f"no such key; it comes from the environment: {environment.OIDC_CLIENT_SECRET}"
+        yield Problem(("sign_in", "oidc_client_secret"), text)
+    given = [key for key in ("oidc_issuer", "oidc_client_id", "oidc_domain") if key in sign_in]
+    if not given:
+        return
+    for key, what in _OIDC_NEEDS.items():
+        if key not in sign_in:
+            yield Problem(("sign_in", given[0]), f"needs {key} as well: {what}")
+    if environment.OIDC_CLIENT_SECRET not in secrets:
+        text = f"needs the client's secret, which the provider shows, in {environment.OIDC_CLIENT_SECRET}"
+        yield Problem(("sign_in", given[0]), text)
+
+
 def _unwarned(raw: Raw) -> Iterator[Problem]:
     if "slack" in raw:
         return
@@ -124,6 +150,8 @@ def _projects(raw: Raw) -> Iterator[Problem]:
     named: dict[tuple[str, ...], object] = {
         ("teams", name, "projects"): _table(teams, name).get("projects") for name in teams
     }
+    webhooks = _table(raw, "webhooks")
+    named.update({("webhooks", name, "projects"): _table(webhooks, name).get("projects") for name in webhooks})
     named["enforcement", "protect_projects"] = _table(raw, "enforcement").get("protect_projects")
     for path, projects in named.items():
         for index, project in enumerate(projects if isinstance(projects, list) else []):
@@ -141,6 +169,22 @@ def _budgets(raw: Raw, shipped: tuple[str, ...]) -> Iterator[Problem]:
         scope = _table(_table(budgets, name), "scope")
         for part, (what, names) in known.items():
             yield from _known(("budgets", name, "scope", part), scope.get(part), names, what)
+
+
+def _webhooks(raw: Raw, secrets: Mapping[str, str]) -> Iterator[Problem]:
+    webhooks = _table(raw, "webhooks")
+    for name, variable in webhook_secrets.variables(webhooks).items():
+        if "secret" in _table(webhooks, name):
+            yield Problem(("webhooks", name, "secret"), f"no such key; it comes from the environment: {variable}")
+        if variable not in secrets:
+            text = f"needs the secret that signs what is sent, in {variable}. Make one: {webhook_secrets.MAKE}"
+            yield Problem(("webhooks", name), text)
+            continue
+        try:
+            webhook_secrets.decoded(secrets[variable])
+        except ValueError:
+            text = f"expected a secret, or two with a space between while one is changed; {webhook_secrets.MAKE}"
+            yield Problem((), text, variable)
 
 
 def _watched(raw: Raw) -> list[str]:

@@ -14,6 +14,7 @@ from costguard.model.money import Money
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Team
 from costguard.model.utilisation import IdleRule
+from costguard.model.webhook import Webhook
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules, by_name
 from costguard.settings import values, values_jobs
@@ -45,6 +46,8 @@ from costguard.settings.sections_reminders import (
     Slack,
     TeamSection,
 )
+from costguard.settings.sections_sign_in import SignIn
+from costguard.settings.sections_webhooks import WebhookSection
 
 
 def _secret_url(value: object) -> object:
@@ -222,11 +225,13 @@ class Settings(Section):
     reminders: Reminders = Reminders()
     enforcement: EnforcementSection = EnforcementSection()
     access: AccessSection = AccessSection()
+    sign_in: SignIn = SignIn()
     checkpoints: Checkpoints = Checkpoints()
     jobs: Jobs = Jobs()
     teams: Mapping[Name, TeamSection] = Field(default_factory=dict)
     presets: Mapping[Name, PresetSection]
     budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)
+    webhooks: Mapping[Name, WebhookSection] = Field(default_factory=dict)
     log: Log = Log()
     token: SecretStr | None = Field(default=None, exclude=True)
 
@@ -237,6 +242,9 @@ class Settings(Section):
 
     def budget_list(self) -> tuple[Budget, ...]:
         return tuple(section.budget(name) for name, section in self.budgets.items())
+
+    def webhook_list(self) -> tuple[Webhook, ...]:
+        return tuple(section.webhook(name) for name, section in self.webhooks.items())
 
     def rules(self) -> Rules:
         """All that decisions go by."""
