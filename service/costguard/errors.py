@@ -28,6 +28,7 @@ CostguardError
 │   ├── SignInRefused        who somebody is could not be verified
 │   │   └── SignInUnavailable   nor can it be now: keys or provider do not answer
 │   ├── TokenRefused         a token that cannot be made; says why
+│   ├── TokenKeyTaken        this idempotency key came with another token before
 │   └── TokenUnknown         there is no such token, or it is another's
 ├── AttemptUnknown           a VM's agent without the token of a known attempt
 ├── JobError
@@ -232,6 +233,10 @@ class SignInUnavailable(SignInRefused):
 
 class TokenRefused(AccessError):
     """A token that cannot be made."""
+
+
+class TokenKeyTaken(AccessError):
+    """This idempotency key came with another token before."""
 
 
 class TokenUnknown(AccessError):

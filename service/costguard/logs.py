@@ -41,6 +41,8 @@ def configure(level: str, style: Literal["console", "json"], stream: TextIO = sy
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # They tell of every run, every start and every run that was put off, which our own lines say better.
-    for name, least in (("apscheduler", logging.ERROR), ("alembic", logging.WARNING), ("uvicorn", logging.WARNING)):
-        logging.getLogger(name).setLevel(max(least, root.level))
+    # They tell of every run, every start and every run that was put off, which our own lines say better; and of every
+    # address that is asked, secrets in its path included.
+    for name in ("alembic", "uvicorn", "httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("apscheduler").setLevel(max(logging.ERROR, root.level))

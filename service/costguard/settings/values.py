@@ -111,9 +111,13 @@ def project_id(value: str) -> str:
     return value
 
 
+def is_name(value: str) -> bool:
+    return _NAME.fullmatch(value) is not None
+
+
 def name(value: str) -> str:
     """A preset's or budget's name; a label can carry it."""
-    if not _NAME.fullmatch(value):
+    if not is_name(value):
         raise ValueError("a name of small letters, digits and hyphens that begins with a letter")
     return value
 

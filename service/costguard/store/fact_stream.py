@@ -27,15 +27,21 @@ def after(
 
     Fewer than `limit`: whatever else there was, up to this transaction's `latest_id`, was not asked for.
     """
-    conditions: list[ColumnElement[bool]] = [facts.c.id > fact_id]
-    if kinds:
-        conditions.append(facts.c.kind.in_(kinds))
-    if projects:
-        conditions.append(facts.c.project.in_(projects))
+    conditions = matching(fact_id, kinds, projects)
     if gce_id is not None:
         conditions.append(facts.c.gce_id == gce_id)
     rows = connection.execute(select(facts).where(*conditions).order_by(facts.c.id).limit(limit))
     return [stored(row) for row in rows]
+
+
+def matching(fact_id: int, kinds: Collection[str], projects: Collection[str]) -> list[ColumnElement[bool]]:
+    """Recorded after this one, of these kinds, in these projects."""
+    conditions: list[ColumnElement[bool]] = [facts.c.id > fact_id]
+    if kinds:
+        conditions.append(facts.c.kind.in_(sorted(kinds)))
+    if projects:
+        conditions.append(facts.c.project.in_(sorted(projects)))
+    return conditions
 
 
 def latest_id(connection: Connection) -> int:

@@ -1,0 +1,134 @@
+"""One receiver of facts, and what it has not accepted yet."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+
+from costguard.engine.ports import Clock
+from costguard.errors import WebhookError
+from costguard.model.fact import Fact
+from costguard.model.webhook import Answer, Webhook
+from costguard.policy import webhook as policy
+from costguard.store import fact_stream, lease, webhooks
+from costguard.store.facts import StoredFact
+from costguard.store.lease import Lease
+from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
+
+_BATCH = 100  # facts read at a time
+_COMMIT_EVERY_S = 1.0  # what a receiver took since then is sent again after a crash
+_SKIPPED = 500  # facts of no interest to a receiver, after which its place is written down
+
+
+class Poster(Protocol):
+    """Carries one message to an address. Raises WebhookUnreachable."""
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer: ...
+
+
+class Delivery:
+    """Facts to one receiver: each at least once, in the order of their recording. One thread at a time uses it.
+
+    `told` hears how each message ended: "accepted", "refused" or "unreachable".
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        poster: Poster,
+        clock: Clock,
+        receiver: Webhook,
+        told: Callable[[str, str], None] = lambda _name, _outcome: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._poster = poster
+        self._clock = clock
+        self.receiver = receiver
+        self._told = told
+        self._monotonic = monotonic
+        self.is_gone = False  # it answered 410: only a restart can bring other settings
+        self.seen = 0  # up to this fact nothing is left to send; the store may be behind
+
+    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
+        """All that waits, until something is refused. Raises LeaseLost and other StoreErrors."""
+        while (stop is None or not stop.is_set()) and self._send_batch(fence, stop):
+            pass
+
+    def send_test(self) -> Answer:
+        """What the receiver answers to a message that is no fact. Raises WebhookUnreachable."""
+        now = self._clock.now()
+        name = self.receiver.name
+        fact = Fact(f"WebhookTest:{name}:{now.isoformat()}", "WebhookTest", now, f"A test of the webhook {name}.")
+        return self._post(StoredFact(0, now, fact), now)
+
+    def _send_batch(self, fence: Lease | None, stop: threading.Event | None) -> bool:
+        """Whether there may be more to send at once."""
+        receiver = self.receiver
+        with self._database.read() as connection:
+            if fence is not None:
+                lease.check_still_held(connection, fence)
+            place = webhooks.places(connection)[receiver.name]
+            start = done = max(place.fact_id, self.seen)
+            batch = fact_stream.after(connection, done, _BATCH, kinds=receiver.kinds, projects=receiver.projects)
+            is_full = len(batch) == _BATCH
+            through = batch[-1].id if is_full else fact_stream.latest_id(connection)
+        written_s = self._monotonic()
+        for stored in batch:
+            if stop is not None and stop.is_set():
+                if done > start:
+                    self._accept(done, fence)
+                return False
+            answer, error = self._try(stored)
+            if error:
+                self._refuse(done, 1 if done > start else place.tries + 1, answer, error, fence)
+                return False
+            done = stored.id
+            if self._monotonic() - written_s >= _COMMIT_EVERY_S:
+                self._accept(done, fence)
+                written_s = self._monotonic()
+        if batch:
+            self._accept(through, fence)
+        elif through - place.fact_id >= _SKIPPED:
+            with self._database.write(fence) as connection:
+                webhooks.passed_over(connection, receiver.name, through)
+        self.seen = through
+        return is_full
+
+    def _try(self, stored: StoredFact) -> tuple[Answer | None, str]:
+        """What was answered, and why the fact has to be sent again; "" when it was accepted."""
+        try:
+            answer = self._post(stored, self._clock.now())
+        except Exception as error:  # whatever it is, the next try must wait
+            if not isinstance(error, WebhookError):
+                log.exception("webhook_not_posted", webhook=self.receiver.name)
+            self._told(self.receiver.name, "unreachable")
+            return None, str(error) or type(error).__name__
+        self._told(self.receiver.name, "accepted" if answer.is_accepted else "refused")
+        return answer, "" if answer.is_accepted else policy.refusal(answer)
+
+    def _post(self, stored: StoredFact, now: datetime) -> Answer:
+        content = policy.body(stored.fact, stored.id, stored.recorded_at)
+        headers = policy.headers(self.receiver, policy.message_id(stored.fact), content, now)
+        return self._poster.post(self.receiver.url, content, headers)
+
+    def _accept(self, fact_id: int, fence: Lease | None) -> None:
+        with self._database.write(fence) as connection:
+            webhooks.accepted(connection, self.receiver.name, fact_id, self._clock.now())
+
+    def _refuse(self, fact_id: int, tries: int, answer: Answer | None, error: str, fence: Lease | None) -> None:
+        if answer is not None and answer.is_gone:
+            self.is_gone = True
+        wait = policy.wait(tries, answer)
+        log.warning(
+            "webhook_refused", webhook=self.receiver.name, tries=tries, wait_s=wait.total_seconds(), error=error
+        )
+        with self._database.write(fence) as connection:
+            webhooks.refused(connection, self.receiver.name, fact_id, tries, self._clock.now() + wait, error)

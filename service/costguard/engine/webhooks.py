@@ -1,0 +1,103 @@
+"""The receivers of facts: each is served beside the others, and what keeps one is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from costguard.engine.ports import Clock
+from costguard.engine.webhook_delivery import Delivery, Poster
+from costguard.errors import LeaseLost, WebhookUnknown
+from costguard.model.webhook import Answer, Webhook, WebhookTrouble
+from costguard.store import fact_stream, lease, webhooks
+from costguard.store.lease import Lease
+from costguard.store.transaction import Database
+
+log = structlog.get_logger(__name__)
+
+_LAST_WORDS_S = 1.0  # how long those who send are given to write down what was accepted
+
+
+class Webhooks:
+    """Each receiver has a thread while it has facts to take: a slow one holds up nobody else.
+
+    One that answers 410 is left alone until the process ends.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        poster: Poster,
+        clock: Clock,
+        receivers: Sequence[Webhook],
+        told: Callable[[str, str], None] = lambda _name, _outcome: None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._deliveries = {each.name: Delivery(database, poster, clock, each, told) for each in receivers}
+        self._threads: dict[str, threading.Thread] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._deliveries)
+
+    def run(self, fence: Lease, stop: threading.Event) -> None:
+        """Let every receiver that something waits for have it, and come back at once. Raises LeaseLost."""
+        now = self._clock.now()
+        with self._database.read() as connection:
+            lease.check_still_held(connection, fence)
+            places, latest = webhooks.places(connection), fact_stream.latest_id(connection)
+        if places.keys() != self._deliveries.keys():
+            with self._database.write(fence) as connection:
+                webhooks.settle(connection, self.names)
+                places = webhooks.places(connection)
+        for name, place in places.items():
+            delivery = self._deliveries[name]
+            is_due = place.try_after is None or place.try_after <= now
+            has_more = max(place.fact_id, delivery.seen) < latest
+            if is_due and has_more and not delivery.is_gone and not self._is_busy(name):
+                self._threads[name] = threading.Thread(
+                    target=_take_turn, args=(delivery, fence, stop), name=f"webhook-{name}", daemon=True
+                )
+                self._threads[name].start()
+
+    def close(self) -> None:
+        """Give those who send a moment. What they cannot write down is sent again by the next process."""
+        until = time.monotonic() + _LAST_WORDS_S
+        for thread in self._threads.values():
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def trouble(self) -> list[WebhookTrouble]:
+        """The receivers that do not take their facts, by what is stored: any process can tell."""
+        found = []
+        with self._database.read() as connection:
+            for name, place in webhooks.places(connection).items():
+                if place.error and name in self._deliveries:
+                    left = webhooks.waiting(connection, self._deliveries[name].receiver, place.fact_id)
+                    found.append(WebhookTrouble(name, left.since, place.error, left.count))
+        return found
+
+    def send_test(self, name: str) -> Answer:
+        """What the receiver answers to a message that is no fact. Raises WebhookUnknown and WebhookUnreachable."""
+        if name not in self._deliveries:
+            known = ", ".join(sorted(self._deliveries)) or "there are none"
+            raise WebhookUnknown(
+                f"There is no webhook {name} in the settings (known: {known}).",
+                f"Name one of them, or add a section [webhooks.{name}] and restart Costguard.",
+            )
+        return self._deliveries[name].send_test()
+
+    def _is_busy(self, name: str) -> bool:
+        return name in self._threads and self._threads[name].is_alive()
+
+
+def _take_turn(delivery: Delivery, fence: Lease, stop: threading.Event) -> None:
+    try:
+        delivery.run(fence, stop)
+    except LeaseLost:
+        log.warning("webhook_turn_ended", webhook=delivery.receiver.name, why="another daemon took over")
+    except Exception as error:  # what was not written down as accepted is sent again by a later turn
+        log.exception("webhook_turn_failed", webhook=delivery.receiver.name, error=str(error))

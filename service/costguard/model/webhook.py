@@ -1,0 +1,48 @@
+"""Receivers of facts, and what they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A receiver of facts. No kinds, or no projects, means all of them.
+
+    Every secret signs: while one is changed for another, the receiver may know either.
+    """
+
+    name: str
+    url: str
+    secrets: tuple[bytes, ...] = field(repr=False)
+    kinds: frozenset[str] = frozenset()
+    projects: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a receiver answered. `words` is how its body begins, in one line."""
+
+    status: int
+    words: str = ""
+    retry_after: timedelta | None = None
+
+    @property
+    def is_accepted(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_gone(self) -> bool:
+        """The receiver wants no more of it, ever."""
+        return self.status == 410
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookTrouble:
+    """A receiver that does not take its facts. `since` is when the first of those that wait was recorded."""
+
+    name: str
+    since: datetime | None
+    error: str
+    waiting: int  # facts; of very many, how many at least

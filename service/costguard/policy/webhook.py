@@ -1,0 +1,74 @@
+"""What a webhook sends, signed as https://www.standardwebhooks.com says, and how long it waits after a refusal."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+from costguard.model.fact import Fact
+from costguard.model.webhook import Answer, Webhook
+
+_FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=1), timedelta(hours=1)
+_LONGEST_ASKED = timedelta(days=1)  # a receiver that asks for more is tried again all the same
+
+
+def message_id(fact: Fact) -> str:
+    """The same for a fact whenever and by whomever it is sent: a receiver that knows it already leaves it alone."""
+    return f"fact_{sha256(fact.key.encode()).hexdigest()[:32]}"
+
+
+def body(fact: Fact, fact_id: int, recorded_at: datetime) -> bytes:
+    told = {
+        "id": fact_id,
+        "kind": fact.kind,
+        "occurred_at": _z(fact.occurred_at),
+        "recorded_at": _z(recorded_at),
+        "project": fact.project,
+        "gce_id": fact.gce_id,
+        "name": fact.name,
+        "actor": fact.actor,
+        "text": fact.text,
+        "data": fact.data,
+        "key": fact.key,
+    }
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def headers(webhook: Webhook, message: str, content: bytes, now: datetime) -> dict[str, str]:
+    """One signature a secret: a receiver needs to know one of them."""
+    timestamp = str(int(now.timestamp()))
+    signed = b".".join((message.encode(), timestamp.encode(), content))
+    signatures = [b64encode(hmac.digest(secret, signed, "sha256")).decode() for secret in webhook.secrets]
+    return {
+        "content-type": "application/json",
+        "webhook-id": message,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
+    }
+
+
+def wait(tries: int, answer: Answer | None) -> timedelta:
+    """Until the next try, after so many that failed: twice as long each time, and no shorter than it was asked for."""
+    doubled: timedelta = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries - 1, 12))
+    asked = answer.retry_after if answer is not None and answer.retry_after is not None else timedelta()
+    return max(doubled, min(asked, _LONGEST_ASKED))
+
+
+def refusal(answer: Answer) -> str:
+    """What its answer means, in a sentence that says what to do."""
+    said = f": {answer.words}" if answer.words else ""
+    head = f"The receiver answered {answer.status}{said}."
+    if answer.is_gone:
+        return f"{head} It wants no more facts: take the webhook out of the settings, or mend its url; then restart."
+    if 300 <= answer.status < 400:
+        return f"{head} Redirects are not followed: set url to where it moved."
+    if answer.status in (401, 403):
+        return f"{head} Check that it knows the secret that signs."
+    return f"{head} It is tried again."
+
+
+def _z(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""How messages reach the receivers of facts."""

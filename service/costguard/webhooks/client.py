@@ -1,0 +1,87 @@
+"""Posting to a receiver over HTTP: no redirects, certificates verified, and nobody waits for long or reads much."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+import httpx2
+
+from costguard.errors import WebhookUnreachable
+from costguard.model.webhook import Answer
+
+_TIMEOUT_S = 10.0
+_MOST_BYTES = 4096  # of an answer
+_MOST_WORDS = 200  # of it that people are shown
+
+
+class HttpPoster:
+    """Keeps connections open between messages. `version` is told to receivers."""
+
+    def __init__(self, version: str, timeout_s: float = _TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        headers = {"user-agent": f"Costguard/{version}", "accept-encoding": "identity"}
+        self._client = httpx2.Client(timeout=timeout_s, headers=headers, follow_redirects=False)
+        # A proxy knows nothing of this machine's own receivers.
+        self._local = httpx2.Client(timeout=timeout_s, headers=headers, follow_redirects=False, trust_env=False)
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """What was answered, whatever its status. Raises WebhookUnreachable."""
+        client = self._local if url.startswith("http:") else self._client
+        try:
+            with client.stream("POST", url, content=body, headers=dict(headers)) as response:
+                words = self._words(response)
+                return Answer(response.status_code, words, _retry_after(response.headers))
+        except httpx2.TimeoutException as error:
+            raise WebhookUnreachable(
+                f"The receiver at {_shown(url)} did not answer within {self._timeout_s:g} s.",
+                "Let it answer at once, and do its work afterwards. It is tried again.",
+            ) from error
+        except httpx2.HTTPError as error:
+            raise WebhookUnreachable(
+                f"The receiver at {_shown(url)} cannot be reached: {error or type(error).__name__}.",
+                "Check its url, its certificate and the network. It is tried again.",
+            ) from error
+
+    def close(self) -> None:
+        self._client.close()
+        self._local.close()
+
+    def _words(self, response: httpx2.Response) -> str:
+        """How the body begins. One that comes drop by drop is not waited for: the status says all."""
+        until = time.monotonic() + self._timeout_s
+        read = b""
+        try:
+            for chunk in response.iter_raw(_MOST_BYTES):
+                read += chunk
+                if len(read) >= _MOST_BYTES or time.monotonic() > until:
+                    break
+        except httpx2.HTTPError:
+            pass  # the answer itself came
+        text = "".join(sign if sign.isprintable() else " " for sign in read[:_MOST_BYTES].decode("utf-8", "replace"))
+        return " ".join(text.split())[:_MOST_WORDS]
+
+
+def _retry_after(headers: httpx2.Headers) -> timedelta | None:
+    """Seconds, or a moment, which is held against the receiver's own clock."""
+    given = headers.get("retry-after", "").strip()
+    if given.isascii() and given.isdecimal():
+        return timedelta(seconds=min(int(given[:9]), 10**8))
+    try:
+        span = _moment(given) - _moment(headers.get("date", ""))
+    except ValueError:
+        return None
+    return max(timedelta(), span)
+
+
+def _moment(text: str) -> datetime:
+    moment = parsedate_to_datetime(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _shown(url: str) -> str:
+    """Without its path: receivers of some makers carry a secret in it."""
+    parts = httpx2.URL(url)
+    return f"{parts.scheme}://{parts.netloc.decode('ascii')}"
