@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from costguard.api import (
+    acts,
     attempts,
     budgets,
     configuration,
@@ -21,6 +22,7 @@ from costguard.api import (
     reminders,
     slack,
     spend,
+    tokens,
 )
 from costguard.api.deps import Deps
 from costguard.web import problems
@@ -42,12 +44,13 @@ def create_app(deps: Deps) -> FastAPI:
         description=_DESCRIPTION,
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
+        max_body_size=2 << 20,  # nothing that is asked here needs a tenth of it
     )
     app.state.deps = deps
     problems.install(app)
     app.add_middleware(Guarded, door=deps.door, limits=deps.limits)
-    app.include_router(jobs.acting_router)
     for module in (
+        acts,
         attempts,
         jobs,
         quotes,
@@ -63,9 +66,12 @@ def create_app(deps: Deps) -> FastAPI:
         enforcement,
         configuration,
         health,
+        tokens,
         slack,
     ):
         app.include_router(module.router)
+    for router in (acts.acting_router, jobs.acting_router, tokens.open_router):
+        app.include_router(router)
 
     @app.get("/api/v1", include_in_schema=False)
     def index() -> dict[str, object]:

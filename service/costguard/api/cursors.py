@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+from datetime import datetime
 from http import HTTPStatus
 
 import orjson
 
+from costguard.store.types import EPOCH
 from costguard.web.problems import FieldError, ProblemError
 
 _MAX = 2**63 - 1
@@ -29,6 +31,18 @@ def decode(cursor: str, kind: str, types: tuple[type[str] | type[int], ...]) -> 
         if type(part) is not wanted or (isinstance(part, int) and abs(part) > _MAX):
             raise bad()
     return parts[1:]
+
+
+def micros(moment: datetime) -> int:
+    return (moment - EPOCH) // EPOCH.resolution
+
+
+def moment(micros: int) -> datetime:
+    """Raises a 422 problem for a time that cannot be."""
+    try:
+        return EPOCH + micros * EPOCH.resolution
+    except OverflowError:
+        raise bad() from None
 
 
 def bad() -> ProblemError:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+)
 
 from costguard.model.money import Money, Priced
 
@@ -60,6 +70,12 @@ class Amount(Out):
         return cls(amount=usd(priced.amount) if is_known else None, complete=priced.whole)
 
 
+class Body(BaseModel):
+    """What is sent. A misspelt part is an error, and nothing is converted by guess."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 class Query(BaseModel):
     """Parameters of a request. A misspelt one is an error, not a filter that does nothing."""
 
@@ -83,8 +99,18 @@ Address = Annotated[
     StringConstraints(max_length=320, to_lower=True, pattern=r"^[^\s@<>\x00]+@[^\s@<>\x00]+$"),
     Field(examples=["ana@example.com"]),
 ]
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)")
+
+
+def _rfc3339(value: object) -> object:
+    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+        raise ValueError("a time as RFC 3339 writes it, such as 2026-11-22T08:00:00Z")
+    return value
+
+
 # PostgreSQL holds no NUL in a text.
 Text = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")]
 Texts = Annotated[list[Text], Field(max_length=100)]
 Day = Annotated[date, AfterValidator(_sensible_day)]
 When = Annotated[AwareDatetime, AfterValidator(_sensible_moment)]
+Told = Annotated[When, BeforeValidator(_rfc3339)]  # in a body, where a number would be taken for a time as well

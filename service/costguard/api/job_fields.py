@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
+from pydantic import Field, StrictBool, StrictInt, StringConstraints
 
-from costguard.api.fields import Address, Text, When
+from costguard.api.fields import Address, Body, Text, Told
 from costguard.engine.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.money import Money
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)")
-
-
-def _rfc3339(value: object) -> object:
-    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
-        raise ValueError("a time as RFC 3339 writes it, such as 2026-11-22T08:00:00Z")
-    return value
-
-
-Deadline = Annotated[When, BeforeValidator(_rfc3339)]
 Dollars = Annotated[
     str,
     StringConstraints(pattern=r"^[0-9]{1,9}(?:\.[0-9]{1,9})?$"),
@@ -34,10 +23,6 @@ Word = Annotated[str, StringConstraints(max_length=262_144)]
 Name = Annotated[str, StringConstraints(max_length=1_000)]
 Variables = Annotated[dict[str, Word], Field(max_length=500)]
 Count = Annotated[StrictInt, Field(ge=0, le=10_000)]
-
-
-class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class CheckpointBody(Body):
@@ -108,7 +93,7 @@ class JobBody(Body):
     checkpoint: CheckpointBody | None = None
     step_pattern: Text = Field("", description="Finds the step in the output: a regular expression with a group.")
     ceiling: Dollars | None = Field(None, description="What all its VMs together may cost.")
-    deadline: Deadline | None = Field(None, description="When it must be finished.")
+    deadline: Told | None = Field(None, description="When it must be finished.")
     expected_hours: Hours | None = Field(None, description="How long it takes without interruptions.")
     max_preemptions: Count = 100
     max_crashes: Count = 3

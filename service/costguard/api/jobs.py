@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import Header, Path, Response
+from fastapi import Path, Response
 from fastapi import Query as Parameter
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.job_fields import CancelBody, JobBody
 from costguard.api.route import routes
-from costguard.api.writing import CHECKED, WRITTEN, Key, acting
+from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
 from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import listing
 from costguard.engine.jobs.submit import JobOffice
@@ -28,18 +28,15 @@ from costguard.policy.access import Actor
 from costguard.store import attempts as stored_attempts
 from costguard.store import jobs as stored_jobs
 from costguard.store.jobs import JobFilters
-from costguard.store.types import EPOCH
 from costguard.web.problems import NOT_FOUND, FieldError, ProblemError, problem
 from costguard.web.who import Asker
 
 router = routes("jobs")
 acting_router = routes("jobs", Permission.JOBS)
 
-_MICROSECOND = EPOCH.resolution
 _CURSOR = (int, str)
 _LOGS = "/var/log/costguard"
 
-Client = Annotated[str, Header(alias="Costguard-Client", max_length=20, description="cli, of the command line.")]
 JobId = Annotated[Text, Path(description="Such as j7k2m9q4.")]
 
 
@@ -77,9 +74,9 @@ def submit(
     deps: Given, asker: Asker, body: JobBody, response: Response, key: Key = None, client: Client = ""
 ) -> schemas.JobDetail:
     """Takes it in, or says all that is wrong with it at once. Its VM is launched by the daemon, within seconds."""
-    owner, via = owner_of(asker, body), "cli" if client == "cli" else "api"
+    owner = owner_of(asker, body)
     with explained():
-        made, is_new = office(deps).submit(body.submission(owner.address), key, via, owner.granted)
+        made, is_new = office(deps).submit(body.submission(owner.address), key, via_of(client), owner.granted)
     if not is_new:
         response.status_code = HTTPStatus.OK
     response.headers["Location"] = f"/api/v1/jobs/{made.id}"
@@ -100,10 +97,7 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
     before = None
     if query.cursor is not None:
         micros, job_id = cursors.decode(query.cursor, "jobs", _CURSOR)
-        try:
-            before = (EPOCH + int(micros) * _MICROSECOND, str(job_id))
-        except OverflowError:
-            raise cursors.bad() from None
+        before = (cursors.moment(int(micros)), str(job_id))
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
         found = listing.jobs_page(connection, accrual, filters, before, query.limit + 1)
@@ -111,7 +105,7 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
     more = None
     if len(found) > query.limit:
         last = page[-1].job
-        more = cursors.encode("jobs", (last.created_at - EPOCH) // _MICROSECOND, last.id)
+        more = cursors.encode("jobs", cursors.micros(last.created_at), last.id)
     return schemas.Jobs(as_of=accrual.now, jobs=[job_mapping.job(row) for row in page], next_cursor=more)
 
 

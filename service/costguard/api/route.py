@@ -19,11 +19,10 @@ _TICKS = re.compile(rb'^\{"as_of":"[^"]*",(?:"age_seconds":(?:\d+|null),)?')
 _TAG = re.compile(r'(?:W/)?("[^"]*")')
 
 
-def routes(tag: str, permission: Permission = Permission.READ, prefix: str = "/api/v1") -> APIRouter:
-    """Routes that need this permission."""
-    return APIRouter(
-        prefix=prefix, tags=[tag], responses=RESPONSES, dependencies=[needs(permission)], route_class=Route
-    )
+def routes(tag: str, permission: Permission | None = Permission.READ) -> APIRouter:
+    """Routes that need this permission; None: whoever has come through the door."""
+    dependencies = [] if permission is None else [needs(permission)]
+    return APIRouter(prefix="/api/v1", tags=[tag], responses=RESPONSES, dependencies=dependencies, route_class=Route)
 
 
 class Route(APIRoute):

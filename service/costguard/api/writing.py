@@ -37,6 +37,11 @@ Key = Annotated[
         examples=["6f0c2c1e-nightly"],
     ),
 ]
+Client = Annotated[str, Header(alias="Costguard-Client", max_length=20, description="cli, of the command line.")]
+
+
+def via_of(client: str) -> str:
+    return "cli" if client == "cli" else "api"
 
 
 def acting(principal: Principal, named: str | None, part: str) -> Actor:

@@ -114,6 +114,7 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors,
         socket_trouble=lambda: way_in.trouble if way_in is not None else "",
         hearing=jobs.hearing,
         jobs=jobs.office,
+        wake=daemon.ask_for_pass,
     )
 
 

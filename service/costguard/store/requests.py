@@ -67,6 +67,18 @@ def read(connection: Connection, request_id: int) -> StoredRequest | None:
     return None if row is None else _stored(row)
 
 
+def page(
+    connection: Connection, status: str | None, instance_id: int | None, before: int | None, limit: int
+) -> list[StoredRequest]:
+    """The newest first; `before` is the id of the last one that was read."""
+    query = select(requests).order_by(requests.c.id.desc()).limit(limit)
+    for column, wanted in ((requests.c.status, status), (requests.c.instance_id, instance_id)):
+        query = query if wanted is None else query.where(column == wanted)
+    if before is not None:
+        query = query.where(requests.c.id < before)
+    return [_stored(row) for row in connection.execute(query)]
+
+
 def of_key(connection: Connection, key: str) -> StoredRequest | None:
     row = connection.execute(select(requests).where(requests.c.key == storable(key))).one_or_none()
     return None if row is None else _stored(row)

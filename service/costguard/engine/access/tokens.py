@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.engine.ports import Clock
-from costguard.errors import TokenRefused, TokenUnknown
+from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.model.fact import Fact
 from costguard.store import facts, tokens
@@ -49,7 +49,10 @@ class TokenOffice:
         self._database, self._clock, self._new_id, self._new_secret = database, clock, new_id, new_secret
 
     def make(self, asked: NewToken, by: Principal, idempotency_key: str | None = None) -> tuple[ApiToken, str | None]:
-        """The token and its secret; the secret is None for a repeat under its key. Raises TokenRefused."""
+        """The token and its secret; the secret is None for a repeat under its key.
+
+        Raises TokenRefused, or TokenKeyTaken where the key came with another before.
+        """
         token, now = self._drawn(asked, by), self._clock.now()
         secret = f"{PREFIX}{token.id}_{self._new_secret()}"
         key = None if idempotency_key is None else f"{by.key}/{idempotency_key}"
@@ -57,7 +60,7 @@ class TokenOffice:
             known = None if key is None else tokens.of_key(connection, key)
             if known is not None:
                 if (known.name, known.owner, known.permissions) != (token.name, token.owner, token.permissions):
-                    raise TokenRefused(
+                    raise TokenKeyTaken(
                         "This Idempotency-Key came with another token before.", "Use a new key for a new token."
                     )
                 return known, None

@@ -1,0 +1,162 @@
+"""Stops, keeps, claims and the like are asked for over REST, stored once, and followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.conftest import deps_of
+from tests.api.rows import NOW
+from tests.doors import OpenDoor, somebody
+from tests.engine.office import ADA, RULES
+
+from costguard.api.app import create_app
+from costguard.model.access import Permission, Role, Via
+from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.store import facts, requests
+from costguard.store.tables import lifetimes
+from costguard.store.transaction import Database
+
+MASTER = somebody()
+OWNER = somebody(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)
+STRANGER = somebody(Role.OPERATOR, "vic@lab.example", Via.TOKEN, is_granted=False)
+GUEST = somebody(Role.OPERATOR, "guest@else.example", Via.TOKEN)  # in no list: the role came with the token
+ADMIN = somebody(Role.ADMIN, "adam@lab.example", Via.TOKEN, is_granted=False)
+VIEWER = somebody(Role.VIEWER, ADA, Via.TOKEN, is_granted=False)
+STARTED = NOW - timedelta(hours=9)
+
+
+@dataclass
+class Api:
+    database: Database
+    woken: list[bool] = field(default_factory=list)
+
+    def client(self, who: Any) -> TestClient:
+        deps = replace(deps_of(self.database), rules=RULES, door=OpenDoor(who), wake=lambda: self.woken.append(True))
+        return TestClient(create_app(deps))
+
+    def post(self, what: str, body: Any = None, who: Any = OWNER, key: str | None = None, vm: str = "trainer") -> Any:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self.client(who).post(f"/api/v1/instances/lab/{vm}/{what}", json=body or {}, headers=headers)
+
+    def vm(self, name: str, running: bool = True, **given: Any) -> Subject:
+        with self.database.write() as connection:
+            status = {} if running else {"status": "stopped"}
+            instance = rows.instance(connection, name, gce_id=name, **status, **given)
+            ended = {} if running else {"ended_at": NOW - timedelta(hours=1), "end_reason": "stopped"}
+            life = rows.lifetime(connection, instance, STARTED, **ended)
+        return Subject(About.RUN if running else About.REST, instance, life)
+
+    @property
+    def open(self) -> list[Request]:
+        with self.database.read() as connection:
+            return [request for _, request in requests.open_requests(connection)]
+
+    @property
+    def told(self) -> list[str]:
+        with self.database.read() as connection:
+            return [each.fact.text for each in reversed(facts.read(connection))]
+
+
+@pytest.fixture
+def api(sqlite_database: Database) -> Api:
+    return Api(sqlite_database)
+
+
+def test_a_keep_is_stored_as_a_press_is_and_followed(api: Api) -> None:
+    """202 with where to follow it; it is the very request that a button makes, with a fact, and the daemon is woken."""
+    subject = api.vm("trainer", owner=ADA)
+    body = {"hours": 4, "reason": "still busy", "started_at": "2026-11-20T03:00:00Z"}
+    answer = api.post("keep", body)
+    told = answer.json()["request"]
+    assert (answer.status_code, answer.headers["location"], told["status"]) == (202, "/api/v1/requests/1", "open")
+    (stored,) = api.open
+    key = f"api/{ADA}/keep/{subject.instance_id}/{NOW.isoformat()}"
+    expected = Request(key, Asked.KEEP, subject, ADA, "", "api", NOW, hours=4, reason="still busy", id=1)
+    assert stored == expected
+    assert (api.told, api.woken) == ([f"{ADA} asked to keep trainer: still busy."], [True])
+    with api.database.write() as connection:
+        requests.settle(connection, 1, "refused", "It was kept 3 times already.", NOW)
+    client = api.client(VIEWER)
+    followed = client.get(told["links"]["self"]).json()["request"]
+    assert (followed["status"], followed["outcome"]) == ("refused", "It was kept 3 times already.")
+    assert client.get("/api/v1/requests?gce_id=trainer&project=lab").json()["requests"] == [followed]
+    assert client.get("/api/v1/requests?status=open").json()["requests"] == []
+    assert client.get(told["links"]["instance"]).status_code == 200
+
+
+def test_a_key_asks_once(api: Api) -> None:
+    """The same again is the request that there is, also once its run is over; something else under it is a 409."""
+    subject = api.vm("trainer", owner=ADA)
+    first, again = api.post("stop", key="k"), api.post("stop", key="k")
+    assert (first.status_code, again.status_code) == (202, 200)
+    assert first.json()["request"] == again.json()["request"]
+    assert (len(api.open), len(api.told)) == (1, 1)
+    taken = api.post("suspend", key="k")
+    assert (taken.status_code, taken.json()["type"]) == (409, "/problems/key-taken")
+    assert api.post("stop", who=ADMIN, key="k").status_code == 202, "keys of one person mean nothing to another"
+    with api.database.write() as connection:
+        requests.settle(connection, 1, "done", "trainer was stopped.", NOW)
+        over = lifetimes.update().where(lifetimes.c.id == subject.lifetime_id)
+        connection.execute(over.values(ended_at=NOW, end_reason="stopped"))
+    assert api.post("stop", key="k").json()["request"]["outcome"] == "trainer was stopped."
+
+
+def test_what_cannot_be_done_is_said_at_once(api: Api) -> None:
+    """403, 404, 409 and 422 problems that say what to do; a refusal is a fact, and nothing is stored."""
+    api.vm("trainer", owner=ADA)
+    api.vm("rested", running=False, owner=ADA)
+    api.vm("nobodys", owner="")
+    with api.database.write() as connection:
+        rows.instance(connection, "gone", gce_id="gone", gone_at=NOW)
+    other = {"started_at": "2026-11-20T04:00:00Z"}
+    cases: tuple[tuple[str, str, Any, Any, int, str], ...] = (
+        ("stop", "trainer", {}, STRANGER, 403, "an operator of team vision or an admin can stop trainer."),
+        ("stop", "trainer", {}, VIEWER, 403, "this needs the permission instances"),
+        ("stop", "trainer", {"by": "adam@lab.example"}, OWNER, 403, "only admins act in another's name"),
+        ("stop", "trainer", {}, MASTER, 422, "speaks for nobody"),
+        ("stop", "4711", {}, OWNER, 404, "was ever seen"),
+        ("stop", "gone", {}, ADMIN, 409, "gone is gone"),
+        ("stop", "rested", {}, OWNER, 409, "rested is stopped already"),
+        ("stop", "trainer", other, OWNER, 409, "stopped or started anew"),
+        ("claim", "trainer", {}, OWNER, 409, "yours already"),
+        ("disown", "nobodys", {}, ADMIN, 409, "nobody's already"),
+        ("keep", "trainer", {"hours": 0}, OWNER, 422, "body.hours"),
+        ("keep", "trainer", {"hours": True}, OWNER, 422, "body.hours"),
+        ("stop", "trainer", {"hours": 4}, OWNER, 422, "body.hours"),
+        ("stop", "trainer", {"started_at": 1}, OWNER, 422, "RFC 3339"),
+    )
+    for what, vm, body, who, status, said in cases:
+        answer = api.post(what, body, who, vm=vm)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), said
+        assert said in answer.json()["detail"], answer.json()
+        assert answer.json()["next"]
+    assert (api.open, api.woken) == ([], [])
+    assert api.told[0].startswith("vic@lab.example asked to stop trainer, and was refused: Only ada@lab.example")
+
+
+def test_in_whose_name_it_is_asked(api: Api) -> None:
+    """A role that came with the token counts, and is kept for the pass; who is named by an admin is held to theirs."""
+    api.vm("trainer", owner="someone@else.example")
+    assert api.post("stop", {}, GUEST).status_code == 202
+    assert api.post("suspend", {}, replace(GUEST, is_granted=False)).status_code == 403
+    assert api.post("stop", {"by": "Adam@lab.example"}, MASTER).status_code == 202
+    assert api.post("suspend", {"by": "guest@else.example"}, MASTER).status_code == 403
+    assert api.post("claim", {}, ADMIN).status_code == 202
+    assert [(request.by, request.role) for request in api.open] == [
+        ("guest@else.example", Role.OPERATOR),
+        ("adam@lab.example", None),
+        ("adam@lab.example", None),
+    ]
+
+
+def test_a_token_without_the_permission_acts_on_nothing(api: Api) -> None:
+    """Whatever role its owner has."""
+    api.vm("trainer", owner=ADA)
+    reader = somebody(Role.ADMIN, ADA, Via.TOKEN, [Permission.READ, Permission.JOBS])
+    for asked in Asked:
+        assert api.post(asked.value, {}, reader).status_code == 403
