@@ -1,22 +1,33 @@
-"""The routes of spend and budgets."""
+"""The routes of spend, of what was saved, of budgets and of presets."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
-from costguard.dashboard import budgets, spend
+from costguard.dashboard import budgets, presets, saved, spend
 from costguard.dashboard.route import Given, PageRoute
+from costguard.dashboard.spend_asked import GROUPINGS, spend_asked
+from costguard.model.access import Permission
+from costguard.web.who import needs
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.READ)])
 
 
 @router.get("/spend")
 def show_spend(request: Request, board: Given) -> HTMLResponse:
     moment = board.source.clock.now()
-    wanted = spend.spend_asked(request.query_params, moment.date())
+    wanted = spend_asked(request.query_params, moment.date())
     shown = spend.spend_page(board.source, wanted, moment)
-    return board.renderer.page(request, "spend.html", moment, asked=wanted, spend=shown, groupings=spend.GROUPINGS)
+    return board.renderer.page(request, "spend.html", moment, asked=wanted, spend=shown, groupings=GROUPINGS)
+
+
+@router.get("/spend/saved")
+def show_saved(request: Request, board: Given) -> HTMLResponse:
+    moment = board.source.clock.now()
+    wanted = spend_asked(request.query_params, moment.date())
+    shown = saved.saved_page(board.source, wanted, moment)
+    return board.renderer.page(request, "saved.html", moment, asked=wanted, saved=shown, methods=saved.METHODS)
 
 
 @router.get("/budgets")
@@ -24,3 +35,10 @@ def show_budgets(request: Request, board: Given) -> HTMLResponse:
     moment = board.source.clock.now()
     shown = budgets.budgets_page(board.source, moment)
     return board.renderer.page(request, "budgets.html", moment, budgets=shown)
+
+
+@router.get("/presets")
+def show_presets(request: Request, board: Given) -> HTMLResponse:
+    moment = board.source.clock.now()
+    shown = presets.presets_page(board.source, moment)
+    return board.renderer.page(request, "presets.html", moment, presets=shown)

@@ -163,6 +163,15 @@ def day(of: date) -> str:
     return f"{of.day} {of:%b %Y}"
 
 
+def month_name(of: date) -> str:
+    return f"{of:%B}"
+
+
+def change_words(percent: int) -> str:
+    """`12% more`, `as much`"""
+    return "as much" if percent == 0 else f"{abs(percent):,}% {'more' if percent > 0 else 'less'}"
+
+
 def tick(money: Money) -> str:
     return f"${money.nanos // 1_000_000_000:,}" if money.nanos % 1_000_000_000 == 0 else str(money)
 
@@ -198,6 +207,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
         seconds,
         hours,
         day,
+        month_name,
+        change_words,
         tick,
         ran,
     )

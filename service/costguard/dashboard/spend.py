@@ -1,113 +1,89 @@
-"""What the page Spend shows: each day's dollars, stacked by what one asks for."""
+"""What the page Spend shows: how the month goes, and each day's dollars, stacked by what one asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from costguard.dashboard.asked import BadAddress, day
-from costguard.dashboard.chart import Chart, draw
-from costguard.dashboard.show import link
+from costguard.dashboard.curve import Curve, climb
 from costguard.dashboard.source import Source
-from costguard.engine import budgets, spend
+from costguard.dashboard.spend_asked import SpendAsked
 from costguard.engine.accrual import accrual_at
 from costguard.engine.spend import SpendRow
-from costguard.model.budget import Period, Scope
-from costguard.model.money import Money
-from costguard.policy.budget import Outlook
-from costguard.store.spend import Amounts, Grouping, UnpricedSpan
+from costguard.engine.spend_story import Month, Story, month_of, story_of
+from costguard.model.money import ZERO, Money
+from costguard.store import choices
+from costguard.store.choices import Choices
+from costguard.store.spend import Amounts, UnpricedSpan
 
-LONGEST = timedelta(days=366)
-GROUPINGS = (Grouping.PRESET, Grouping.OWNER, Grouping.PROJECT, Grouping.PROVISIONING_MODEL)
+SERIES = 6  # colours that can be told apart; what is beyond them is shown together
 _LISTED_UNPRICED = 20
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """A link to other days."""
+class Group:
+    """`series` is the number of its colour, `share` its part of the total in thousandths."""
 
-    name: str
-    first: date
-    last: date
+    row: SpendRow
+    series: int
+    share: int
 
 
 @dataclass(frozen=True, slots=True)
-class SpendAsked:
-    first: date
-    last: date
-    group_by: Grouping
-    today: date
-
-    def address(self, first: date | None = None, last: date | None = None, group_by: str | None = None) -> str:
-        return link("/spend", from_=first or self.first, to=last or self.last, group_by=group_by or self.group_by.value)
-
-    @property
-    def csv_address(self) -> str:
-        groups = f"day,{self.group_by.value}"
-        return link("/api/v1/spend", from_=self.first, to=self.last, group_by=groups, format="csv")
-
-    @property
-    def ranges(self) -> list[Range]:
-        month = self.today.replace(day=1)
-        before = month - timedelta(days=1)
-        return [
-            Range("This month", month, self.today),
-            Range("Last month", before.replace(day=1), before),
-            Range("30 days", self.today - timedelta(days=29), self.today),
-            Range("90 days", self.today - timedelta(days=89), self.today),
-        ]
+class DayRow:
+    day: date
+    amounts: tuple[Money, ...]  # of each series, and of the others together
+    total: Money
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    month: Money  # to date, whatever days are shown
-    month_unpriced: int
-    outlook: Outlook  # of everything, for the month
+    month: Month
+    curve: Curve
     total: Amounts
-    groups: Sequence[SpendRow]
-    chart: Chart | None  # None: nothing was spent
+    groups: Sequence[Group]
+    others: int  # how many groups have no colour of their own
+    days: Sequence[DayRow]  # the latest first; those without spend are left out
     unpriced: Sequence[UnpricedSpan]
     unpriced_count: int
-
-
-def spend_asked(query: Mapping[str, str], today: date) -> SpendAsked:
-    """Raises BadAddress. The month to date by preset, where nothing else is asked for."""
-    last = day(query, "to", today)
-    first = day(query, "from", min(last, today).replace(day=1))
-    if first > last:
-        raise BadAddress(f"The first day, {first}, is after the last, {last}.", "Exchange them.")
-    if last - first >= LONGEST:
-        raise BadAddress(
-            f"{first} to {last} is longer than a year.", "Choose fewer days, or take the CSV from the API."
-        )
-    name = query.get("group_by") or Grouping.PRESET.value
-    if name not in {grouping.value for grouping in GROUPINGS}:
-        known = ", ".join(grouping.value for grouping in GROUPINGS)
-        raise BadAddress(f"Spend is not shown by {name[:40]}.", f"Choose one of {known}.")
-    return SpendAsked(first, last, Grouping(name), today)
+    choices: Choices
 
 
 def spend_page(source: Source, asked: SpendAsked, now: datetime) -> Spend:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
-        month = spend.spend(connection, accrual, asked.today.replace(day=1), asked.today, [])
-        (outlook,) = budgets.outlooks(connection, accrual, [(Scope(), Period.MONTH)])
-        by_day = spend.spend(connection, accrual, asked.first, asked.last, [Grouping.DAY, asked.group_by])
-        by_group = spend.spend(connection, accrual, asked.first, asked.last, [asked.group_by])
-    days: dict[str, dict[str, Money]] = {}
-    for row in by_day.rows:
-        of_day, group = row.group
-        days.setdefault(of_day, {})[group] = row.amounts.total
-    groups = [row.group[0] for row in by_group.rows]
+        month = month_of(connection, accrual, asked.scope)
+        story = story_of(connection, accrual, asked.first, asked.last, asked.group_by, asked.scope)
+        known = choices.read(connection)
+    own = len(story.groups) if len(story.groups) <= SERIES + 1 else SERIES
+    whole = max(1, story.total.total.nanos)
     return Spend(
-        month=month.total.total,
-        month_unpriced=len(month.unpriced),
-        outlook=outlook,
-        total=by_group.total,
-        groups=by_group.rows,
-        chart=draw(asked.first, asked.last, groups, days) if by_group.total.total else None,
-        unpriced=by_group.unpriced[:_LISTED_UNPRICED],
-        unpriced_count=len(by_group.unpriced),
+        month=month,
+        curve=climb(month, now),
+        total=story.total,
+        groups=[
+            Group(row, min(place, SERIES), 1000 * row.amounts.total.nanos // whole)
+            for place, row in enumerate(story.groups)
+        ],
+        others=len(story.groups) - own,
+        days=_days(story, own),
+        unpriced=story.unpriced[:_LISTED_UNPRICED],
+        unpriced_count=len(story.unpriced),
+        choices=known,
     )
+
+
+def _days(story: Story, own: int) -> list[DayRow]:
+    names = [row.group[0] for row in story.groups]
+    rows = []
+    for day in sorted(story.days, reverse=True):
+        amounts = [story.days[day].get(name, ZERO) for name in names]
+        total = sum(amounts, ZERO)
+        if own < len(names):
+            amounts[own:] = [sum(amounts[own:], ZERO)]
+        if total:
+            rows.append(DayRow(day, tuple(amounts), total))
+    return rows

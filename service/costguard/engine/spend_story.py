@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from fractions import Fraction
 
 from sqlalchemy import Connection
 
@@ -27,13 +28,28 @@ class Month:
     before: tuple[Money, ...]  # what was spent on each day of the last month
 
     @property
+    def before_first(self) -> date:
+        return (self.outlook.starts_at.date() - _DAY).replace(day=1)
+
+    @property
+    def before_day(self) -> int:
+        """The day of the last month that `before_to_day` reaches to."""
+        return min(len(self.outlook.days), len(self.before))
+
+    @property
     def before_total(self) -> Money:
         return _sum(self.before)
 
     @property
     def before_to_day(self) -> Money:
         """The last month up to and with the day of it that has today's number, or its last."""
-        return _sum(self.before[: len(self.outlook.days)])
+        return _sum(self.before[: self.before_day])
+
+    @property
+    def change(self) -> int | None:
+        """By how many percent this month is dearer by now; None where there is nothing to compare with."""
+        before = self.before_to_day.nanos
+        return round(Fraction(100 * (self.outlook.spent.nanos - before), before)) if before else None
 
 
 @dataclass(frozen=True, slots=True)
