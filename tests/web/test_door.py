@@ -103,13 +103,6 @@ def test_who_asks_too_often_waits() -> None:
     assert client.get("/healthz").status_code == 200
 
 
-def test_no_body_is_taken_in_that_does_not_fit() -> None:
-    """A form of megabytes is refused before it is understood."""
-    client = app_behind(OpenDoor(somebody(Role.OPERATOR, "ana@lab.example", Via.LINK)))
-    answer = client.post("/page", data={"csrf": "x" * (3 << 20)})
-    assert (answer.status_code, answer.json()["next"]) == (413, "Send less at once.")
-
-
 def test_every_answer_is_nothing_that_a_browser_runs() -> None:
     """Unless a page brings a policy of its own."""
     client = app_behind(keyed("s3cret"))

@@ -26,7 +26,7 @@ from costguard.api import (
 )
 from costguard.api.deps import Deps
 from costguard.web import problems
-from costguard.web.door import Guarded
+from costguard.web.door import MOST_BYTES, Guarded
 
 _DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
 Jobs are asked for here; the daemon launches their VMs, and brings them back from their checkpoints.
@@ -44,7 +44,7 @@ def create_app(deps: Deps) -> FastAPI:
         description=_DESCRIPTION,
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
-        max_body_size=2 << 20,  # nothing that is asked here needs a tenth of it
+        max_body_size=MOST_BYTES,
     )
     app.state.deps = deps
     problems.install(app)

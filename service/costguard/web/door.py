@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -65,8 +64,11 @@ class Guarded:
             return
         state = scope.setdefault("state", {})
         state["door"], state["principal"], state["csrf"] = self._door, None, ""
-        send, receive = _with_headers(send), _bounded(receive)
+        send = _with_headers(send)
         headers = Headers(scope=scope)
+        if (length := headers.get("content-length", "")).isdecimal() and int(length) > MOST_BYTES:
+            await _too_large(scope)(scope, receive, send)
+            return
         is_open = _is_open(scope)
         # A page to sign in at says who one is already.
         if not is_open or scope["path"].startswith("/sign-in"):
@@ -131,19 +133,10 @@ def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
     )
 
 
-def _bounded(receive: Receive) -> Receive:
-    """No more is taken in than fits, whatever length was announced."""
-    taken = 0
-
-    async def receiving() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > MOST_BYTES:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {MOST_BYTES >> 20} MiB")
-        return message
-
-    return receiving
+def _too_large(scope: Scope) -> Response:
+    """What comes without a length is counted by FastAPI as it comes in."""
+    detail = f"The body is larger than {MOST_BYTES >> 20} MiB."
+    return problems.response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, "Send less at once.", path=scope["path"])
 
 
 def _with_headers(send: Send) -> Send:

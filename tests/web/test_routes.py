@@ -1,0 +1,226 @@
+"""Every route, asked by everybody: the table is made from the application itself, so that no route is forgotten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute, iter_route_contexts
+from fastapi.testclient import TestClient
+from starlette.routing import Mount
+from tests.api.conftest import Standstill, deps_of
+from tests.doors import SEAL, gate, somebody
+from tests.engine.jobs.office import Office
+from tests.store import job_rows
+
+from costguard.api.app import create_app
+from costguard.dashboard.app import add_dashboard
+from costguard.engine.access.sessions import Sessions
+from costguard.engine.access.tokens import NewToken, TokenOffice
+from costguard.engine.jobs.events import Hearing
+from costguard.engine.jobs.tokens import Tokens
+from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Via
+from costguard.model.attempt import AttemptState
+from costguard.store.transaction import Database
+from costguard.web.door import OPEN_PATHS
+from costguard.web.who import Needs
+
+OWNER = "ana@lab.example"
+AGENTS = Tokens(b"k" * 32)
+EVENTS = "/api/v1/attempts/{attempt}/events"
+# Who only reads may ask these, though they are posted: nothing is changed by them.
+READS_BY_POST = {"/api/v1/quotes", "/launch/quote"}
+SAFE = {"GET", "HEAD", "OPTIONS"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One method of one route; `needs` is None where everybody may come in."""
+
+    method: str
+    path: str
+    needs: Permission | None
+
+    @property
+    def address(self) -> str:
+        """Of nothing that there is. The parameter is known to no route of the API, which says so at once."""
+        return re.sub(r"\{[^}]*\}", "nothing", self.path) + ("?nonsense=1" if self.path.startswith("/api/") else "")
+
+
+@dataclass(frozen=True)
+class Comer:
+    """Somebody who asks, and what they may."""
+
+    name: str
+    permissions: frozenset[Permission] | None  # None: nobody knows them
+    headers: Mapping[str, str]
+
+
+class House:
+    def __init__(self, database: Database) -> None:
+        clock = Standstill()
+        self.office = Office(database)
+        self.gate = gate(database, clock, master="the master's token")
+        deps = replace(
+            deps_of(database),
+            door=self.gate,
+            jobs=self.office.it,
+            rules=self.office.rules,
+            hearing=Hearing(database, clock, AGENTS, lambda: None),
+        )
+        self.app = create_app(deps)
+        add_dashboard(self.app, deps)
+        self.client = TestClient(self.app, follow_redirects=False)
+        self._tokens = TokenOffice(database, clock)
+        self._sessions = Sessions(database, clock, SEAL, timedelta(hours=1))
+        with database.write() as connection:
+            job_rows.added(connection)
+            job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71")
+
+    def status(self, asked: Asked, comer: Comer) -> int:
+        # A form, where the route is a page's: the API then says that it is no JSON, once the door is passed.
+        headers = {"Accept": "application/json", **comer.headers}
+        body = b"" if asked.method in SAFE else b"{}" if asked.path.startswith("/api/") else b"nothing=1"
+        kind = "application/json" if asked.path.startswith("/api/") else "application/x-www-form-urlencoded"
+        return self.client.request(
+            asked.method, asked.address, content=body, headers={"Content-Type": kind, **headers}
+        ).status_code
+
+    def strangers(self) -> Iterator[Comer]:
+        yield Comer("no token", None, {})
+        yield Comer("a wrong token", None, _bearer("cgt_0123456789_nonsense"))
+        yield Comer("an attempt's token", None, _bearer(AGENTS.of("cg-j7k2m9q4-1")))
+        yield Comer("a cookie of nobody's", None, {"Cookie": "costguard_session=nonsense"})
+        _, expired = self._tokens.make(NewToken("old", lasts=timedelta(microseconds=1)), self._person(Role.ADMIN))
+        made, revoked = self._tokens.make(NewToken("lost"), self._person(Role.ADMIN))
+        self._tokens.revoke(made.id, self._person(Role.ADMIN))
+        yield Comer("a revoked token", None, _bearer(revoked or ""))
+        yield Comer("an expired token", None, _bearer(self._expired()))
+        assert expired
+
+    def comers(self) -> Iterator[Comer]:
+        for role in Role:
+            _, cookie = self._sessions.begin(OWNER, Via.LINK, role)
+            who = self.gate.who(Credentials(session=cookie))
+            assert isinstance(who, Principal)
+            proof = {"X-CSRF-Token": self.gate.csrf(who)}
+            shown = {"Cookie": f"costguard_session={cookie}"}
+            yield Comer(f"{role.value}, signed in", PERMISSIONS[role], {**shown, **proof})
+            if role is not Role.NOBODY:
+                _, secret = self._tokens.make(NewToken(role.value), self._person(role))
+                yield Comer(f"{role.value}'s token", PERMISSIONS[role], _bearer(secret or ""))
+        for permission in Permission:
+            only = frozenset({permission})
+            _, secret = self._tokens.make(NewToken("narrow", only), self._person(Role.ADMIN))
+            yield Comer(f"an admin's token for {permission.value} alone", only, _bearer(secret or ""))
+        yield Comer("the master token", PERMISSIONS[Role.ADMIN], _bearer("the master's token"))
+
+    def browser_of_others(self) -> Comer:
+        """An admin's, that some other page makes ask: without the proof of ours."""
+        _, cookie = self._sessions.begin(OWNER, Via.LINK, Role.ADMIN)
+        return Comer("another page", frozenset(), {"Cookie": f"costguard_session={cookie}"})
+
+    def _person(self, role: Role) -> Principal:
+        return somebody(role, OWNER, Via.LINK)
+
+    def _expired(self) -> str:
+        class Yesterday:
+            def now(self) -> object:
+                return Standstill().now() - timedelta(days=1)
+
+        made = TokenOffice(self.office.database, Yesterday())  # type: ignore[arg-type]
+        return made.make(NewToken("old", lasts=timedelta(hours=1)), self._person(Role.ADMIN))[1] or ""
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def table(app: FastAPI) -> list[Asked]:
+    """Each method of each route, with the one permission that it needs."""
+    rows = []
+    for route in iter_route_contexts(app.routes):
+        if isinstance(route.original_route, Mount):
+            assert route.path == "/static"
+            continue
+        assert route.path is not None
+        wanted = _permissions(route.dependant) if isinstance(route.original_route, APIRoute) else []
+        assert len(wanted) <= 1, f"{route.path} needs {wanted}: one would do"
+        rows += [Asked(method, route.path, wanted[0] if wanted else None) for method in sorted(route.methods or ())]
+    return rows
+
+
+def _permissions(dependant: Dependant) -> list[Permission]:
+    own = [dependant.call.permission] if isinstance(dependant.call, Needs) else []
+    return own + [each for below in dependant.dependencies for each in _permissions(below)]
+
+
+@pytest.fixture
+def house(sqlite_database: Database) -> Iterator[House]:
+    house = House(sqlite_database)
+    yield house
+    house.gate.close()
+
+
+def test_every_route_needs_a_permission_or_is_open_on_purpose(house: House) -> None:
+    """And what changes something needs more than to read."""
+    for asked in table(house.app):
+        is_open = asked.path in OPEN_PATHS or asked.path.startswith("/sign-in") or asked.path == EVENTS
+        is_anybodys = asked.path in {"/openapi.json", "/api/v1", "/api/v1/me", "/sign-out"}  # of those who are known
+        assert (asked.needs is None) == (is_open or is_anybodys), asked
+        if asked.method not in SAFE and asked.path not in READS_BY_POST and asked.needs is not None:
+            assert asked.needs is not Permission.READ, asked
+
+
+def test_strangers_get_nowhere(house: House) -> None:
+    """No token, a wrong, expired or revoked one, an agent's: 401 at every route that is not open."""
+    strangers = list(house.strangers())
+    for asked in table(house.app):
+        if (asked.needs is None and asked.path in OPEN_PATHS) or asked.path.startswith("/sign-in"):
+            continue
+        for stranger in strangers:
+            assert house.status(asked, stranger) == 401, (asked, stranger.name)
+    assert (
+        house.client.post(
+            EVENTS.format(attempt="cg-j7k2m9q4-2"), json={"events": []}, headers=_bearer(AGENTS.of("cg-j7k2m9q4-1"))
+        ).status_code
+        == 401
+    )
+    assert (
+        house.client.post(
+            EVENTS.format(attempt="cg-j7k2m9q4-1"), json={"events": []}, headers=_bearer(AGENTS.of("cg-j7k2m9q4-1"))
+        ).status_code
+        == 200
+    )
+
+
+def test_each_comes_as_far_as_they_may(house: House) -> None:
+    """By role and by what a token was made for: 403 without the permission, and an answer of the route's with it."""
+    comers = list(house.comers())
+    rows = [asked for asked in table(house.app) if asked.needs is not None]
+    assert len(rows) > 40
+    for asked in rows:
+        for comer in comers:
+            may = asked.needs in (comer.permissions or ())
+            status = house.status(asked, comer)
+            assert status < 500, (asked, comer.name, status)
+            assert (status == 403) == (not may), (asked, comer.name, status)
+            assert status != 401, (asked, comer.name)
+
+
+def test_pages_of_others_change_nothing(house: House) -> None:
+    """A browser that is signed in, and sends no proof of our pages: 403 at whatever is not only read."""
+    for asked in table(house.app):
+        if asked.method not in SAFE and (asked.needs is not None or asked.path == "/sign-out"):
+            assert house.status(asked, house.browser_of_others()) == 403, asked
+
+
+def test_no_body_is_taken_in_that_does_not_fit(house: House) -> None:
+    """Megabytes are refused before they are understood."""
+    answer = house.client.post("/api/v1/jobs", json={"name": "x" * (3 << 20)}, headers=_bearer("the master's token"))
+    assert (answer.status_code, answer.json()["next"]) == (413, "Send less at once.")
