@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
 from costguard.api import (
     acts,
@@ -44,10 +45,10 @@ def create_app(deps: Deps) -> FastAPI:
         description=_DESCRIPTION,
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
-        max_body_size=MOST_BYTES,
     )
     app.state.deps = deps
     problems.install(app)
+    app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
     app.add_middleware(Guarded, door=deps.door, limits=deps.limits)
     for module in (
         acts,

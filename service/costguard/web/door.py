@@ -134,7 +134,7 @@ def _too_many(scope: Scope, headers: Mapping[str, str]) -> Response:
 
 
 def _too_large(scope: Scope) -> Response:
-    """What comes without a length is counted by FastAPI as it comes in."""
+    """What comes without a length is counted behind the door, as it comes in."""
     detail = f"The body is larger than {MOST_BYTES >> 20} MiB."
     return problems.response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, "Send less at once.", path=scope["path"])
 
