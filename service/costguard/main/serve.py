@@ -22,6 +22,7 @@ from costguard.main.access import gate
 from costguard.main.guard import Guard
 from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
+from costguard.web.limits import TokenBucket
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...where that is not too often for the machine
@@ -115,6 +116,7 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors,
         hearing=jobs.hearing,
         jobs=jobs.office,
         wake=daemon.ask_for_pass,
+        limits=TokenBucket(settings.server.requests_per_minute),
     )
 
 

@@ -84,6 +84,7 @@ class Database(Section):
 
 class Server(Section):
     listen: Annotated[str, AfterValidator(values.listen)] = "127.0.0.1:8765"
+    requests_per_minute: Annotated[int, Field(ge=12, le=1_000_000)] = 600  # of one token or session
 
     @property
     def host(self) -> str:

@@ -1,0 +1,51 @@
+"""How often one token or session may ask."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+_MINUTE = 60.0
+_MOST_KEPT = 10_000
+
+
+class TokenBucket:
+    """`per_minute` requests a minute for each key, of which a quarter may come at once.
+
+    What is kept of a key is the moment at which its bucket will be full again: who has not asked for that long is
+    as good as new, and is forgotten.
+    """
+
+    def __init__(self, per_minute: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._every = _MINUTE / per_minute
+        self._burst = max(1, per_minute // 4)
+        self._monotonic = monotonic
+        self._full_at: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def take(self, key: str, now: float) -> float | None:
+        """None: it may go on, and is counted; else after how many seconds it may."""
+        with self._lock:
+            if len(self._full_at) > _MOST_KEPT:
+                self._full_at = {known: at for known, at in self._full_at.items() if at > now}
+            full_at = max(self._full_at.get(key, now), now) + self._every
+            wait = full_at - now - self._burst * self._every
+            if wait > self._every * 1e-6:  # less than that is what floats round
+                return wait
+            self._full_at[key] = full_at
+            return None
+
+    def refusal(self, key: str) -> Mapping[str, str] | None:
+        """The headers that say when to come again; None: now is fine, and it is counted."""
+        wait = self.take(key, self._monotonic())
+        if wait is None:
+            return None
+        seconds = str(math.ceil(wait))
+        window = math.ceil(self._burst * self._every)
+        return {
+            "Retry-After": seconds,
+            "RateLimit-Policy": f'"requests";q={self._burst};w={window}',
+            "RateLimit": f'"requests";r=0;t={seconds}',
+        }
