@@ -46,6 +46,19 @@ class Webhooks:
 
     def run(self, fence: Lease, stop: threading.Event) -> None:
         """Let every receiver that something waits for have it, and come back at once. Raises LeaseLost."""
+        for name, delivery in self._due(fence).items():
+            if name not in self._threads or not self._threads[name].is_alive():
+                self._threads[name] = threading.Thread(
+                    target=_take_turn, args=(delivery, fence, stop), name=f"webhook-{name}", daemon=True
+                )
+                self._threads[name].start()
+
+    def deliver(self, fence: Lease) -> None:
+        """The same for one receiver after the other, and to the end. Raises LeaseLost."""
+        for delivery in self._due(fence).values():
+            delivery.run(fence)
+
+    def _due(self, fence: Lease) -> dict[str, Delivery]:
         now = self._clock.now()
         with self._database.read() as connection:
             lease.check_still_held(connection, fence)
@@ -54,15 +67,13 @@ class Webhooks:
             with self._database.write(fence) as connection:
                 webhooks.settle(connection, self.names)
                 places = webhooks.places(connection)
-        for name, place in places.items():
-            delivery = self._deliveries[name]
-            is_due = place.try_after is None or place.try_after <= now
-            has_more = max(place.fact_id, delivery.seen) < latest
-            if is_due and has_more and not delivery.is_gone and not self._is_busy(name):
-                self._threads[name] = threading.Thread(
-                    target=_take_turn, args=(delivery, fence, stop), name=f"webhook-{name}", daemon=True
-                )
-                self._threads[name].start()
+        return {
+            name: delivery
+            for name, delivery in self._deliveries.items()
+            if not delivery.is_gone
+            and max(places[name].fact_id, delivery.seen) < latest
+            and (places[name].try_after or now) <= now
+        }
 
     def close(self) -> None:
         """Give those who send a moment. What they cannot write down is sent again by the next process."""
@@ -89,9 +100,6 @@ class Webhooks:
                 f"Name one of them, or add a section [webhooks.{name}] and restart Costguard.",
             )
         return self._deliveries[name].send_test()
-
-    def _is_busy(self, name: str) -> bool:
-        return name in self._threads and self._threads[name].is_alive()
 
 
 def _take_turn(delivery: Delivery, fence: Lease, stop: threading.Event) -> None:

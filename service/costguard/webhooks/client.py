@@ -54,7 +54,7 @@ class HttpPoster:
         until = time.monotonic() + self._timeout_s
         read = b""
         try:
-            for chunk in response.iter_raw(_MOST_BYTES):
+            for chunk in response.iter_raw():
                 read += chunk
                 if len(read) >= _MOST_BYTES or time.monotonic() > until:
                     break

@@ -1,0 +1,88 @@
+"""Webhooks over a real database, with a clock moved by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Row, select
+from tests.fakes import HandClock
+from tests.webhooks.receiver import SECRET
+
+from costguard.engine.webhook_delivery import Delivery, Poster
+from costguard.engine.webhooks import Webhooks
+from costguard.model.fact import Fact
+from costguard.model.webhook import Answer, Webhook
+from costguard.settings.webhook_secrets import decoded
+from costguard.store import facts, lease, tables, webhooks
+from costguard.store.lease import Lease
+from costguard.store.transaction import Database
+
+T0 = datetime(2026, 11, 20, 12, tzinfo=UTC)
+TTL = timedelta(minutes=1)
+
+
+def webhook(url: str = "http://127.0.0.1:9/", name: str = "pager", **given: Any) -> Webhook:
+    return Webhook(name, url, **{"secrets": decoded(SECRET), **given})
+
+
+def fact(name: str, kind: str = "LifetimeStarted", project: str = "lab") -> Fact:
+    return Fact(f"{kind}:{project}:{name}", kind, T0, f"{name} started.", project, "77", name, data={"zone": "z"})
+
+
+class FakePoster:
+    """Receivers in memory; `then` is done after each message was taken, before its answer is heard of."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.then: Callable[[], object] = lambda: None
+        self.trouble: Exception | None = None
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        if self.trouble is not None:
+            raise self.trouble
+        self.ids.append(headers["webhook-id"])
+        self.then()
+        return Answer(200)
+
+
+class Office:
+    """`pager` is a webhook that began before the first fact."""
+
+    def __init__(self, database: Database, poster: Poster, *receivers: Webhook) -> None:
+        self.database, self.poster, self.clock = database, poster, HandClock(T0)
+        self.receivers = receivers or (webhook(),)
+        with database.write() as connection:
+            webhooks.settle(connection, [each.name for each in self.receivers])
+
+    def record(self, *names: str, **given: str) -> None:
+        with self.database.write() as connection:
+            facts.append(connection, [fact(name, **given) for name in names], self.clock.now())
+
+    def delivery(self, name: str = "pager", database: Database | None = None) -> Delivery:
+        """As a process that just began has it."""
+        [receiver] = [each for each in self.receivers if each.name == name]
+        return Delivery(database or self.database, self.poster, self.clock, receiver)
+
+    def webhooks(self, told: Callable[[str, str], None] = lambda _name, _outcome: None) -> Webhooks:
+        return Webhooks(self.database, self.poster, self.clock, self.receivers, told)
+
+    def lease(self) -> Lease:
+        held = lease.acquire(self.database, "daemon", "one", TTL)
+        assert held is not None
+        return held
+
+    def stored(self, name: str = "pager") -> Row[Any]:
+        with self.database.read() as connection:
+            return connection.execute(select(tables.webhooks).where(tables.webhooks.c.name == name)).one()
+
+
+def ended(threads: str = "webhook-") -> None:
+    """Waits until no webhook sends any more."""
+    for thread in threading.enumerate():
+        if thread.name.startswith(threads):
+            with suppress(RuntimeError):
+                thread.join(10)

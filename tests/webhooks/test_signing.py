@@ -1,0 +1,60 @@
+"""What is sent, and how it is signed."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.webhooks.office import T0, fact, webhook
+from tests.webhooks.receiver import is_signed
+
+from costguard.model.fact_kinds import FACT_KINDS
+from costguard.model.webhook import Answer
+from costguard.policy import webhook as policy
+from costguard.settings.webhook_secrets import decoded
+
+OTHER = "whsec_" + "S" * 32
+HOUSE = Path(policy.__file__).parents[1]
+_RECORDERS = ("policy", "engine", "store")
+_KIND = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)+)[":]')
+_NAME = re.compile(r"^(?:class )?([A-Z]\w+)(?:[(:]| =)", re.MULTILINE)
+
+
+def test_signatures_are_those_of_the_standard() -> None:
+    """The standard's own example comes out as it is printed there."""
+    moment = datetime.fromtimestamp(1614265330, UTC)
+    made = policy.headers(webhook(), "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', moment)
+    assert made["webhook-timestamp"] == "1614265330"
+    assert made["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_either_secret_opens_what_two_have_signed() -> None:
+    """While a secret is changed the receiver may know the old one or the new one; no other will do."""
+    body = policy.body(fact("a"), 1, T0)
+    made = policy.headers(webhook(secrets=(*webhook().secrets, *decoded(OTHER))), "fact_1", body, T0)
+    assert is_signed(made, body)
+    assert is_signed(made, body, OTHER)
+    assert not is_signed(made, body, "whsec_" + "T" * 32)
+    assert not is_signed(made, body + b" ")
+    assert not is_signed({**made, "webhook-id": "fact_2"}, body)
+
+
+def test_waits_grow_and_respect_what_is_asked_for() -> None:
+    """From a second to an hour, twice as long each time; no sooner than the receiver says, but a day later at most."""
+    seconds = [policy.wait(tries, None).total_seconds() for tries in range(1, 15)]
+    assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600]
+    assert policy.wait(10**9, None) == timedelta(hours=1)
+    assert policy.wait(1, Answer(503, retry_after=timedelta(minutes=5))) == timedelta(minutes=5)
+    assert policy.wait(12, Answer(503, retry_after=timedelta(minutes=5))) == timedelta(seconds=2048)
+    assert policy.wait(1, Answer(429, retry_after=timedelta(weeks=99))) == timedelta(days=1)
+
+
+def test_every_kind_of_fact_can_be_asked_for() -> None:
+    """The list that settings are checked by has all kinds that the code records, and no others."""
+    sources = {file: file.read_text("utf-8") for file in HOUSE.rglob("*.py")}
+    recorders = [text for file, text in sources.items() if file.relative_to(HOUSE).parts[0] in _RECORDERS]
+    texts = {found[1] for text in recorders for found in _KIND.finditer(text)}
+    names = {found[1] for text in sources.values() for found in _NAME.finditer(text)}
+    assert texts - FACT_KINDS - names == {"WebhookTest"}, "add the others to model/fact_kinds.py"
+    assert texts >= FACT_KINDS, "nothing records these any more"
