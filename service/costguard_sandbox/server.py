@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import IO
 
 import uvicorn
@@ -21,6 +22,7 @@ from costguard_sandbox.slack.routes import slack_routes
 from costguard_sandbox.world import World
 
 _LOOKS_EVERY_S = 0.5
+_END_PATIENCE_S = 2.0
 
 
 def create_app(world: World) -> Starlette:
@@ -46,20 +48,41 @@ async def _unknown(request: Request, _error: Exception) -> Response:
 
 
 class _Server(uvicorn.Server):
+    """Ends at once: uvicorn's own takes a fifth of a second for it, and hundreds of tests each end one."""
+
     def __init__(self, config: uvicorn.Config, world: World) -> None:
         super().__init__(config)
         self._world = world
+        self._hurry: Callable[[], object] = lambda: None
+
+    def end(self) -> None:
+        """From any thread."""
+        self.should_exit = True
+        with suppress(RuntimeError):  # it has ended by itself
+            self._hurry()
+
+    async def main_loop(self) -> None:
+        ended = asyncio.Event()
+        self._hurry = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), 0.1)  # a signal does not set it
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Also after SIGTERM, of which uvicorn dies as soon as this is done."""
+        """Also after SIGTERM, of which uvicorn dies as soon as this is done. Who still listens gets an answer."""
         await asyncio.to_thread(self._world.unserve)
-        await super().shutdown(sockets)
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_PATIENCE_S):
+                while self.server_state.connections and not self.force_exit:
+                    await asyncio.sleep(0.005)
 
 
-def _server(world: World) -> uvicorn.Server:
-    config = uvicorn.Config(
-        create_app(world), log_config=None, access_log=False, lifespan="off", ws="auto", timeout_graceful_shutdown=2
-    )
+def _server(world: World) -> _Server:
+    config = uvicorn.Config(create_app(world), log_config=None, access_log=False, lifespan="off", ws="auto")
     return _Server(config, world)
 
 
@@ -93,7 +116,7 @@ def running(world: World, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
             with _life(world) if world.guests and world.clock.speed else nullcontext():
                 yield url
         finally:
-            server.should_exit = True
+            server.end()
             thread.join()
 
 
@@ -138,11 +161,11 @@ def _life(world: World) -> Iterator[None]:
         ended.set()
 
 
-def _follow(stream: IO[str], server: uvicorn.Server) -> None:
+def _follow(stream: IO[str], server: _Server) -> None:
     """Whoever started us holds the other end: however they end, it closes."""
     while stream.read(1):
         pass
-    server.should_exit = True
+    server.end()
 
 
 def _address(host: str, listener: socket.socket) -> str:

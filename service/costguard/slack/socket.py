@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
@@ -25,7 +27,7 @@ from costguard.slack.reception import Reception
 log = structlog.get_logger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between attempts to connect at the start
-_CLOSE_PATIENCE = 5.0  # seconds; the client needs up to 3, more only when Slack does not answer
+_CLOSE_PATIENCE = 5.0  # seconds; all of it is needed only where Slack does not answer
 
 
 class Socket:
@@ -70,6 +72,7 @@ class Socket:
         if self._client is None or self._connecting is None:
             return
         self._connecting.join(_CLOSE_PATIENCE)
+        _hang_up(self._client)
         closing = threading.Thread(target=self._client.close, name="socket-close", daemon=True)
         closing.start()
         closing.join(_CLOSE_PATIENCE)
@@ -113,6 +116,16 @@ class Socket:
         if answer:
             acknowledgement["payload"] = answer
         client.send_message(json.dumps(acknowledgement))
+
+
+def _hang_up(client: SocketModeClient) -> None:
+    """Wakes the client's threads, which would look only seconds later whether they are to end."""
+    client.closed = True
+    client.message_queue.put(None)  # whoever waits for the next message finds that there is none
+    session = client.current_session
+    if session is not None and session.sock is not None:
+        with suppress(OSError):  # Slack may have been quicker
+            session.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _understood(envelope: Envelope) -> Press | Command | None:

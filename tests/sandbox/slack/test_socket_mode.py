@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
 
@@ -44,6 +45,12 @@ def listener(url: str, slack: Workspace) -> Iterator[Listener]:
     try:
         yield listener
     finally:
+        # Its threads wait for what comes next, and would notice the end only seconds later.
+        client.closed = True
+        client.message_queue.put(None)
+        assert client.current_session is not None
+        assert client.current_session.sock is not None
+        client.current_session.sock.shutdown(socket.SHUT_RDWR)
         client.close()
 
 
