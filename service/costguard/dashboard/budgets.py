@@ -1,4 +1,4 @@
-"""What the page Budgets shows: each budget's spend and forecast as lengths against its limit."""
+"""What the page Budgets shows: what is left of each budget, day by day, and how it will end."""
 
 from __future__ import annotations
 
@@ -6,42 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.dashboard.show import day
+from costguard.dashboard.curve import Curve, burn_down
+from costguard.dashboard.show import day, link
 from costguard.dashboard.source import Source
 from costguard.engine import budgets
 from costguard.engine.accrual import accrual_at
-from costguard.model.budget import Period
-from costguard.model.money import Money
-from costguard.policy.budget import On, Standing
+from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.policy.budget import Standing
+from costguard.store.spend import Grouping
 
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    place: float
-    percent: int
-    is_crossed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Places on the bar in percents of its width, for drawing alone."""
-
-    spent: float
-    expected: float
-    low: float
-    high: float
-    limit: float
-    marks: Sequence[Mark]
+_DAY = timedelta(days=1)
+_AT_LIMIT = {
+    AtLimit.TELL: "It is told, and nothing is stopped.",
+    AtLimit.REFUSE: "Jobs that count against it get no VM until the period ends.",
+    AtLimit.STOP_SPOT: "Jobs that count against it get no VM until the period ends, and their Spot VMs stop once they "
+    "have saved.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
     of: Standing
-    lengths: Lengths
+    curve: Curve
     tone: str  # "over", "soon", "early" or "well"
     verdict: str
     left: timedelta  # of the period
     period: str
+    at_limit: str
+    contact: str  # who is asked; "" where nobody is
+    spend_address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +47,50 @@ class Budgets:
 
 def budgets_page(source: Source, now: datetime) -> Budgets:
     """Everything that the page shows, read in one transaction."""
+    rules = source.rules
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
-        rules = source.rules
-        cards = [_card(each, now) for each in budgets.standings(connection, accrual, rules.budgets, rules.teams)]
+        found = budgets.standings(connection, accrual, rules.budgets, rules.teams)
+    cards = [_card(each, rules.contact, now) for each in found]
     tones = [card.tone for card in cards]
     methods = tuple(dict.fromkeys(card.of.outlook.forecast.method for card in cards))
     return Budgets(cards, tones.count("over"), tones.count("soon"), methods)
 
 
-def _card(of: Standing, now: datetime) -> Card:
+def _card(of: Standing, contact: str, now: datetime) -> Card:
     tone, verdict = _verdict(of)
     ends_at = of.outlook.ends_at
     return Card(
         of=of,
-        lengths=_lengths(of),
+        curve=burn_down(of, now),
         tone=tone,
         verdict=verdict,
         left=ends_at - now,
         period="today, in UTC" if of.budget.period is Period.DAY else _to(of.budget.period, ends_at),
+        at_limit=_AT_LIMIT[of.budget.at_limit],
+        contact=of.budget.contact or contact,
+        spend_address=_spend_address(of.budget, of.outlook.starts_at, now),
     )
 
 
 def _to(period: Period, ends_at: datetime) -> str:
-    return f"this {period.value}, to {day(ends_at.date() - timedelta(days=1))}"
+    return f"this {period.value}, to {day(ends_at.date() - _DAY)}"
+
+
+def _spend_address(budget: Budget, starts_at: datetime, now: datetime) -> str:
+    """The spend that it counts. Of a team it is everybody's by owner: spend knows no teams."""
+    of: Scope = budget.scope
+    group_by = Grouping.OWNER if of.team or of.preset else Grouping.PRESET
+    return link(
+        "/spend",
+        from_=starts_at.date(),
+        to=now.date(),
+        group_by=group_by.value,
+        project=of.project,
+        preset=of.preset,
+        owner=of.owner,
+        job=of.job,
+    )
 
 
 def _verdict(of: Standing) -> tuple[str, str]:
@@ -91,26 +104,3 @@ def _verdict(of: Standing) -> tuple[str, str]:
     if forecast.high >= limit:
         return "well", "on course, and may yet be overspent"
     return "well", "on course"
-
-
-def _lengths(of: Standing) -> Lengths:
-    limit, spent, forecast = of.budget.limit, of.outlook.spent, of.outlook.forecast
-    # A wild range must not press the rest of the bar into its corner.
-    whole = min(max(limit, spent, forecast.high), max(spent, Money(2 * limit.nanos)))
-    marks = [
-        Mark(_place(each.amount, whole), each.percent, each.is_crossed)
-        for each in of.thresholds
-        if each.on is On.SPENT and each.amount < limit
-    ]
-    return Lengths(
-        spent=_place(spent, whole),
-        expected=_place(forecast.expected, whole),
-        low=_place(forecast.low, whole),
-        high=_place(forecast.high, whole),
-        limit=_place(limit, whole),
-        marks=marks,
-    )
-
-
-def _place(amount: Money, whole: Money) -> float:
-    return min(1000, 1000 * amount.nanos // whole.nanos) / 10

@@ -87,7 +87,7 @@ def climb(month: Month, now: datetime) -> Curve:
 
 def ticks(highest: Money) -> tuple[Money, ...]:
     """Nought and a few round amounts that are not above the highest."""
-    step = next((step for step in _ROUND if highest.nanos < 4 * step), _ROUND[-1])
+    step = next((step for step in _ROUND if highest.nanos < 5 * step), _ROUND[-1])
     return tuple(Money(step * number) for number in range(highest.nanos // step + 1))
 
 

@@ -24,6 +24,7 @@ _UNSEEN = re.compile(
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 _LONGEST = 2_000  # characters of one value; the API has the whole
+_STYLES = {"short": "%d %b, %H:%M", "clock": "%H:%M:%S", "day": "%d %b %Y"}  # as the page's script writes them, too
 _HOW_KNOWN = {"job": "launched by their job", "claim": "claimed it", "label": "by label", "creator": "created it"}
 
 
@@ -68,7 +69,7 @@ def age(span: timedelta) -> str:
 def clock(moment: datetime, style: str = "short") -> Markup:
     """The moment in UTC, which the page's script shows in the viewer's zone; the exact one stands in the title."""
     utc = moment.astimezone(UTC)
-    text = utc.strftime("%H:%M:%S" if style == "clock" else "%d %b, %H:%M")
+    text = utc.strftime(_STYLES[style])
     exact = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
     return Markup('<time datetime="{}" title="{}" data-style="{}">{}</time>').format(
         utc.isoformat().replace("+00:00", "Z"), exact, style, text
@@ -190,6 +191,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         age,
         clock,
         gpu,
+        gpu_words,
         clauses,
         entry,
         how_known,

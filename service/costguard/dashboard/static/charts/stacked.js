@@ -1,6 +1,5 @@
 // <stacked-chart table="ID">: the table's figures as stacked bars, drawn anew when the table or the theme changes.
 // The table is the one truth: cells say their nano-dollars, column heads their colour, and tips show its words.
-const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const DAY_MS = 86_400_000;
 
@@ -22,10 +21,11 @@ function colour(name) {
 
 function options({ heads, rows, days }) {
   const soft = colour("soft");
-  const font = { family: getComputedStyle(document.body).fontFamily, size: 12 };
+  const root = getComputedStyle(document.documentElement);
+  const font = { family: root.fontFamily, size: 0.8 * parseFloat(root.fontSize) };
   const cell = (item, place) => rows.get(days[item.dataIndex])?.at(place)?.textContent.trim();
   return {
-    animation: quiet.matches ? false : { duration: 250 },
+    animation: false,
     maintainAspectRatio: false,
     interaction: { mode: "index", intersect: false },
     scales: {
@@ -74,6 +74,7 @@ class StackedChart extends HTMLElement {
       label: head.textContent.trim(),
       data: found.days.map((day) => Number(found.rows.get(day)?.[place + 1].dataset.nanos ?? 0) / 1e9),
       backgroundColor: colour(head.dataset.series),
+      hoverBackgroundColor: colour(head.dataset.series),
       maxBarThickness: 44,
       categoryPercentage: found.days.length > 120 ? 1 : 0.82,
       barPercentage: 1,
