@@ -3,28 +3,62 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from urllib.parse import urlsplit
 
+from costguard.dashboard.sign_in import SignInPages
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.links import GOOD_FOR, PATH, make_link
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
+from costguard.engine.access.sign_ins import Provider, SignIns
 from costguard.engine.ports import Clock
+from costguard.main import identity
 from costguard.main.guard import Guard
 from costguard.model.access import Role
 from costguard.settings import Settings
 from costguard.store import signing
 from costguard.store.transaction import Database
+from costguard.web.limits import TokenBucket
 
 _KEY = "sessions"
-_LASTS = timedelta(hours=12)
+_TRIES = 40  # to sign in, a minute and an address
 
 
-def gate(settings: Settings, database: Database, clock: Clock) -> Gate:
+def gate(settings: Settings, database: Database, clock: Clock, speed: float = 1.0) -> Gate:
     """What every process over this database knows alike: a session holds at each of them."""
-    with database.write() as connection:
-        seal = Seal(signing.key(connection, _KEY, clock.now()))
+    seal, sessions = _sessions(settings, database, clock, speed)
     master = settings.token.get_secret_value() if settings.token is not None else None
-    return Gate(database, clock, settings.access.access, seal, Sessions(database, clock, seal, _LASTS), master)
+    iap = identity.iap(settings)
+    return Gate(
+        database, clock, settings.access.access, seal, sessions, master, iap.address if iap is not None else None
+    )
+
+
+def sign_in_pages(guard: Guard) -> SignInPages:
+    """Where people sign in, by the ways that the settings give."""
+    settings, sign_in = guard.settings, guard.settings.sign_in
+    seal, sessions = _sessions(settings, guard.database, guard.clock, guard.speed)
+    provider = None
+    if (oidc := identity.oidc(settings)) is not None:
+        provider = Provider(_called(sign_in.oidc_issuer or ""), sign_in.url or "", oidc)
+    # Anybody at all may have an account with a provider: an address is told to those of the house alone.
+    is_of_the_house = sign_in.iap_audience is not None or sign_in.oidc_domain is not None
+    return SignInPages(
+        SignIns(
+            guard.database,
+            guard.clock,
+            settings.access.access,
+            seal,
+            sessions,
+            provider,
+            patience=GOOD_FOR * guard.speed,
+        ),
+        limits=TokenBucket(_TRIES),
+        lasts=sign_in.session,
+        is_https=(sign_in.url or "").startswith("https://"),
+        is_behind_iap=sign_in.iap_audience is not None,
+        ask=(settings.reminders.contact or "") if is_of_the_house else "",
+    )
 
 
 def sign_in_link(guard: Guard, url: str, address: str = "", good_for: timedelta = GOOD_FOR) -> str:
@@ -37,3 +71,14 @@ def sign_in_link(guard: Guard, url: str, address: str = "", good_for: timedelta 
 def _in_charge(settings: Settings) -> str:
     named = [settings.reminders.contact or "", *settings.access.admins]
     return next((each for each in named if each and not each.startswith("@")), "admin@localhost")
+
+
+def _sessions(settings: Settings, database: Database, clock: Clock, speed: float) -> tuple[Seal, Sessions]:
+    """Sessions last by the viewer's clock, whatever clock the guard keeps."""
+    with database.write() as connection:
+        seal = Seal(signing.key(connection, _KEY, clock.now()))
+    return seal, Sessions(database, clock, seal, settings.sign_in.session * speed)
+
+
+def _called(issuer: str) -> str:
+    return "Google" if issuer == "https://accounts.google.com" else urlsplit(issuer).hostname or issuer

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import uvicorn
@@ -15,10 +16,11 @@ from costguard import __version__
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
+from costguard.dashboard.sign_in import add_sign_in
 from costguard.engine.access.gate import Gate
 from costguard.engine.schedule import JOBS, Beside, Daemon
 from costguard.errors import CostguardError
-from costguard.main.access import gate
+from costguard.main.access import gate, sign_in_pages
 from costguard.main.guard import Guard
 from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
@@ -65,10 +67,15 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
         daemon.ask_for_look()
 
     jobs = doors(guard.jobs, guard.rules, guard.database, guard.clock, daemon.ask_for_jobs, news)
-    door = gate(guard.settings, guard.database, guard.clock)
-    deps = _deps(guard, daemon, way_in, jobs, door)
+    door = gate(guard.settings, guard.database, guard.clock, guard.speed)
+
+    def is_stopping() -> bool:
+        return server.should_exit
+
+    deps = replace(_deps(guard, daemon, way_in, jobs, door), is_stopping=is_stopping)
     app = create_app(deps)
     add_dashboard(app, deps, guard.speed)
+    add_sign_in(app, sign_in_pages(guard))
     server = uvicorn.Server(
         uvicorn.Config(
             app,

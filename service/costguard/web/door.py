@@ -72,14 +72,16 @@ class Guarded:
         is_open = _is_open(scope)
         # A page to sign in at says who one is already.
         if not is_open or scope["path"].startswith("/sign-in"):
-            who = await run_in_threadpool(self._door.who, _credentials(headers))
+            who = await run_in_threadpool(self._door.who, credentials(headers))
             if isinstance(who, Principal):
                 state["principal"] = who
                 state["csrf"] = self._door.csrf(who) if who.is_ambient else ""
                 if self._limits is not None and (wait := self._limits.refusal(who.key)) is not None:
                     await _too_many(scope, wait)(scope, receive, send)
                     return
-            elif not is_open:
+            elif is_open:
+                state["stranger"] = who  # the page to sign in at says why
+            else:
                 await _unknown(scope, headers, who)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -91,7 +93,8 @@ def bearer(headers: Mapping[str, str]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _credentials(headers: Headers) -> Credentials:
+def credentials(headers: Headers) -> Credentials:
+    """All that came with a request to say who asks."""
     cookies = cookie_parser(headers.get("cookie", ""))
     session = next((cookies[name] for name in COOKIES if name in cookies), "")
     return Credentials(bearer(headers), session, headers.get(IAP_HEADER, ""))

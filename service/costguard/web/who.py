@@ -35,8 +35,7 @@ class Needs:
         principal = asker(request)
         if not principal.may(self.permission):
             raise ProblemError(HTTPStatus.FORBIDDEN, _refusal(principal, self.permission), _what_next(principal))
-        if request.method not in _SAFE and principal.is_ambient:
-            await _prove_ours(request, principal)
+        await proven(request)
 
 
 def needs(permission: Permission) -> Any:
@@ -44,7 +43,11 @@ def needs(permission: Permission) -> Any:
     return Depends(Needs(permission))
 
 
-async def _prove_ours(request: Request, principal: Principal) -> None:
+async def proven(request: Request) -> None:
+    """A change from a browser comes from a page of ours. By itself this asks for no permission."""
+    principal = asker(request)
+    if request.method in _SAFE or not principal.is_ambient:
+        return
     site = request.headers.get("sec-fetch-site", "same-origin")
     shown = request.headers.get(CSRF_HEADER, "")
     if not shown and request.headers.get("content-type", "").startswith(_FORM):

@@ -1,0 +1,176 @@
+"""How people come in: by a link that the server made, or through the provider. Each that comes in is a fact."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from costguard.engine.access.links import GOOD_FOR
+from costguard.engine.access.seal import Seal
+from costguard.engine.access.sessions import Session, Sessions
+from costguard.engine.access.tokens import digest_of
+from costguard.engine.ports import Clock, OidcProvider
+from costguard.errors import SignInRefused
+from costguard.model.access import Role, Via
+from costguard.model.fact import Fact
+from costguard.policy.access import role_of
+from costguard.policy.rules import Access
+from costguard.store import facts, links
+from costguard.store.transaction import Database
+from costguard.store.types import EPOCH
+
+CALLBACK = "/sign-in/oidc/callback"
+_PURPOSE = "oidc"
+_SECOND = timedelta(seconds=1)
+
+USED_LINK = (
+    "This link was used before, or is older than ten minutes.",
+    "`costguard sign-in`, on the machine where the server runs, makes a new one.",
+)
+_NOT_BEGUN = ("This sign-in was begun in another browser, or more than ten minutes ago.", "Begin again.")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """`name` is what people call it; `url` is where the server is reached, and so where it sends them back."""
+
+    name: str
+    url: str
+    oidc: OidcProvider
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Somebody came in: the cookie that holds their session, and where they were going."""
+
+    cookie: str
+    next: str = "/"
+
+
+class SignIns:
+    """`patience` is how long a sign-in through the provider may take. Nothing secret is logged, or in any message.
+
+    `client` is the address that somebody came from, for the record.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        access: Access,
+        seal: Seal,
+        sessions: Sessions,
+        provider: Provider | None = None,
+        patience: timedelta = GOOD_FOR,
+        new_secret: Callable[[], str] = lambda: secrets.token_urlsafe(32),
+    ) -> None:
+        self._database, self._clock, self._access, self._seal = database, clock, access, seal
+        self._sessions, self._patience, self._new_secret = sessions, patience, new_secret
+        self.provider = provider
+        self._lock = threading.Lock()
+        self._counted: Counter[tuple[str, bool]] = Counter()
+
+    @property
+    def counted(self) -> Mapping[tuple[str, bool], int]:
+        """How many tries by each way succeeded (True) or were refused (False), since the start."""
+        with self._lock:
+            return dict(self._counted)
+
+    def is_good(self, code: str) -> bool:
+        """Whether this link would sign somebody in; it is not used up by asking."""
+        with self._database.read() as connection:
+            return links.is_good(connection, digest_of(code), self._clock.now())
+
+    def by_link(self, code: str, client: str) -> Arrival:
+        """Raises SignInRefused: it was used before, has expired, or never was."""
+        now = self._clock.now()
+        with self._database.write() as connection:
+            found = links.redeem(connection, digest_of(code), now)
+            if found is not None:
+                address, role = found
+                session, cookie = self._sessions.begin(address, Via.LINK, role)
+                facts.append(connection, [_fact(session, role, "with a link made on the server", client, now)], now)
+        if found is None:
+            raise self.refused(Via.LINK, client, SignInRefused(*USED_LINK))
+        self._came_in(session, client)
+        return Arrival(cookie)
+
+    def begin(self, next_: str, client: str) -> tuple[str, str]:
+        """Where to send the browser, and the cookie that it must bring back. Raises SignInRefused."""
+        provider = self._provider()
+        told = {name: self._new_secret() for name in ("state", "nonce", "verifier")}
+        try:
+            url = provider.oidc.begin(f"{provider.url}{CALLBACK}", **told)
+        except SignInRefused as refused:
+            raise self.refused(Via.OIDC, client, refused) from None
+        until = (self._clock.now() + self._patience - EPOCH) // _SECOND
+        return url, self._seal.seal(_PURPOSE, {**told, "next": next_, "until": until})
+
+    def finish(self, cookie: str, state: str, code: str, client: str) -> Arrival:
+        """Somebody is back from the provider. Raises SignInRefused."""
+        provider = self._provider()
+        told = self._seal.opened(_PURPOSE, cookie) or {}
+        is_late = int(told.get("until", 0)) < (self._clock.now() - EPOCH) // _SECOND
+        if (
+            not told
+            or is_late
+            or not hmac.compare_digest(str(told["state"]).encode(), state.encode("utf-8", "replace"))
+        ):
+            raise self.refused(Via.OIDC, client, SignInRefused(*_NOT_BEGUN))
+        try:
+            back = f"{provider.url}{CALLBACK}"
+            address = provider.oidc.finish(code, back, str(told["nonce"]), str(told["verifier"]))
+        except SignInRefused as refused:
+            raise self.refused(Via.OIDC, client, refused) from None
+        session, sealed = self._sessions.begin(address, Via.OIDC)
+        role, now = role_of(address, self._access), self._clock.now()
+        if role is not Role.NOBODY:  # the audit log is no place for whoever has an account somewhere
+            with self._database.write() as connection:
+                facts.append(connection, [_fact(session, role, f"through {provider.name}", client, now)], now)
+        self._came_in(session, client)
+        return Arrival(sealed, str(told["next"]))
+
+    def leave(self, session_id: str) -> None:
+        self._sessions.end(session_id)
+
+    def refused(self, via: Via, client: str, why: SignInRefused) -> SignInRefused:
+        """The same, logged and counted."""
+        self._count(via, False)
+        log.warning("sign_in_refused", via=via.value, client=client, reason=why.message)
+        return why
+
+    def _came_in(self, session: Session, client: str) -> None:
+        self._count(session.via, True)
+        log.info("signed_in", via=session.via.value, client=client, who=session.address)
+
+    def _count(self, via: Via, is_in: bool) -> None:
+        with self._lock:
+            self._counted[via.value, is_in] += 1
+
+    def _provider(self) -> Provider:
+        if self.provider is None:
+            raise SignInRefused(
+                "Nobody signs in by OpenID Connect here.", "Set oidc_issuer under [sign_in] in the settings file."
+            )
+        return self.provider
+
+
+def _fact(session: Session, role: Role, how: str, client: str, now: datetime) -> Fact:
+    """The session's id is no secret of use to anybody, but none of the log's readers need it either."""
+    return Fact(
+        key=f"SignedIn/{digest_of(session.id)[:32]}",
+        kind="SignedIn",
+        occurred_at=now,
+        text=f"{session.address} signed in {how}, as {role.value}.",
+        actor=session.address,
+        data={"via": session.via.value, "role": role.value, "from": client},
+    )
