@@ -103,7 +103,7 @@ def test_tokens_come_in_pages(deps: Deps) -> None:
     api = Api(deps)
     made = {api.made(owner=f"p{number}@example.com")[0] for number in range(5)}
     seen: list[str] = []
-    cursor = ""
+    cursor: str | None = ""
     while cursor is not None:
         page = api.ask("GET", f"tokens?limit=2&cursor={cursor}" if cursor else "tokens?limit=2").json()
         seen += [each["id"] for each in page["tokens"]]

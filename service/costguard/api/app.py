@@ -23,6 +23,7 @@ from costguard.api import (
     reminders,
     slack,
     spend,
+    stream,
     tokens,
 )
 from costguard.api.deps import Deps
@@ -67,6 +68,7 @@ def create_app(deps: Deps) -> FastAPI:
         enforcement,
         configuration,
         health,
+        stream,
         tokens,
         slack,
     ):

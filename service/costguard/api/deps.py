@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Protocol
 
@@ -16,9 +16,11 @@ from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.preset import Preset
 from costguard.model.press import Answer
+from costguard.model.webhook import WebhookTrouble
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 from costguard.web.door import Door, Limits
+from costguard.web.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,10 @@ class Deps:
     jobs: JobOffice | None = None  # None: no jobs are taken in
     limits: Limits | None = None  # None: anybody may ask as often as they like
     wake: Callable[[], None] = lambda: None  # asks the daemon for a pass
+    streams: Streams = field(default_factory=Streams)
+    is_stopping: Callable[[], bool] = lambda: False  # streams end when it says so
     socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
+    webhook_trouble: Callable[[], Sequence[WebhookTrouble]] = tuple  # the receivers that do not take their facts
 
     @property
     def presets(self) -> Sequence[Preset]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Query as Parameter
+from fastapi import Request, Response
 from pydantic import Field
 
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text, When
-from costguard.api.route import routes
-from costguard.store import facts as stored_facts
+from costguard.api.route import CSV, routes, wants_csv
+from costguard.store import fact_search
+from costguard.store.fact_search import FactFilters
 from costguard.store.facts import StoredFact
+from costguard.web import fact_sheet
 
 router = routes("facts")
 
 
 class Fact(Out):
-    id: int
+    id: int = Field(description="In the order of recording.")
     kind: str = Field(examples=["LifetimeStarted"])
     occurred_at: Moment
     recorded_at: Moment
@@ -26,14 +29,18 @@ class Fact(Out):
     project: str
     gce_id: str
     name: str
-    actor: str
-    data: dict[str, Any]
+    actor: str = Field(description="Who did it; empty or system: nobody in person.")
+    data: dict[str, Any] = Field(description="What a program may want to know; it depends on the kind.")
 
 
 class Facts(Out):
     as_of: Moment
     facts: list[Fact]
-    next_cursor: str | None
+    looked_to: Moment | None = Field(
+        description="null: the page is full, or this is the end. Else it was looked back so far and no further: there "
+        "may be more, which `next_cursor` finds."
+    )
+    next_cursor: str | None = Field(description="null: this was the last page.")
 
 
 class FactQuery(Query):
@@ -42,34 +49,51 @@ class FactQuery(Query):
     kind: Text | None = None
     project: Text | None = None
     gce_id: Text | None = None
+    job: Text | None = Field(None, description="The id of a job.")
+    who: Text | None = Field(None, description="Part of who did it.", examples=["ana@"])
+    words: Text | None = Field(None, description="Part of the text, or of the VM's name.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
+    format: Literal["json", "csv"] | None = Field(None, description="Default: what Accept asks for, else json.")
 
 
-@router.get("/facts", summary="What happened, the latest first", operation_id="listFacts")
-def facts(deps: Given, query: Annotated[FactQuery, Parameter()]) -> Facts:
-    """The audit log: facts are appended once and never changed."""
+@router.get(
+    "/facts",
+    summary="What happened, the latest first",
+    operation_id="listFacts",
+    response_model=Facts,
+    responses=CSV,
+)
+def facts(deps: Given, query: Annotated[FactQuery, Parameter()], request: Request) -> Any:
+    """The audit log: facts are appended once and never changed. As CSV, `Link` leads to the next page."""
     before = None if query.cursor is None else int(cursors.decode(query.cursor, "facts", (int,))[0])
+    filters = FactFilters(
+        since=query.since,
+        until=query.until,
+        kind=query.kind or "",
+        gce_id=query.gce_id or "",
+        project=query.project or "",
+        job=query.job or "",
+        who=query.who or "",
+        words=query.words or "",
+    )
     with deps.database.read() as connection:
-        found = stored_facts.read(
-            connection,
-            since=query.since,
-            until=query.until,
-            kind=query.kind,
-            project=query.project,
-            gce_id=query.gce_id,
-            before_id=before,
-            limit=query.limit + 1,
-        )
-    page = found[: query.limit]
+        found = fact_search.search(connection, filters, before, query.limit)
+    more = None if found.next_id is None else cursors.encode("facts", found.next_id)
+    if wants_csv(request, query.format):
+        headers = {"Content-Disposition": 'attachment; filename="costguard-facts.csv"'}
+        if more is not None:
+            headers["Link"] = f'<{request.url.include_query_params(cursor=more)}>; rel="next"'
+        return Response(fact_sheet.text(found.facts), media_type="text/csv; charset=utf-8", headers=headers)
     return Facts(
         as_of=deps.clock.now(),
-        facts=[_fact(stored) for stored in page],
-        next_cursor=cursors.encode("facts", page[-1].id) if len(found) > query.limit else None,
+        facts=[told(stored) for stored in found.facts],
+        looked_to=found.looked_to,
+        next_cursor=more,
     )
 
 
-def _fact(stored: StoredFact) -> Fact:
+def told(stored: StoredFact) -> Fact:
     fact = stored.fact
     return Fact(
         id=stored.id,

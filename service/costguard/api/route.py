@@ -47,5 +47,14 @@ class Route(APIRoute):
         return handler
 
 
+CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+
+
+def wants_csv(request: Request, asked: str | None) -> bool:
+    """Where nothing is asked for outright, CSV is what Accept names before JSON and everything else."""
+    accepted = [part.split(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
+    return (asked or ("csv" if accepted[:1] == ["text/csv"] else "json")) == "csv"
+
+
 def _is_known(tag: str, known: str) -> bool:
     return known.strip() == "*" or tag in _TAG.findall(known)

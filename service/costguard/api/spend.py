@@ -13,7 +13,7 @@ from pydantic import Field
 from costguard.api import spend_csv
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Day, Moment, Out, Query, Text, Texts, Usd, hours, usd
-from costguard.api.route import routes
+from costguard.api.route import CSV, routes, wants_csv
 from costguard.engine import spend as engine
 from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Scope
@@ -24,7 +24,6 @@ router = routes("spend")
 
 _LONGEST = timedelta(days=3660)
 _LISTED_UNPRICED = 100
-_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 
 
 class Sums(Out):
@@ -78,7 +77,7 @@ class SpendQuery(Query):
     format: Literal["json", "csv"] | None = Field(None, description="Default: what Accept asks for, else json.")
 
 
-@router.get("/spend", summary="What was spent", operation_id="getSpend", response_model=Spend, responses=_CSV)
+@router.get("/spend", summary="What was spent", operation_id="getSpend", response_model=Spend, responses=CSV)
 def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Request) -> Any:
     """Spend over UTC days, both ends included, with today's share up to this moment."""
     now = deps.clock.now()
@@ -90,7 +89,7 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
         accrual = accrual_at(connection, now)
         scope = Scope(query.project, query.preset, query.owner, job=query.job)
         found = engine.spend(connection, accrual, first, last, group_by, scope)
-    if (query.format or _preferred(request)) == "csv":
+    if wants_csv(request, query.format):
         name = f"costguard-spend-{first}-{last}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(spend_csv.write(found, group_by), media_type="text/csv; charset=utf-8", headers=headers)
@@ -137,12 +136,6 @@ def _groupings(asked: list[str]) -> list[Grouping]:
 def _wrong(parameter: str, detail: str, what_next: str) -> ProblemError:
     error = FieldError(where=f"query.{parameter}", message=detail)
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, what_next, [error])
-
-
-def _preferred(request: Request) -> str:
-    """CSV when Accept names it before JSON and everything else."""
-    accepted = [part.split(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
-    return "csv" if accepted[:1] == ["text/csv"] else "json"
 
 
 def _sums(amounts: Amounts) -> dict[str, Any]:
