@@ -64,7 +64,11 @@ class KeyDoor(OpenDoor):
     key: str = "s3cret"
 
     def who(self, shown: Credentials) -> Principal | Stranger:
-        return self.principal if shown.bearer == self.key else Stranger("The bearer token is missing or wrong.", "Send it.")
+        return (
+            self.principal
+            if shown.bearer == self.key
+            else Stranger("The bearer token is missing or wrong.", "Set COSTGUARD_TOKEN.")
+        )
 
 
 def keyed(key: str) -> OpenDoor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--speed", type=float, default=1.0, help="its seconds in one of yours (default: 1)")
     parser.add_argument("--machines", action="store_true", help="run VMs with a startup script as local processes")
     parser.add_argument("--machines-folder", type=Path, metavar="DIR", help="where their directories are; implies it")
+    parser.add_argument("--json", action="store_true", help="say where it is as one line of JSON")
     parser.add_argument("--until-input-ends", action="store_true", help="end when standard input is closed")
     wanted = parser.parse_args(arguments)
     if wanted.speed <= 0:
@@ -51,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
     def announce(url: str) -> None:
-        sys.stdout.write(f"{scenario.title}: {url} (projects {', '.join(scenario.projects)}). Ctrl-C ends it.\n")
+        where = {"title": scenario.title, "url": url, "projects": list(scenario.projects)}
+        text = f"{scenario.title}: {url} (projects {', '.join(scenario.projects)}). Ctrl-C ends it."
+        sys.stdout.write(f"{json.dumps(where) if wanted.json else text}\n")
         sys.stdout.flush()
 
     try:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-import uvicorn
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
 from tests.cli.typed import Typist
 from tests.doors import EVERYBODY, keyed
 from tests.engine.jobs.office import Office
+from tests.serving import serving as serving_app
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
@@ -48,15 +46,8 @@ def serving(
         stale_after=timedelta(minutes=10),
         status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW),
     )
-    server = uvicorn.Server(uvicorn.Config(create_app(deps), log_config=None, lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+    with serving_app(create_app(deps)) as address:
+        yield address
 
 
 @pytest.fixture

@@ -45,3 +45,25 @@ def test_settings_are_named_as_the_readme_names_them() -> None:
     assert "server.listen" in _help("serve")
     assert "compute.endpoint and prices.endpoint" in _help("sandbox")
     assert "Only `costguard demo` follows a clock that was sped up" in _help("sandbox")
+
+
+def test_every_command_has_json_and_says_what_for() -> None:
+    """Scripts use any of them; help is a sentence and an example."""
+    for path in _paths(typer.main.get_command(app), ()):
+        command: object = typer.main.get_command(app)
+        for name in path:
+            assert isinstance(command, TyperGroup)
+            command = command.commands[name]
+        if isinstance(command, TyperGroup) and not command.invoke_without_command:
+            continue
+        options = [option for each in getattr(command, "params", ()) for option in each.opts]
+        assert "--json" in options, path
+        assert (getattr(command, "help", "") or "").strip(), path
+        assert "xample" in (getattr(command, "epilog", "") or ""), path
+
+
+def test_shells_complete_it() -> None:
+    """By what Typer prints for them."""
+    for shell in ("bash", "zsh", "fish"):
+        done = CliRunner().invoke(app, ["--show-completion", shell], prog_name="costguard")
+        assert (done.exit_code, "costguard" in done.output) == (0, True)

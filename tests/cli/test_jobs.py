@@ -76,3 +76,13 @@ def test_what_happened_to_jobs_is_shown(sqlite_database: Database, run: Run) -> 
     assert "median 11 min, 9 of 10 within 13 min" in run("recoveries").stdout
     missing = run("job", "none")
     assert (missing.returncode, "There is no job" in missing.stderr) == (1, True)
+
+
+def test_nobody_is_guessed_to_be_the_owner(launching: Run) -> None:
+    """Reminders and questions would go to the wrong person: a token that speaks for nobody must say who."""
+    done = launching("launch", "t4", "--", "true")
+    assert done.returncode == 2
+    assert "--owner: " in done.stderr
+    assert launching("launch", "t4", "--", "true", **ADA).returncode == 0
+    refused = launching("cancel", "j1")
+    assert (refused.returncode, "--owner: " in refused.stderr) == (2, True)

@@ -159,14 +159,6 @@ def test_every_problem_is_shown_by_its_option(script: Script) -> None:
     ]
 
 
-def test_nobody_is_guessed_to_be_the_owner(script: Script) -> None:
-    """Reminders and questions would go to the wrong person."""
-    done = run(script, "launch", "t4", "--", "true", owner="")
-    assert isinstance(done.exception, WrongUsage)
-    assert "--owner" in done.exception.what_next
-    assert script.asked == []
-
-
 @pytest.mark.parametrize(
     ("option", "said"),
     [

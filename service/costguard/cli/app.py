@@ -22,6 +22,7 @@ from costguard.cli import (
     commands_run,
     commands_slack,
     commands_spend,
+    commands_vm,
 )
 from costguard.cli.client import WrongUsage
 from costguard.cli.format import clean_lines
@@ -58,6 +59,7 @@ for _module in (
     commands_run,
     commands_demo,
     commands_fleet,
+    commands_vm,
     commands_spend,
     commands_budgets,
     commands_reminders,

@@ -16,7 +16,7 @@ import typer
 
 from costguard.cli import demo_cloud, demo_job, demo_view
 from costguard.cli.demo_settings import demo_settings, guard_url
-from costguard.cli.options import listening_address
+from costguard.cli.options import AsJsonLine, listening_address
 
 _EPILOG = """Examples:
 
@@ -38,6 +38,7 @@ def demo(
     scenario: Annotated[str, typer.Option("--scenario", help="A file, or the name of one shipped.")] = "demo",
     speed: Annotated[float, typer.Option("--speed", min=0.1, max=3600, help="Its seconds in one of yours.")] = 60.0,
     steps: Annotated[int, typer.Option("--steps", min=0, help="Of the training that is its job; 0: no job.")] = _STEPS,
+    as_json: AsJsonLine = False,
 ) -> None:
     """See Costguard at work on a simulated cloud. Ctrl-C ends all of it, and nothing is kept.
 
@@ -85,7 +86,8 @@ def demo(
                     if told:
                         demo_cloud.send_presses(cloud, told[0])
                         page = main.sign_in_link(guard, told[0], demo_job.OWNER, _LINK_GOOD_FOR)
-                        view = demo_view.View(told[0], token, page, cloud, speed, no_job, stop)
+                        at = demo_view.Addresses(told[0], page, cloud, token)
+                        view = demo_view.View(at, speed, no_job, stop, as_json)
                         if has_job:
                             view.launch(folder, projects[0], steps)
                         view.show()

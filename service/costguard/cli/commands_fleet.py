@@ -13,10 +13,11 @@ from rich.text import Text
 
 from costguard.cli import fleet_table, history_table
 from costguard.cli.client import Server
+from costguard.cli.finding import the_vm
 from costguard.cli.format import clean_lines
 from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, is_asked, print_json
 from costguard.cli.tables import console
-from costguard.errors import CostguardError, ServerUnreachable
+from costguard.errors import ServerUnreachable
 from costguard.model.instance import Status
 
 _PS_EXAMPLES = """Examples:
@@ -116,13 +117,6 @@ def show(
 ) -> None:
     """One VM: every lifetime and disk, charge by charge, with the price it was billed at."""
     server = Server(url)
-    by = {"gce_id": vm} if vm.isdecimal() else {"name": vm}
-    found = server.get("instances", project=project, gone=True, limit=20, **by)["instances"]
-    present = [each for each in found if each["gone_at"] is None] or found
-    if not present:
-        raise CostguardError(f"No VM {vm} was ever seen.", "`costguard ps --all` lists those that were.")
-    if len(present) > 1:
-        several = "\n".join(f"  {each['gce_id']}  {each['project']} / {each['zone']}" for each in present)
-        raise CostguardError(f"Several VMs are called {vm}:\n{several}", "Name one by its id.")
-    answer = server.get("instances", present[0]["project"], present[0]["gce_id"])
+    found = the_vm(server, vm, project)
+    answer = server.get("instances", found["project"], found["gce_id"])
     print_json(answer) if as_json else history_table.show_instance(console(), answer)

@@ -13,7 +13,7 @@ from costguard.cli import job_wait, launch_table
 from costguard.cli import launch_options as has
 from costguard.cli.client import Server, WrongUsage
 from costguard.cli.format import clean_lines
-from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, print_json, whose
+from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, print_json
 from costguard.cli.tables import console
 from costguard.errors import ServerUnreachable
 from costguard.model.checkpoint import Framework
@@ -85,7 +85,7 @@ def launch(
         "kind": _kind(dev),
         "preset": preset,
         "project": project,
-        "owner": whose(owner),
+        **({"owner": owner} if owner else {}),
         "name": name,
         "command": command or [],
         "image": image,

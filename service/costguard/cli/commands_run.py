@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costguard.cli.options import listening_address, print_json
+from costguard.cli.options import AsJson, AsJsonLine, listening_address, print_json
 
 if TYPE_CHECKING:
     from costguard.settings import Settings
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(database, name="db")
 
 
+_HOW_TO_SIGN_IN = "To sign in, `costguard sign-in` prints a link; programs use a token."
 _SANDBOX_EXAMPLES = """Examples:
 
   costguard sandbox                          the demo's scenario, in real time
@@ -47,6 +49,7 @@ keep real time: for them, leave --speed at 1.
 def serve(
     config: Config = None,
     listen: Annotated[str | None, typer.Option("--listen", help="HOST:PORT in place of server.listen.")] = None,
+    as_json: AsJsonLine = False,
 ) -> None:
     """Watch the projects, keep the ledger, and answer over HTTP, until Ctrl-C or SIGTERM."""
     from costguard import main  # only here: this is where the weight is
@@ -56,13 +59,15 @@ def serve(
     with main.opened(settings) as guard:
 
         def announce(url: str, _server: object) -> None:
+            # A log is read by others: there the link would be a secret that is not kept.
+            link = main.sign_in_link(guard, url) if sys.stdout.isatty() else None
+            if as_json:
+                print(json.dumps({"url": url, "sign_in": link}), flush=True)
+                return
             here = ", on this machine only" if settings.server.is_loopback else ""
             print(f"Costguard answers at {url}{here}.", flush=True)
-            # A log is read by others: there the link would be a secret that is not kept.
-            if sys.stdout.isatty():
-                print(f"Sign in, once and within ten minutes: {main.sign_in_link(guard, url)}", flush=True)
-            else:
-                print("To sign in, `costguard sign-in` prints a link; programs use a token.", flush=True)
+            how = f"Sign in, once and within ten minutes: {link}" if link else _HOW_TO_SIGN_IN
+            print(how, flush=True)
 
         main.serve(guard, announce)
 
@@ -93,16 +98,16 @@ def run_pass(
 
 
 @database.command("upgrade", epilog="Example:  costguard db upgrade --config costguard.toml")
-def upgrade(config: Config = None) -> None:
+def upgrade(config: Config = None, as_json: AsJson = False) -> None:
     """Bring the database to this version. `serve` and `pass` do so by themselves."""
     from costguard.store import migrate
 
     revision = migrate.upgrade(_settings(config, None).database.url.get_secret_value())
-    print(f"The database is at revision {revision}.")
+    print_json({"revision": revision}) if as_json else print(f"The database is at revision {revision}.")
 
 
 @database.command("check", epilog="Example:  costguard db check --config costguard.toml")
-def check(config: Config = None) -> None:
+def check(config: Config = None, as_json: AsJson = False) -> None:
     """Say whether the database is at this version, and change nothing."""
     from costguard.store import migrate
     from costguard.store.transaction import Database
@@ -112,7 +117,7 @@ def check(config: Config = None) -> None:
         migrate.check(opened)
     finally:
         opened.close()
-    print("The database is at this version.")
+    print_json({"ok": True}) if as_json else print("The database is at this version.")
 
 
 def sandbox(
@@ -127,12 +132,14 @@ def sandbox(
         Path | None,
         typer.Option("--machines-folder", help="Where their disks are, instead of a temporary folder; implies it."),
     ] = None,
+    as_json: AsJsonLine = False,
 ) -> None:
     """Serve a simulated Compute Engine, with prices and a meter of its own, until Ctrl-C."""
     # Another program, not another module: the product and the simulated cloud only ever meet over HTTP.
     command = [sys.executable, "-m", "costguard_sandbox", scenario, "--port", str(port), "--speed", str(speed)]
     command += ["--machines"] if machines else []
     command += ["--machines-folder", str(machines_folder)] if machines_folder is not None else []
+    command += ["--json"] if as_json else []
     os.execv(sys.executable, command)  # noqa: S606 - no shell, and every argument is checked above
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -20,45 +22,64 @@ _FACTS_SHOWN = 8
 _TABLES_EVERY = 30  # turns
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """`page` signs a browser in at `url`, where `token` opens the API; `cloud` is the simulated cloud's."""
+
+    url: str
+    page: str
+    cloud: str
+    token: str
+
+
 class View:
-    """`url` is the guard's, `page` signs a browser in there, `cloud` is the simulated cloud's.
+    """`no_job` says why there is no job, where one was wanted. As JSON only the addresses are told."""
 
-    `no_job` says why there is no job, where one was wanted.
-    """
-
-    def __init__(
-        self, url: str, token: str, page: str, cloud: str, speed: float, no_job: str, stop: threading.Event
-    ) -> None:
+    def __init__(self, at: Addresses, speed: float, no_job: str, stop: threading.Event, as_json: bool = False) -> None:
         self._out = console()
-        self._server = Server(url, {"COSTGUARD_TOKEN": token})
+        self._server = Server(at.url, {"COSTGUARD_TOKEN": at.token})
         self._stop = stop
+        self._as_json = as_json
         self._job: DemoJob | None = None
         self._told: set[str] = set()
         self._last_of_job = ""
-        self._title = f"Costguard: {page}. Slack as people see it: {cloud}/slack. Ctrl-C ends the demo."
-        say(self._out, f"Costguard answers at {url}. Open it in a browser: {page}")
-        say(self._out, f"Slack as people see it: {cloud}/slack (be any of them, and press).")
-        say(self._out, f"One second of yours is {speed:g} of the fleet's. Ctrl-C ends all of it. In another terminal:")
-        say(self._out, f"  export COSTGUARD_URL={url} COSTGUARD_TOKEN={token}\n  costguard ps")
-        if no_job:
-            say(self._out, no_job)
-        self._out.file.flush()
+        self._title = f"Costguard: {at.page}. Slack as people see it: {at.cloud}/slack. Ctrl-C ends the demo."
+        if as_json:
+            print(json.dumps(asdict(at)), flush=True)
+        for line in (
+            f"Costguard answers at {at.url}. Open it in a browser: {at.page}",
+            f"Slack as people see it: {at.cloud}/slack (be any of them, and press).",
+            f"One second of yours is {speed:g} of the fleet's. Ctrl-C ends all of it. In another terminal:",
+            f"  export COSTGUARD_URL={at.url} COSTGUARD_TOKEN={at.token}",
+            "  costguard ps",
+            no_job,
+        ):
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        if line and not self._as_json:
+            say(self._out, line)
+            self._out.file.flush()
 
     def launch(self, folder: Path, project: str, steps: int) -> None:
         """The fleet is worth looking at without a job, too: where none is taken in, that is said."""
         try:
             self._job = demo_job.launch(self._server, folder, project, steps)
         except CostguardError as error:
-            say(self._out, f"There is no job in this demo: {error.message}")
+            self._say(f"There is no job in this demo: {error.message}")
             return
         page = f"{self._server.url}/jobs/{self._job.id}"
-        say(self._out, f"{demo_job.OWNER} launched a training, which will lose its VM twice: {page}")
-        self._out.file.flush()
+        self._say(f"{demo_job.OWNER} launched a training, which will lose its VM twice: {page}")
 
     def show(self) -> None:
         """Afresh every second in a terminal, in a pipe what is new; until it is told to stop."""
         try:
-            self._show_live() if self._out.is_terminal else self._show_plainly()
+            if self._as_json:
+                self._stop.wait()
+            elif self._out.is_terminal:
+                self._show_live()
+            else:
+                self._show_plainly()
         except ServerUnreachable:
             return
         finally:

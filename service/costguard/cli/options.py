@@ -10,17 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from costguard.cli.client import DEFAULT_URL as DEFAULT_URL
-from costguard.cli.client import WrongUsage
 
 Url = Annotated[
     str, typer.Option("--url", envvar="COSTGUARD_URL", help="Address of the server. COSTGUARD_TOKEN holds its token.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJsonLine = Annotated[bool, typer.Option("--json", help="Say where it is as one line of JSON, and nothing more.")]
 Project = Annotated[list[str] | None, typer.Option("--project", "-p", help="Only this project; repeatable.")]
 Preset = Annotated[list[str] | None, typer.Option("--preset", help="Only this preset; repeatable.")]
 Owner = Annotated[list[str] | None, typer.Option("--owner", help='Only this owner; repeatable; "" for the unclaimed.')]
 Me = Annotated[
-    str, typer.Option("--owner", envvar="COSTGUARD_OWNER", help="Your e-mail address, which reminders are sent to.")
+    str,
+    typer.Option(
+        "--owner",
+        envvar="COSTGUARD_OWNER",
+        help="Your e-mail address; a token of yours says it already, and only an admin's names another.",
+    ),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most so many; 0 shows all.")]
 
@@ -79,10 +84,3 @@ def listening_address(text: str) -> str:
 def is_asked(*filters: object) -> bool:
     """Whether anything was asked for: an empty owner is the unclaimed."""
     return any(each is not None and each != [] for each in filters)
-
-
-def whose(owner: str) -> str:
-    """Nobody is guessed: reminders and questions go to this address."""
-    if owner:
-        return owner
-    raise WrongUsage("It is not known who asks.", "Give --owner with your e-mail address, or set COSTGUARD_OWNER.")

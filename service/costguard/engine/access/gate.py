@@ -25,7 +25,10 @@ log = structlog.get_logger(__name__)
 
 _NOTED_EVERY = timedelta(minutes=1)
 _CSRF = "csrf"
-_SIGN_IN = "Sign in at /sign-in, or send `Authorization: Bearer TOKEN`; `costguard token create` makes one."
+_SIGN_IN = (
+    "Sign in at /sign-in, or send `Authorization: Bearer TOKEN`: `costguard token create` makes one, "
+    "and the command line reads it from COSTGUARD_TOKEN."
+)
 
 
 class Gate:

@@ -32,7 +32,7 @@ _SECOND = timedelta(seconds=1)
 
 USED_LINK = (
     "This link was used before, or is older than ten minutes.",
-    "`costguard sign-in`, on the machine where the server runs, makes a new one.",
+    "Have a new one made on the machine where the server runs.",
 )
 _NOT_BEGUN = ("This sign-in was begun in another browser, or more than ten minutes ago.", "Begin again.")
 

@@ -1,0 +1,83 @@
+"""What people ask of VMs from a terminal."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.cli.conftest import Run
+
+from costguard.cli.client import Server
+from costguard.cli.commands_vm import follow
+from costguard.errors import CostguardError, ServerUnreachable
+from costguard.store import requests
+from costguard.store.transaction import Database
+
+ANA = {"COSTGUARD_OWNER": "ana@lab.example"}
+
+
+@pytest.fixture
+def fleet(sqlite_database: Database) -> Database:
+    with sqlite_database.write() as connection:
+        for name, project in (("trainer-3", "lab"), ("twin", "lab"), ("twin", "shop")):
+            vm = rows.instance(connection, name, project=project, owner="ana@lab.example")
+            rows.lifetime(connection, vm, NOW - timedelta(hours=9))
+    return sqlite_database
+
+
+def test_a_vm_is_asked_about_as_it_was_seen(fleet: Database, run: Run) -> None:
+    """Stop, keep and disown are stored, for the run that was looked at; a name of several VMs is not guessed."""
+    asked = {
+        ("stop", "trainer-3", "--reason", "done"): "Asked to stop trainer-3",
+        ("keep", "trainer-3", "--hours", "6"): "Asked to keep trainer-3",
+        ("disown", "trainer-3"): "Asked to disown trainer-3",
+    }
+    for command, said in asked.items():
+        done = run(*command, **ANA)
+        assert (done.returncode, said in done.stdout) == (0, True), done.stderr
+    with fleet.read() as connection:
+        stored = [request for _, request in requests.open_requests(connection)]
+    assert [(each.asked.value, each.via, each.by) for each in stored] == [
+        (verb, "cli", "ana@lab.example") for verb in ("stop", "keep", "disown")
+    ]
+    assert stored[1].hours == 6
+    several = run("stop", "twin", **ANA)
+    assert (several.returncode, "Several VMs are called twin" in several.stderr) == (1, True)
+    assert run("stop", "twin", "--project", "shop", **ANA).returncode == 0
+    nobody = run("stop", "trainer-3")
+    assert (nobody.returncode, "--owner: " in nobody.stderr) == (2, True)
+    stranger = run("stop", "trainer-3", COSTGUARD_OWNER="eve@lab.example")
+    assert (stranger.returncode, "Only ana@lab.example" in stranger.stderr) == (1, True)
+
+
+class Answers(Server):
+    """A server that answers each look with the next of these."""
+
+    def __init__(self, *answers: str) -> None:
+        super().__init__("http://127.0.0.1:1", {})
+        self.answers = list(answers)
+
+    def get(self, *path: str, **parameters: Any) -> dict[str, Any]:
+        assert path == ("requests", "7")
+        status = self.answers.pop(0)
+        if status == "away":
+            raise ServerUnreachable("No server answers.")
+        return told(status)
+
+
+def told(status: str) -> dict[str, Any]:
+    return {"request": {"id": 7, "asked": "stop", "name": "trainer-3", "status": status, "outcome": "it was"}}
+
+
+def test_who_waits_hears_what_became_of_it() -> None:
+    """A server that is away for a while is waited for; when no pass comes, that is said."""
+    said: list[str] = []
+    pauses: list[None] = []
+    server = Answers("open", "away", "done")
+    done = follow(server, told("open"), said.append, lambda: pauses.append(None))
+    assert (done["request"]["status"], len(pauses), len(said)) == ("done", 3, 1)
+    with pytest.raises(CostguardError, match="it stays open"):
+        follow(Answers(*["open"] * 200), told("open"), said.append, lambda: None)
