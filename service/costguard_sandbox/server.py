@@ -7,22 +7,20 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from typing import IO
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
 from costguard_sandbox.problems import Refused
+from costguard_sandbox.quick import QuickServer
 from costguard_sandbox.routes import control, instances, metadata, operations, places, time_series
 from costguard_sandbox.routes.call import refusal
 from costguard_sandbox.slack.routes import slack_routes
 from costguard_sandbox.world import World
 
 _LOOKS_EVERY_S = 0.5
-_END_PATIENCE_S = 2.0
 
 
 def create_app(world: World) -> Starlette:
@@ -47,43 +45,15 @@ async def _unknown(request: Request, _error: Exception) -> Response:
     return refusal(Refused(404, "notFound", message))
 
 
-class _Server(uvicorn.Server):
-    """Ends at once: uvicorn's own takes a fifth of a second for it, and hundreds of tests each end one."""
-
-    def __init__(self, config: uvicorn.Config, world: World) -> None:
-        super().__init__(config)
+class _Server(QuickServer):
+    def __init__(self, world: World) -> None:
+        super().__init__(create_app(world))
         self._world = world
-        self._hurry: Callable[[], object] = lambda: None
-
-    def end(self) -> None:
-        """From any thread."""
-        self.should_exit = True
-        with suppress(RuntimeError):  # it has ended by itself
-            self._hurry()
-
-    async def main_loop(self) -> None:
-        ended = asyncio.Event()
-        self._hurry = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
-        while not await self.on_tick(0):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), 0.1)  # a signal does not set it
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Also after SIGTERM, of which uvicorn dies as soon as this is done. Who still listens gets an answer."""
+        """Also after SIGTERM, of which uvicorn dies as soon as this is done."""
         await asyncio.to_thread(self._world.unserve)
-        for listener in (*self.servers, *(sockets or ())):
-            listener.close()
-        for connection in list(self.server_state.connections):
-            connection.shutdown()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_END_PATIENCE_S):
-                while self.server_state.connections and not self.force_exit:
-                    await asyncio.sleep(0.005)
-
-
-def _server(world: World) -> _Server:
-    config = uvicorn.Config(create_app(world), log_config=None, access_log=False, lifespan="off", ws="auto")
-    return _Server(config, world)
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -106,7 +76,7 @@ def running(world: World, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
 
     The socket listens before the block begins, so the first request cannot come too early.
     """
-    server = _server(world)
+    server = _Server(world)
     with _listen(host, port) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True)
         thread.start()
@@ -132,7 +102,7 @@ def serve(
     `announce` is called with the address as soon as it is listened on.
     """
     with _listen(host, port) as listener:
-        server = _server(world)
+        server = _Server(world)
         if until_ends is not None:
             threading.Thread(target=_follow, args=(until_ends, server), name="input", daemon=True).start()
         url = _address(host, listener)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import uvicorn
 from tests.doors import EVERYBODY
 from tests.scenario.fleet import body
+from tests.serving import serving
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
@@ -223,15 +221,8 @@ def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
         slack_refused=lambda: way_in.reception.refused,
         outbox_trouble=lambda: guard.slack_trouble,
     )
-    server = uvicorn.Server(uvicorn.Config(create_app(deps), log_config=None, lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+    with serving(create_app(deps)) as url:
+        yield url
 
 
 def _key(message: Message) -> str:

@@ -183,7 +183,7 @@ def test_four_days_on_postgresql(postgres_url: str) -> None:
 
 def test_a_month(sqlite_database: Database) -> None:
     """The same for a month, which also holds a change of the clock in Google's zone and three of prices."""
-    outcome = live_through(sqlite_database, timedelta(days=31), size=20, seed=1, step=HOUR)
+    outcome = live_through(sqlite_database, timedelta(days=31), size=20, seed=1, step=2 * HOUR)
     _assert_exact(outcome)
     assert {"stopped", "preempted", "deleted", "host_error", "guest_shutdown", "run_time_limit"} <= set(outcome.reasons)
 

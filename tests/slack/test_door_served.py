@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-import uvicorn
 from slack_sdk import WebClient
 from sqlalchemy import Connection
 from tests.api import rows
 from tests.doors import keyed
 from tests.fakes import HandClock
+from tests.serving import serving
 from tests.slack.samples import CARD
 
 from costguard.api.app import create_app
@@ -86,19 +84,6 @@ def guard(sqlite_database: Database, notifier: SlackNotifier) -> Iterator[Guard]
     guard.desk.close()
 
 
-@contextmanager
-def served(guard: Guard) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(guard.app, log_config=None, lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
 def posted(endpoint: str, subject: Subject) -> tuple[str, str]:
     """A message with one button; its channel and ts."""
     button = {
@@ -114,7 +99,7 @@ def posted(endpoint: str, subject: Subject) -> tuple[str, str]:
 
 def test_a_signed_press_becomes_a_request(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """Pressed, signed, sent, verified, looked up, stored: once, by who pressed, and the guard is woken."""
-    with served(guard) as url:
+    with serving(guard.app) as url:
         slack.request_url = f"{url}/slack/interactions"
         delivery = slack.press("ana", *posted(endpoint, guard.subject), "keep:4")
     assert (delivery.ok, delivery.over, delivery.status, delivery.body) == (True, "http", 200, b"{}")
@@ -126,7 +111,7 @@ def test_a_signed_press_becomes_a_request(endpoint: str, slack: Workspace, guard
 
 def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """`/gpu` is answered for one person's eyes, and a button of that answer is a press like any other."""
-    with served(guard) as url:
+    with serving(guard.app) as url:
         slack.request_url = f"{url}/slack/interactions"
         assert slack.command("ana", "gpu-costs").ok
         (shown,) = slack.messages("gpu-costs", ephemeral=True)
@@ -143,7 +128,7 @@ def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspa
 
 def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """Another secret, an old signature, garbage at the address: 401, counted, and nothing is stored."""
-    with served(guard) as url:
+    with serving(guard.app) as url:
         slack.request_url = f"{url}/slack/interactions"
         message = posted(endpoint, guard.subject)
         slack.callbacks.signing_secret = "another"
@@ -159,7 +144,7 @@ def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Wor
 def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """While Slack is still being asked who pressed, the press is answered; it is stored once that is known."""
     slack.faults.add("slow", method="users.info", seconds=2)
-    with served(guard) as url:
+    with serving(guard.app) as url:
         slack.request_url = f"{url}/slack/interactions"
         assert slack.press("ana", *posted(endpoint, guard.subject), "keep:4").ok
         assert guard.open == []

@@ -92,7 +92,7 @@ def _runs_its_course(gcloud: Gcloud, world: World) -> None:
     assert described["labels"] == {"owner": "ana"}
     assert described["lastStartTimestamp"] > described["creationTimestamp"]
 
-    assert [vm["name"] for vm in gcloud("instances", "list")] == [NAME]
+    assert [vm["name"] for vm in gcloud("instances", "list", f"--zones={ZONE}")] == [NAME]
 
     gcloud("instances", "stop", NAME, *AT)
     assert world.instance(PROJECT, NAME).status == "TERMINATED"
@@ -112,4 +112,4 @@ def _runs_its_course(gcloud: Gcloud, world: World) -> None:
     assert [operation["targetId"] for operation in inserts] == [described["id"]]
 
     gcloud("instances", "delete", NAME, *AT)
-    assert gcloud("instances", "list", f"--zones={ZONE}") == []
+    assert world.instances(PROJECT) == []
