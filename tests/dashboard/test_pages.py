@@ -20,6 +20,12 @@ from costguard.store.transaction import Database
 HOUR = timedelta(hours=1)
 
 
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """Pages hold no SQL of their own; that each of them answers on both databases is tested with the links."""
+    return sqlite_database
+
+
 def read(client: TestClient, address: str, status: int = 200) -> Page:
     """The page, which must be well made."""
     answer = client.get(address)
@@ -119,7 +125,6 @@ def test_a_wrong_address_of_spend_is_explained(client: TestClient, query: str) -
     assert "Back to the fleet" in read(client, f"/spend?{query}", 422).text
 
 
-@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)  # the API's filters are the same, and tried on both
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -129,7 +134,9 @@ def test_a_wrong_address_of_spend_is_explained(client: TestClient, query: str) -
         ("owner=bob@lab.example", {"far"}),
         ("owner=-", {"dear"}),
         ("status=stopped", {"resting"}),
-        ("project=&preset=&owner=&status=", {"forgotten", "dear", "far", "resting"}),
+        ("project=&preset=&owner=&status=&name=", {"forgotten", "dear", "far", "resting"}),
+        ("name=ES", {"resting"}),
+        ("name=%25", set()),
         ("gone=yes", {"forgotten", "dear", "far", "resting", "left"}),
         ("owner=ada@lab.example&status=running", {"forgotten"}),
         ("gone=yes&owner=ada@lab.example&status=running", {"forgotten", "left"}),
@@ -141,10 +148,34 @@ def test_filters_stand_in_the_address(database: Database, client: TestClient, qu
     assert set(names(read(client, f"/?{query}"))) == {addresses[name] for name in expected}
 
 
-@pytest.mark.parametrize("after", ["x", "0.1", "0.x.1.a", f"0.{2**70}.1.a", "1.-5.1.a"])
-def test_a_wrong_page_of_the_fleet_is_explained(client: TestClient, after: str) -> None:
-    """A page's place that was tampered with is told, and breaks nothing."""
-    read(client, f"/?after={after}", 422)
+@pytest.mark.parametrize(
+    ("sort", "expected"), [("rate", "zeta alpha mid"), ("age", "alpha zeta mid"), ("name", "alpha mid zeta")]
+)
+def test_the_fleet_is_sorted_by_what_its_address_says(
+    database: Database, client: TestClient, sort: str, expected: str
+) -> None:
+    """The column says so, and the others lead to their own order; filters stay."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        rows.lifetime(connection, rows.instance(connection, "zeta", gce_id="1"), NOW - HOUR)
+        spot = {"provisioning_model": "spot"}
+        rows.lifetime(connection, rows.instance(connection, "alpha", gce_id="2", **spot), NOW - 9 * HOUR, **spot)
+        rows.instance(connection, "mid", gce_id="3", status="stopped")
+    page = read(client, f"/?sort={sort}&project=lab")
+    assert names(page) == [f"/vm/lab/{1 + ['zeta', 'alpha', 'mid'].index(name)}" for name in expected.split()]
+    marked = [attrs["aria-sort"] for tag, attrs in page.tags if tag == "th" and "aria-sort" in attrs]
+    assert marked == ["ascending" if sort == "name" else "descending"]
+    all_three = {"rate": "/?project=lab", "age": "/?project=lab&sort=age", "name": "/?project=lab&sort=name"}
+    assert set(all_three.values()) - set(page.addresses) == {all_three[sort]}
+
+
+@pytest.mark.parametrize(
+    "query", ["sort=size", *(f"after={each}" for each in ("x", "0.1", "0.x.1.a", f"0.{2**70}.1.a", "1.-5.1.a"))]
+)
+def test_a_wrong_page_of_the_fleet_is_explained(client: TestClient, query: str) -> None:
+    """An order that is none, and a page's place that was tampered with, are told, and break nothing."""
+    read(client, f"/?{query}", 422)
 
 
 def test_following_the_pages_shows_every_vm_once(database: Database, client: TestClient) -> None:
@@ -189,9 +220,9 @@ def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable
 
 
 def test_the_token_is_asked_for_on_pages_too(client_with: Callable[..., TestClient]) -> None:
-    """With a token configured, no page and no static file answers without it."""
+    """Without it no page answers."""
     client = client_with(door=keyed("s3cret"))
-    for path in ("/", "/spend", "/vm/lab/1", "/static/costguard.css"):
+    for path in ("/", "/spend", "/vm/lab/1"):
         assert client.get(path).status_code == 401
     assert client.get("/", headers={"Authorization": "Bearer s3cret"}).status_code == 200
 
@@ -228,7 +259,7 @@ def test_use_stands_beside_the_age_with_its_evidence(
         rows.measured(connection, vm, NOW - 3 * HOUR, state=state, sentence=sentence)
     fleet = read(client, "/")
     assert sentence in tidy(fleet.text)
-    assert [attrs for _, attrs in fleet.tags if attrs.get("class") == "note use"] != []
+    assert [attrs for _, attrs in fleet.tags if attrs.get("class") == f"note use {state}"] != []
     assert f"Use {state} since 20 Nov, 10:00 {sentence}" in tidy(read(client, "/vm/lab/9000").text)
 
 

@@ -126,7 +126,7 @@ def test_nothing_comes_from_elsewhere() -> None:
     own = [path for path in FOLDER.glob("static/**/*") if path.is_file() and VENDOR not in path.parents]
     for path in sorted([*FOLDER.glob("templates/*"), *own]):
         text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
-        assert "//" not in text or path.suffix == ".js", path.name
+        assert "//" not in re.sub(r"\{[{%].*?[%}]\}", "x", text) or path.suffix == ".js", path.name
         assert not re.search(r"https?:|@import|url\(|\sstyle=|\son[a-z]+=|\|\s*safe\b|innerHTML|eval\(", text), (
             path.name
         )

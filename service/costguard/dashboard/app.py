@@ -11,14 +11,22 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from costguard.dashboard import routes_facts, routes_fleet, routes_jobs, routes_spend
+from costguard.dashboard import routes_facts, routes_fleet, routes_health, routes_jobs, routes_prices, routes_spend
 from costguard.dashboard.render import HEADERS, Renderer
 from costguard.dashboard.route import Dashboard
 from costguard.dashboard.source import Source
 
 _STATIC = Path(__file__).parent / "static"
 _YEAR = 31_536_000
-_ROUTERS = (routes_fleet.router, routes_jobs.router, routes_spend.router, routes_facts.router)
+_ROUTERS = (
+    routes_fleet.router,
+    routes_fleet.acting_router,
+    routes_jobs.router,
+    routes_spend.router,
+    routes_facts.router,
+    routes_prices.router,
+    routes_health.router,
+)
 
 
 def add_dashboard(app: FastAPI, source: Source, speed: float = 1.0) -> None:

@@ -8,7 +8,8 @@ from datetime import date
 from http import HTTPStatus
 
 from costguard.dashboard.show import link
-from costguard.engine.fleet import Cursor
+from costguard.engine.fleet import Cursor, Sort
+from costguard.model.instance import InstanceKey
 from costguard.store.fleet import Filters
 
 LONGEST = 500
@@ -23,6 +24,22 @@ class BadAddress(Exception):
         self.message, self.what_next, self.status = message, what_next, status
 
 
+def key_of(project: str, gce_id: str) -> InstanceKey:
+    """Raises BadAddress where no VM can be called that."""
+    key = InstanceKey(project, gce_id)
+    if any(len(part) > 200 or "\x00" in part for part in (project, gce_id)):
+        raise never_seen(key)
+    return key
+
+
+def never_seen(key: InstanceKey) -> BadAddress:
+    return BadAddress(
+        f"No VM with the id {key.gce_id[:200]} was ever seen in project {key.project[:200]}.",
+        "Ids are Google's numbers, not names. Look for the VM in the fleet; gone VMs can be shown there too.",
+        HTTPStatus.NOT_FOUND,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class FleetAsked:
     """None asks for nothing; an owner of "" asks for the unclaimed."""
@@ -31,6 +48,8 @@ class FleetAsked:
     preset: str | None = None
     owner: str | None = None
     status: str | None = None
+    name: str | None = None  # a part of it
+    sort: Sort = Sort.RATE
     gone: bool = False
     after: Cursor | None = None
 
@@ -39,11 +58,11 @@ class FleetAsked:
         def one(value: str | None) -> tuple[str, ...]:
             return () if value is None else (value,)
 
-        return Filters(one(self.project), one(self.preset), one(self.owner), one(self.status))
+        return Filters(one(self.project), one(self.preset), one(self.owner), one(self.status), name_holds=self.name)
 
     @property
     def is_filtered(self) -> bool:
-        return any(value is not None for value in (self.project, self.preset, self.owner, self.status))
+        return any(value is not None for value in (self.project, self.preset, self.owner, self.status, self.name))
 
     def address(self, **changed: str | bool | None) -> str:
         """This page's address with other filters, from its first row on."""
@@ -52,6 +71,8 @@ class FleetAsked:
             "preset": self.preset,
             "owner": UNCLAIMED if self.owner == "" else self.owner,
             "status": self.status,
+            "name": self.name,
+            "sort": None if self.sort is Sort.RATE else self.sort.value,
             "gone": "yes" if self.gone else None,
         }
         return link("/", **{**given, **changed})
@@ -70,11 +91,16 @@ def fleet_asked(query: Mapping[str, str]) -> FleetAsked:
     for name, value in text.items():
         if len(value) > LONGEST or "\x00" in value:
             raise BadAddress(f"The address's {name} is no name that a VM can have.", "Start again from the first page.")
+    sort = text.get("sort", Sort.RATE.value)
+    if sort not in list(Sort):
+        raise BadAddress(f"The fleet is not sorted by {sort[:40]}.", f"Choose one of {', '.join(Sort)}.")
     return FleetAsked(
         project=text.get("project"),
         preset=text.get("preset"),
         owner="" if text.get("owner") == UNCLAIMED else text.get("owner"),
         status=text.get("status"),
+        name=text.get("name", "").strip() or None,
+        sort=Sort(sort),
         gone="gone" in text,
         after=_cursor(text["after"]) if "after" in text else None,
     )

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection
-
 from costguard.dashboard.asked import FleetAsked
+from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, spend
 from costguard.engine.accrual import accrual_at
-from costguard.engine.fleet import FleetPage, InstanceView
-from costguard.engine.reminding import look_at
+from costguard.engine.fleet import FleetPage
+from costguard.model.access import Principal
 from costguard.model.budget import Scope
+from costguard.model.instance import Status
 from costguard.model.money import Money
-from costguard.policy.rules import Rules
-from costguard.policy.watched import Decision
 from costguard.store import choices, facts, projects
+from costguard.store import fleet as stored_fleet
 from costguard.store.choices import Choices
 from costguard.store.facts import StoredFact
+from costguard.store.fleet import Burning
 from costguard.store.projects import ProjectLook
 
 PAGE = 100
@@ -28,21 +29,14 @@ _FACTS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """A run's age against its limit, in thousandths of the bar's width."""
+class Share:
+    """What the VMs of a preset cost an hour, and where that stands on a bar of a thousand parts."""
 
-    age: timedelta
-    limit: timedelta | None
-    filled: int
-    mark: int  # where the limit stands
-    is_over: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    view: InstanceView
-    bar: Bar | None  # None: it does not run
-    decision: Decision | None  # None: it is gone
+    preset: str
+    rate: Money
+    running: int
+    x: int
+    width: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +53,7 @@ class Gap:
 class Now:
     page: FleetPage
     rows: Sequence[Row]
+    shares: Sequence[Share]
     month: Money
     month_unpriced: int
     gaps: Sequence[Gap]
@@ -68,7 +63,7 @@ class Now:
     facts: Sequence[StoredFact]
 
 
-def now_page(source: Source, asked: FleetAsked, now: datetime) -> Now:
+def now_page(source: Source, asked: FleetAsked, now: datetime, me: Principal | None = None) -> Now:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
@@ -77,11 +72,13 @@ def now_page(source: Source, asked: FleetAsked, now: datetime) -> Now:
             accrual,
             source.rules.limits,
             asked.filters,
+            sort=asked.sort,
             with_gone=asked.gone,
             after=asked.after,
             size=PAGE,
         )
-        rows = rows_of(connection, page.rows, source.rules, now)
+        rows = rows_of(connection, page.rows, source.rules, now, me)
+        shares = _shares(stored_fleet.burning_by(connection, asked.filters))
         scope = Scope(asked.project, asked.preset, asked.owner)
         month = spend.spend(connection, accrual, now.date().replace(day=1), now.date(), [], scope)
         looks = projects.read_all(connection)
@@ -90,6 +87,7 @@ def now_page(source: Source, asked: FleetAsked, now: datetime) -> Now:
     return Now(
         page=page,
         rows=rows,
+        shares=shares,
         month=month.total.total,
         month_unpriced=len(month.unpriced),
         gaps=gaps_of(looks),
@@ -100,26 +98,24 @@ def now_page(source: Source, asked: FleetAsked, now: datetime) -> Now:
     )
 
 
-def rows_of(connection: Connection, views: Sequence[InstanceView], rules: Rules, now: datetime) -> list[Row]:
-    """Each VM with what happens next to it, or the guard's own reason to leave it alone, as a pass decides it."""
-    present = [view.instance.id for view in views if view.instance.gone_at is None]
-    decisions = {decision.key: decision for decision in look_at(connection, rules, now, present)[0].decisions}
-    return [Row(view, _bar(view, rules.limits, now), decisions.get(view.instance.key)) for view in views]
-
-
 def gaps_of(looks: Iterable[ProjectLook]) -> list[Gap]:
     return [Gap(look.project, part.scope, part.reason, look.last_complete_at) for look in looks for part in look.unread]
 
 
-def _bar(view: InstanceView, limits: Mapping[str, timedelta | None], now: datetime) -> Bar | None:
-    if view.started_at is None:
-        return None
-    age = max(timedelta(), now - view.started_at)
-    limit = limits.get(view.instance.preset)
-    if not limit:
-        return Bar(age, None, 0, 0, is_over=False)
-    whole = max(age, limit)
-    return Bar(age, limit, 1000 * age // whole, 1000 * limit // whole, is_over=age > limit)
+def _shares(burning: Sequence[Burning]) -> list[Share]:
+    """By preset, the dearest first. Rounded for drawing alone."""
+    rates: dict[str, int] = defaultdict(int)
+    running: dict[str, int] = defaultdict(int)
+    for each in burning:
+        rates[each.preset] += each.rate.nanos
+        running[each.preset] += each.count if each.status is Status.RUNNING else 0
+    whole, done, made = sum(rates.values()), 0, []
+    for preset, nanos in sorted(rates.items(), key=lambda item: (-item[1], item[0])):
+        if nanos > 0:
+            x, end = 1000 * done // whole, 1000 * (done + nanos) // whole
+            made.append(Share(preset, Money(nanos), running[preset], x, end - x))
+            done += nanos
+    return made
 
 
 def _is_stale(look: ProjectLook, now: datetime, stale_after: timedelta) -> bool:

@@ -11,10 +11,12 @@ from fastapi import Depends, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from costguard import errors
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.render import Renderer
 from costguard.dashboard.source import Source
-from costguard.errors import CostguardError, StoreError
+from costguard.errors import CostguardError
+from costguard.web.problems import ProblemError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,26 @@ def _given(request: Request) -> Dashboard:
 Given = Annotated[Dashboard, Depends(_given)]
 
 
+# The first that fits, so that kinds stand before those that hold them.
+_STATUS: tuple[tuple[type[CostguardError], HTTPStatus], ...] = (
+    (errors.StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.VmUnknown, HTTPStatus.NOT_FOUND),
+    (errors.JobUnknown, HTTPStatus.NOT_FOUND),
+    (errors.TokenUnknown, HTTPStatus.NOT_FOUND),
+    (errors.VmNotTheirs, HTTPStatus.FORBIDDEN),
+    (errors.JobNotTheirs, HTTPStatus.FORBIDDEN),
+    (errors.ActorError, HTTPStatus.FORBIDDEN),
+    (errors.VmNotAsSeen, HTTPStatus.CONFLICT),
+    (errors.AskKeyTaken, HTTPStatus.CONFLICT),
+    (errors.JobKeyTaken, HTTPStatus.CONFLICT),
+    (errors.JobIsOver, HTTPStatus.CONFLICT),
+    (errors.AskError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.JobError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.TokenRefused, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
+_OURS = HTTPStatus.INTERNAL_SERVER_ERROR
+
+
 class PageRoute(APIRoute):
     """What goes wrong is told on a page too, in the words that the API would use."""
 
@@ -42,9 +64,10 @@ class PageRoute(APIRoute):
                 return await handle(request)
             except BadAddress as error:
                 return _trouble(request, error.status, error.message, error.what_next)
+            except ProblemError as error:
+                return _trouble(request, error.status, error.detail, error.what_next)
             except CostguardError as error:
-                is_store = isinstance(error, StoreError)
-                status = HTTPStatus.SERVICE_UNAVAILABLE if is_store else HTTPStatus.INTERNAL_SERVER_ERROR
+                status = next((status for kind, status in _STATUS if isinstance(error, kind)), _OURS)
                 return _trouble(request, status, error.message, error.what_next or "The server's log says more.")
 
         return handle_told

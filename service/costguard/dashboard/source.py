@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from costguard.engine.health import Hooks
+from costguard.engine.jobs.submit import JobOffice
 from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.policy.rules import Rules
@@ -17,6 +19,8 @@ class Status(Protocol):
 
     @property
     def is_acting(self) -> bool: ...
+    @property
+    def last_pass_at(self) -> datetime | None: ...
     @property
     def last_error(self) -> str: ...
 
@@ -40,3 +44,11 @@ class Source(Protocol):
     def outbox_trouble(self) -> Callable[[], OutboxTrouble | None]: ...
     @property
     def socket_trouble(self) -> Callable[[], str]: ...
+    @property
+    def slack_refused(self) -> Callable[[], Mapping[str, int]]: ...
+    @property
+    def webhooks(self) -> Hooks | None: ...
+    @property
+    def jobs(self) -> JobOffice | None: ...
+    @property
+    def wake(self) -> Callable[[], None]: ...

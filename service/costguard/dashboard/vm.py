@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from http import HTTPStatus
 
-from costguard.dashboard.asked import BadAddress
-from costguard.dashboard.now import Row, rows_of
+from costguard.dashboard.asked import never_seen
+from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, history
 from costguard.engine.accrual import accrual_at
 from costguard.engine.history import LifetimeView, StorageView
 from costguard.engine.telling import correspondence
 from costguard.engine.telling.correspondence import Entry
+from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.price import Price
 from costguard.store import facts, prices
@@ -37,17 +37,15 @@ class Vm:
     said_shown: int = _SAID
 
 
-def vm_page(source: Source, key: InstanceKey, now: datetime) -> Vm:
+def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | None = None) -> Vm:
     """Raises BadAddress where no such VM was ever seen."""
-    if any(len(part) > 200 or "\x00" in part for part in (key.project, key.gce_id)):
-        raise _never_seen(key)
     with source.database.read() as connection:
         found = stored_fleet.instance_id(connection, key)
         if found is None:
-            raise _never_seen(key)
+            raise never_seen(key)
         accrual = accrual_at(connection, now)
         views = fleet.views(connection, accrual, source.rules.limits, [found])
-        (row,) = rows_of(connection, views, source.rules, now)
+        (row,) = rows_of(connection, views, source.rules, now, me)
         lifetimes = history.lifetimes_of(connection, accrual, found)
         return Vm(
             row=row,
@@ -57,11 +55,3 @@ def vm_page(source: Source, key: InstanceKey, now: datetime) -> Vm:
             facts=facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS),
             said=correspondence.of_vm(connection, found, [run.stored.id for run in lifetimes], _SAID),
         )
-
-
-def _never_seen(key: InstanceKey) -> BadAddress:
-    return BadAddress(
-        f"No VM with the id {key.gce_id[:200]} was ever seen in project {key.project[:200]}.",
-        "Ids are Google's numbers, not names. Look for the VM in the fleet; gone VMs can be shown there too.",
-        HTTPStatus.NOT_FOUND,
-    )

@@ -27,9 +27,10 @@ from sqlalchemy import (
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.money import ZERO, Money
-from costguard.store.accruing import chunks, stand
+from costguard.store.accruing import chunks
 from costguard.store.rows import shape_of
-from costguard.store.tables import UNPRICED_RANK, charges, instances, lifetimes, projects, storage_spans
+from costguard.store.spans import charged_sums
+from costguard.store.tables import UNPRICED_RANK, instances, lifetimes, projects, storage_spans
 from costguard.store.types import storable
 
 BEYOND = 2**62  # above every real rate and time, as a rank
@@ -51,6 +52,7 @@ class Filters:
     owners: Sequence[str] = ()
     statuses: Sequence[str] = ()
     name: str | None = None
+    name_holds: str | None = None  # a part of it
     gce_id: str | None = None
     gpu: str | None = None  # an accelerator type, "any" or "none"
     spot: bool | None = None
@@ -125,6 +127,9 @@ class Charged:
     total: Money = ZERO
 
 
+_NOTHING = Charged()
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Why a span could not be priced whole."""
@@ -158,14 +163,15 @@ def totals(connection: Connection, filters: Filters) -> FleetTotals:
     return FleetTotals(every, running, Money(int(nanos or 0)), unpriced)
 
 
-def burning_by(connection: Connection) -> list[Burning]:
-    """All present instances in a few groups, by the rates that the last pass left beside them.
+def burning_by(connection: Connection, filters: Filters = Filters()) -> list[Burning]:
+    """Present instances in a few groups, by the rates that the last pass left beside them.
 
     An instance whose rate was not worked out yet counts as unpriced.
     """
     of = instances.c
     keys = (of.project, of.preset, of.status, of.provisioning_model)
-    query = select(*keys, func.count(), func.sum(of.rate_nanos), _count_unpriced()).where(of.gone_at.is_(None))
+    query = select(*keys, func.count(), func.sum(of.rate_nanos), _count_unpriced())
+    query = query.where(of.gone_at.is_(None), *_conditions(filters))
     return [
         Burning(project, preset, Status(status), ProvisioningModel(model), many, Money(int(nanos or 0)), unpriced)
         for project, preset, status, model, many, nanos, unpriced in connection.execute(
@@ -249,29 +255,22 @@ def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
 
 def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
     """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
-    lifetime: dict[int, int] = {}
-    total: dict[int, int] = {}
-    for chunk in chunks(ids):
-        is_open = lifetimes.c.ended_at.is_(None)
-        of_lifetimes = (
-            select(lifetimes.c.instance_id, is_open.label("is_open"), func.sum(charges.c.amount_nanos).label("nanos"))
-            .join(charges, charges.c.span_id == lifetimes.c.id)
-            .where(lifetimes.c.instance_id.in_(chunk), *stand(lifetimes))
-            .group_by(lifetimes.c.instance_id, is_open)
-        )
-        for row in connection.execute(of_lifetimes):
-            total[row.instance_id] = total.get(row.instance_id, 0) + int(row.nanos)
-            if row.is_open:
-                lifetime[row.instance_id] = int(row.nanos)
-        of_storage = (
-            select(storage_spans.c.instance_id, func.sum(charges.c.amount_nanos).label("nanos"))
-            .join(charges, charges.c.span_id == storage_spans.c.id)
-            .where(storage_spans.c.instance_id.in_(chunk), *stand(storage_spans))
-            .group_by(storage_spans.c.instance_id)
-        )
-        for row in connection.execute(of_storage):
-            total[row.instance_id] = total.get(row.instance_id, 0) + int(row.nanos)
-    return {each: Charged(Money(lifetime.get(each, 0)), Money(nanos)) for each, nanos in total.items()}
+    found: dict[int, Charged] = {}
+    for spans in (lifetimes, storage_spans):
+        of = {
+            row.id: row
+            for chunk in chunks(ids)
+            for row in connection.execute(
+                select(spans.c.id, spans.c.instance_id, spans.c.ended_at).where(spans.c.instance_id.in_(chunk))
+            )
+        }
+        # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
+        for span_id, amount in charged_sums(connection, spans, list(of)).items():
+            row = of[span_id]
+            before = found.get(row.instance_id, _NOTHING)
+            is_running = spans is lifetimes and row.ended_at is None
+            found[row.instance_id] = Charged(amount if is_running else before.lifetime, before.total + amount)
+    return found
 
 
 def gaps(connection: Connection, ids: Collection[int]) -> dict[int, list[Gap]]:
@@ -332,6 +331,8 @@ def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [column.in_(wanted) for column, wanted in several if wanted]
     if filters.name is not None:
         conditions.append(instances.c.name == filters.name)
+    if filters.name_holds is not None:  # names are in lower case, and PostgreSQL looks at case
+        conditions.append(instances.c.name.contains(storable(filters.name_holds).lower(), autoescape=True))
     if filters.gce_id is not None:
         conditions.append(instances.c.gce_id == filters.gce_id)
     if filters.gpu == "any":

@@ -5,16 +5,18 @@ const main = () => document.getElementById("main");
 const link = document.getElementById("link");
 const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 const HOUR_MS = 3_600_000n;
-let receivedAt = performance.now();
 
 const two = { hour: "2-digit", minute: "2-digit", hour12: false };
 const styles = {
   short: new Intl.DateTimeFormat("en-GB", { day: "2-digit", month: "short", ...two }),
   clock: new Intl.DateTimeFormat("en-GB", { ...two, second: "2-digit" }),
+  day: new Intl.DateTimeFormat("en-GB", { day: "2-digit", month: "short", year: "numeric" }),
 };
 const exact = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
 
-function localise(root) {
+// What the server wrote becomes the viewer's: times in their zone, and dollars that count on from now.
+function adopt(root) {
+  for (const money of root.querySelectorAll(".money")) money.dataset.at = performance.now();
   for (const time of root.querySelectorAll("time[data-style]")) {
     const moment = new Date(time.dateTime);
     time.textContent = styles[time.dataset.style].format(moment);
@@ -35,10 +37,10 @@ function write(text, value) {
 
 // The same digits as the server writes: cut off after a hundredth of a cent.
 function count(root) {
-  const elapsed = BigInt(Math.max(0, Math.round((performance.now() - receivedAt) * speed)));
   for (const money of root.querySelectorAll(".money")) {
     const rate = BigInt(money.dataset.rate);
     if (rate === 0n) continue;
+    const elapsed = BigInt(Math.max(0, Math.round((performance.now() - Number(money.dataset.at)) * speed)));
     const nanos = BigInt(money.dataset.nanos) + (rate * elapsed) / HOUR_MS;
     const digits = String((nanos % 1_000_000_000n) / 100_000n).padStart(4, "0");
     const dollars = (nanos / 1_000_000_000n).toLocaleString("en-US");
@@ -55,6 +57,8 @@ const isPoll = (ctx) => ctx?.sourceElement === main();
 
 document.addEventListener("htmx:config:request", (event) => {
   const { ctx } = event.detail;
+  const { form, method, body } = ctx.request;
+  if (form && method === "GET") for (const [name, value] of [...body]) if (value === "") body.delete(name);
   // Nothing moves under a question that is being answered, and nobody is asked for what nobody sees.
   if (isPoll(ctx) && (document.hidden || document.querySelector("dialog[open]"))) event.preventDefault();
 });
@@ -69,9 +73,8 @@ document.addEventListener("htmx:before:swap", (event) => {
       return;
     }
     say("");
-    receivedAt = performance.now();
   }
-  for (const task of tasks) localise(task.fragment);
+  for (const task of tasks) adopt(task.fragment);
 });
 
 document.addEventListener("htmx:error", (event) => {
@@ -84,7 +87,7 @@ htmx.registerExtension("keep-marked", {
   htmx_before_morph_node: (_element, { oldNode }) => oldNode.childElementCount > 0 || !isMarked(oldNode),
 });
 
-localise(document);
+adopt(document);
 document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (document.querySelector(".money")) {
   let last = 0;

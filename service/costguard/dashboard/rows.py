@@ -1,0 +1,94 @@
+"""VMs as the pages show them: each with its money, its age, what happens next to it, and what may be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.engine.fleet import InstanceView
+from costguard.engine.reminding import look_at
+from costguard.model.access import Permission, Principal
+from costguard.model.reminder import Asked, Request
+from costguard.policy import access
+from costguard.policy.answer import pointless
+from costguard.policy.rules import Rules
+from costguard.policy.teams import team_of
+from costguard.policy.watched import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A run's age against its limit, in thousandths of the bar's width."""
+
+    age: timedelta
+    limit: timedelta | None
+    filled: int
+    mark: int  # where the limit stands
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that it would make sense to ask for; `refusal` says why this person may not, "" where they may."""
+
+    asked: Asked
+    refusal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    view: InstanceView
+    bar: Bar | None  # None: it does not run
+    decision: Decision | None  # None: it is gone
+    waiting: tuple[Request, ...] = ()  # what people asked for, and no pass has carried out yet
+    offers: tuple[Offer, ...] = ()  # what who looks could ask for
+
+
+def rows_of(
+    connection: Connection, views: Sequence[InstanceView], rules: Rules, now: datetime, me: Principal | None = None
+) -> list[Row]:
+    """Each VM with what happens next to it, or the guard's own reason to leave it alone, as a pass decides it."""
+    present = [view.instance.id for view in views if view.instance.gone_at is None]
+    plan, watched = look_at(connection, rules, now, present)
+    decisions = {decision.key: decision for decision in plan.decisions}
+    waiting = {vm.key: vm.requests for vm in watched}
+    rows = []
+    for view in views:
+        key = view.instance.key
+        decision = decisions.get(key)
+        offers = _offers(rules, me, view, decision) if me is not None and decision is not None else ()
+        asked = {request.asked for request in waiting.get(key, ())}
+        offers = tuple(offer for offer in offers if offer.asked not in asked)
+        rows.append(Row(view, _bar(view, rules.limits, now), decision, waiting.get(key, ()), offers))
+    return rows
+
+
+def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision) -> tuple[Offer, ...]:
+    """Nothing for who may ask for nothing at all: that is said once, and not beside each VM."""
+    if not me.address or not me.may(Permission.INSTANCES):
+        return ()
+    actor, vm = access.actor(me), view.instance
+    is_mine = actor.address == vm.owner.lower()
+    wishes = [Asked.STOP] if pointless(Asked.STOP, actor.address, vm, view.started_at is not None) is None else []
+    wishes += [Asked.KEEP] if decision.due_at is not None else []
+    wishes.append(Asked.DISOWN if is_mine else Asked.CLAIM)
+    team = team_of(vm.key.project, vm.owner, rules.teams)
+
+    def refusal(wish: Asked) -> str:
+        return access.refusal(wish, actor.address, vm.name, vm.owner, team, rules.access, actor.granted) or ""
+
+    return tuple(Offer(wish, refusal(wish)) for wish in wishes)
+
+
+def _bar(view: InstanceView, limits: Mapping[str, timedelta | None], now: datetime) -> Bar | None:
+    if view.started_at is None:
+        return None
+    age = max(timedelta(), now - view.started_at)
+    limit = limits.get(view.instance.preset)
+    if not limit:
+        return Bar(age, None, 0, 0, is_over=False)
+    whole = max(age, limit)
+    return Bar(age, limit, 1000 * age // whole, 1000 * limit // whole, is_over=age > limit)

@@ -1,0 +1,35 @@
+// A question is asked in a sheet above the page; without this file it is a page of its own.
+const sheet = document.getElementById("sheet");
+const notices = document.getElementById("notices");
+let from = null; // where the focus goes back to
+
+document.addEventListener("htmx:after:swap", (event) => {
+  const { ctx } = event.detail;
+  if (ctx.target !== sheet || !sheet.firstElementChild) return;
+  from = ctx.sourceElement;
+  if (!sheet.open) sheet.showModal();
+});
+
+document.addEventListener("click", (event) => {
+  if (sheet.open && (event.target === sheet || event.target.closest?.("#sheet [data-closes]"))) {
+    event.preventDefault();
+    sheet.close();
+  }
+});
+
+document.addEventListener("input", (event) => {
+  const { chooses } = event.target.dataset;
+  if (chooses) event.target.form.querySelector(`[value="${chooses}"]`).checked = true;
+});
+
+sheet.addEventListener("close", () => {
+  sheet.replaceChildren();
+  if (from?.isConnected) from.focus();
+});
+
+// What was asked is stored: tell it, and show the page as it is now.
+document.addEventListener("asked", () => {
+  sheet.close();
+  htmx.trigger("#main", "seen");
+  setTimeout(() => notices.replaceChildren(), 12_000);
+});

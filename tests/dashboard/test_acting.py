@@ -1,0 +1,179 @@
+"""What people ask of VMs from the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.dashboard import story
+from tests.dashboard.html import Page, tidy
+from tests.doors import signed_in
+
+from costguard.model.access import Role
+from costguard.model.reminder import Request, Team
+from costguard.policy.rules import Rules
+from costguard.store import requests
+from costguard.store.transaction import Database
+
+ADA, BOB = "ada@lab.example", "bob@lab.example"
+CSRF = {"csrf": "the page's own"}
+HOUR = timedelta(hours=1)
+Clients = Callable[..., TestClient]
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is stored, and how, is tested with `ask` on both."""
+    return sqlite_database
+
+
+def page_of(client: TestClient, address: str, status: int = 200) -> Page:
+    answer = client.get(address)
+    assert answer.status_code == status, answer.text
+    page = Page(answer.text)
+    assert page.mistakes == []
+    return page
+
+
+def acts(page: Page) -> set[str]:
+    """What is offered for whom: the last parts of the addresses."""
+    found = [
+        str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and "act" in (attrs.get("class") or "").split()
+    ]
+    return {address.removeprefix("/vm/lab/") for address in found}
+
+
+def stored(database: Database) -> list[Request]:
+    with database.read() as connection:
+        return [request for _, request in requests.open_requests(connection)]
+
+
+@pytest.mark.parametrize(
+    ("role", "address", "offered"),
+    [
+        (
+            Role.OPERATOR,
+            BOB,
+            {"forgotten/stop", "forgotten/keep", "forgotten/claim", "far/stop", "far/keep", "far/disown"},
+        ),
+        (Role.VIEWER, ADA, set()),
+        (Role.ADMIN, "", set()),
+    ],
+)
+def test_what_somebody_may_ask_stands_beside_the_vm(
+    database: Database, client_with: Clients, role: Role, address: str, offered: set[str]
+) -> None:
+    """An operator is offered what makes sense; who may ask for nothing at all is told so once, and offered nothing."""
+    addresses = story.tell(database)
+    ids = {name: place.removeprefix("/vm/lab/") for name, place in addresses.items()}
+    page = page_of(client_with(door=signed_in(role, address)), "/")
+    wanted = {each.replace(each.split("/")[0], ids[each.split("/")[0]]) for each in offered}
+    assert wanted <= acts(page)
+    assert not any(each.startswith(ids["resting"]) and each.endswith("stop") for each in acts(page))
+    assert bool(acts(page)) == bool(offered)
+    assert ("You may look, and not act" in page.text) == (role is Role.VIEWER)
+
+
+def test_who_may_not_is_told_why(database: Database, client_with: Clients) -> None:
+    """An operator of another team sees whose it is to decide, beside the VM and in place of the form."""
+    addresses = story.tell(database)
+    teams = (Team("vision", frozenset({ADA})),)
+    client = client_with(door=signed_in(Role.OPERATOR, BOB), rules=Rules({}, teams=teams))
+    reason = f"Only {ADA}, an operator of team vision or an admin can stop forgotten."
+    assert reason in tidy(page_of(client, "/").text)
+    asked = page_of(client, f"{addresses['forgotten']}/stop")
+    assert reason in tidy(asked.text)
+    assert not any(
+        tag == "form" and attrs.get("method") == "post" and "/stop" in str(attrs["action"]) for tag, attrs in asked.tags
+    )
+
+
+def test_before_a_stop_it_is_said_what_it_costs_and_what_happens(database: Database, client_with: Clients) -> None:
+    """The VM, its dollars, what ends, what goes on billing, and that Spot or a job make a difference."""
+    addresses = story.tell(database)
+    with database.write() as connection:
+        vm = rows.instance(connection, "at-work", gce_id="77", job="j1", provisioning_model="spot")
+        rows.lifetime(connection, vm, NOW - HOUR, job="j1", provisioning_model="spot")
+    client = client_with(door=signed_in(Role.ADMIN, BOB))
+    text = tidy(page_of(client, f"{addresses['forgotten']}/stop").text)
+    assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example This run, so far $4.7700 Per hour $0.534" in text
+    assert "Machine and GPU stop billing. Its disks stay, and go on billing $0.004 an hour." in text
+    text = tidy(page_of(client, "/vm/lab/77/stop").text)
+    assert "It works on job j1, which is cancelled." in text
+    assert "It is Spot" in text
+
+
+def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Database, client_with: Clients) -> None:
+    """The daemon is woken; a double click asks once; the row says who waits for what, and offers it no more."""
+    addresses = story.tell(database)
+    woken: list[str] = []
+    client = client_with(door=signed_in(Role.OPERATOR, BOB), wake=lambda: woken.append("woken"))
+    place = addresses["forgotten"]
+    form = page_of(client, f"{place}/stop")
+    sent = {
+        str(a["name"]): str(a["value"] or "") for tag, a in form.tags if tag == "input" and a.get("type") == "hidden"
+    }
+    assert sent["started_at"]
+    sent["reason"] = "done for today"
+    answer = client.post(f"{place}/stop", data=sent, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, place)
+    told = client.post(f"{place}/stop", data=sent, headers={"HX-Request": "true"})
+    assert "Asked to stop forgotten; the next pass carries it out." in told.text
+    assert told.headers["HX-Trigger"] == "asked"
+    assert [(each.asked.value, each.by, each.reason, each.via) for each in stored(database)] == [
+        ("stop", BOB, "done for today", "page")
+    ]
+    assert woken == ["woken"]
+    shown = page_of(client, "/")
+    assert "stop asked by bob@lab.example: done for today waits for the next pass, since 12:00" in tidy(shown.text)
+    assert f"{place.removeprefix('/vm/lab/')}/stop" not in acts(shown)
+    assert "stop asked by bob@lab.example" in tidy(page_of(client, place).text)
+
+
+@pytest.mark.parametrize(
+    ("until", "hours", "expected"),
+    [("4", "", 4), ("morning", "9", None), ("hours", "30", 30), ("hours", "0", 422), ("x", "", 422)],
+)
+def test_a_keep_says_for_how_long(
+    database: Database, client_with: Clients, until: str, hours: str, expected: int | None
+) -> None:
+    """Four hours, until tomorrow morning, or a number of hours; anything else is explained and stores nothing."""
+    place = story.tell(database)["forgotten"]
+    client = client_with(door=signed_in(Role.OPERATOR, BOB))
+    answer = client.post(f"{place}/keep", data={**CSRF, "until": until, "hours": hours}, follow_redirects=False)
+    assert answer.status_code == (422 if expected == 422 else 303)
+    assert [each.hours for each in stored(database)] == ([] if expected == 422 else [expected])
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "sent", "status", "said"),
+    [
+        (Role.VIEWER, "forgotten/stop", CSRF, 403, "needs the permission instances"),
+        (Role.OPERATOR, "forgotten/stop", {}, 403, "It is not certain that a page of Costguard's sent this"),
+        (Role.OPERATOR, "forgotten/delete", CSRF, 404, "There is no such page."),
+        (
+            Role.OPERATOR,
+            "forgotten/stop",
+            {**CSRF, "started_at": "2026-11-20T11:59:00+00:00"},
+            409,
+            "started anew since",
+        ),
+        (Role.OPERATOR, "forgotten/stop", {**CSRF, "started_at": "yesterday"}, 422, "started_at is no moment"),
+        (Role.OPERATOR, "resting/stop", CSRF, 409, "is stopped already"),
+        (Role.OPERATOR, "left/stop", CSRF, 409, "gone"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_on_a_page(
+    database: Database, client_with: Clients, role: Role, path: str, sent: dict[str, str], status: int, said: str
+) -> None:
+    """In words and with the status that fits; nothing is stored."""
+    addresses = story.tell(database)
+    name, _, wish = path.partition("/")
+    answer = client_with(door=signed_in(role, BOB)).post(f"{addresses[name]}/{wish}", data=sent, follow_redirects=False)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert said in tidy(Page(answer.text).text)
+    assert stored(database) == []
