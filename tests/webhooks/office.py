@@ -15,7 +15,7 @@ from tests.webhooks.receiver import SECRET
 from costguard.engine.webhook_delivery import Delivery, Poster
 from costguard.engine.webhooks import Webhooks
 from costguard.model.fact import Fact
-from costguard.model.webhook import Answer, Webhook
+from costguard.model.webhook import Answer, Webhook, WebhookState
 from costguard.settings.webhook_secrets import decoded
 from costguard.store import facts, lease, tables, webhooks
 from costguard.store.lease import Lease
@@ -74,6 +74,11 @@ class Office:
         held = lease.acquire(self.database, "daemon", "one", TTL)
         assert held is not None
         return held
+
+    def troubled(self) -> list[WebhookState]:
+        """As any process can tell."""
+        with self.database.read() as connection:
+            return [each for each in self.webhooks().states(connection) if each.error]
 
     def stored(self, name: str = "pager") -> Row[Any]:
         with self.database.read() as connection:

@@ -90,7 +90,7 @@ def test_what_is_refused_is_sent_again_before_anything_else(office: Office, rece
         assert expected in office.stored().error
         hooks.deliver(lease)  # too early
         waits.append((office.stored().try_after - began).total_seconds())
-        [trouble] = hooks.trouble()
+        [trouble] = office.troubled()
         assert (trouble.name, trouble.since, trouble.waiting) == ("pager", T0, 2)
         office.clock.advance(timedelta(seconds=waits[-1]))
     assert waits == [1, 2, 120, 300]
@@ -98,7 +98,7 @@ def test_what_is_refused_is_sent_again_before_anything_else(office: Office, rece
     assert receiver.names == ["a", "b", "b", "b", "b", "b", "c"]
     assert len({got.headers["webhook-id"] for got in receiver.got}) == 3
     assert len({got.headers["webhook-timestamp"] for got in receiver.got[1:6]}) == 5
-    assert hooks.trouble() == []
+    assert office.troubled() == []
     assert (office.stored().tries, office.stored().error) == (0, "")
 
 
@@ -111,11 +111,11 @@ def test_a_receiver_that_is_gone_is_asked_once_a_start(office: Office, receiver:
         hooks.deliver(lease)
         office.clock.advance(timedelta(days=1))
     assert receiver.names == ["a"]
-    [trouble] = hooks.trouble()
+    [trouble] = office.troubled()
     assert "It wants no more facts: take the webhook out of the settings" in trouble.error
     office.webhooks().deliver(lease)
     assert receiver.names == ["a", "a"]
-    assert hooks.trouble() == []
+    assert office.troubled() == []
 
 
 def test_a_crash_repeats_and_loses_nothing(sqlite_database: Database, sqlite_url: str) -> None:
@@ -209,7 +209,7 @@ def test_what_no_adapter_foresaw_waits_like_any_refusal(sqlite_database: Databas
     for trouble in (KeyError("odd"), WebhookUnreachable("No connection.", "It is tried again."), None):
         poster.trouble = trouble
         hooks.deliver(lease)
-        assert [each.error for each in hooks.trouble()] == ([str(trouble)] if trouble else [])
+        assert [each.error for each in office.troubled()] == ([str(trouble)] if trouble else [])
         office.clock.advance(timedelta(hours=1))
     assert outcomes == ["pager unreachable", "pager unreachable", "pager accepted"]
 

@@ -16,6 +16,8 @@ from costguard.api import (
     health,
     instances,
     jobs,
+    kinds,
+    metrics,
     places,
     presets,
     prices,
@@ -27,14 +29,26 @@ from costguard.api import (
     tokens,
 )
 from costguard.api.deps import Deps
+from costguard.api.document import describe
 from costguard.web import problems
 from costguard.web.door import MOST_BYTES, Guarded
+from costguard.web.metered import Metered
 
 _DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
 Jobs are asked for here; the daemon launches their VMs, and brings them back from their checkpoints.
 
 Money is exact decimal dollars, written as strings. Times are RFC 3339 in UTC. Errors are RFC 9457 problems
 whose `next` says what to do. What could not be read or priced is listed as such, never as zero and never as gone.
+
+- **Who asks**: a bearer token, or a session in the browser. What is done is done in the name of whom it speaks for;
+  the master token speaks for nobody, and names somebody. A program needs no more than a token with few permissions.
+- **Lists** that grow come in pages: ask again with `next_cursor` as `cursor` until it is null. Reports over a period,
+  and lists that the settings bound, come whole.
+- **Repeats** are harmless with an `Idempotency-Key`: whatever makes something takes one, and makes it once.
+- **Polling** is cheap with `If-None-Match`: each GET has a weak `ETag`, and nothing new is a 304. What changes as it
+  runs, such as the cost of a VM, is news. `GET /api/v1/facts/stream` tells of facts without any polling.
+- **Requests** of one token or session are limited; a 429 says in `Retry-After` when to come again.
+- **Unknown** parameters, and parts of a body that are misspelt or of another type, are refused, never passed over.
 """
 
 
@@ -51,6 +65,7 @@ def create_app(deps: Deps) -> FastAPI:
     problems.install(app)
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
     app.add_middleware(Guarded, door=deps.door, limits=deps.limits)
+    app.add_middleware(Metered, meters=deps.meters)
     for module in (
         acts,
         attempts,
@@ -67,7 +82,9 @@ def create_app(deps: Deps) -> FastAPI:
         reminders,
         enforcement,
         configuration,
+        kinds,
         health,
+        metrics,
         stream,
         tokens,
         slack,
@@ -75,6 +92,7 @@ def create_app(deps: Deps) -> FastAPI:
         app.include_router(module.router)
     for router in (acts.acting_router, jobs.acting_router, tokens.open_router):
         app.include_router(router)
+    describe(app)
 
     @app.get("/api/v1", include_in_schema=False)
     def index() -> dict[str, object]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
+from sqlalchemy import Connection
 
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.submit import JobOffice
@@ -16,10 +17,11 @@ from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.preset import Preset
 from costguard.model.press import Answer
-from costguard.model.webhook import WebhookTrouble
+from costguard.model.webhook import WebhookState
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 from costguard.web.door import Door, Limits
+from costguard.web.meters import Meters
 from costguard.web.streams import Streams
 
 
@@ -65,8 +67,9 @@ class Deps:
     wake: Callable[[], None] = lambda: None  # asks the daemon for a pass
     streams: Streams = field(default_factory=Streams)
     is_stopping: Callable[[], bool] = lambda: False  # streams end when it says so
+    webhook_states: Callable[[Connection], Sequence[WebhookState]] = lambda _connection: ()  # how receivers stand
+    meters: Meters = field(default_factory=Meters)
     socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
-    webhook_trouble: Callable[[], Sequence[WebhookTrouble]] = tuple  # the receivers that do not take their facts
 
     @property
     def presets(self) -> Sequence[Preset]:

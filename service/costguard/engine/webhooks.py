@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 
 import structlog
+from sqlalchemy import Connection
 
 from costguard.engine.ports import Clock
 from costguard.engine.webhook_delivery import Delivery, Poster
 from costguard.errors import LeaseLost, WebhookUnknown
-from costguard.model.webhook import Answer, Webhook, WebhookTrouble
+from costguard.model.webhook import Answer, Webhook, WebhookState
 from costguard.store import fact_stream, lease, webhooks
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
@@ -81,14 +82,13 @@ class Webhooks:
         for thread in self._threads.values():
             thread.join(max(0.0, until - time.monotonic()))
 
-    def trouble(self) -> list[WebhookTrouble]:
-        """The receivers that do not take their facts, by what is stored: any process can tell."""
+    def states(self, connection: Connection) -> list[WebhookState]:
+        """How it stands with each receiver, by what is stored: any process can tell."""
         found = []
-        with self._database.read() as connection:
-            for name, place in webhooks.places(connection).items():
-                if place.error and name in self._deliveries:
-                    left = webhooks.waiting(connection, self._deliveries[name].receiver, place.fact_id)
-                    found.append(WebhookTrouble(name, left.since, place.error, left.count))
+        for name, place in webhooks.places(connection).items():
+            if name in self._deliveries:
+                left = webhooks.waiting(connection, self._deliveries[name].receiver, place.fact_id)
+                found.append(WebhookState(name, left.count, left.since, place.error, place.accepted_at))
         return found
 
     def send_test(self, name: str) -> Answer:

@@ -39,10 +39,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookTrouble:
-    """A receiver that does not take its facts. `since` is when the first of those that wait was recorded."""
+class WebhookState:
+    """How it stands with a receiver. `since` is when the first of the facts that wait was recorded."""
 
     name: str
-    since: datetime | None
-    error: str
     waiting: int  # facts; of very many, how many at least
+    since: datetime | None
+    error: str  # why it did not take the last one that it was sent; "" when it did
+    accepted_at: datetime | None

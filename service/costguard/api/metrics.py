@@ -1,0 +1,46 @@
+"""What Prometheus scrapes: the ledger's figures, and what this process has counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from costguard.api.deps import Deps, Given
+from costguard.api.metric_families import families
+from costguard.engine.metrics import figures
+from costguard.model.access import Permission
+from costguard.web.problems import RESPONSES
+from costguard.web.who import needs
+
+router = APIRouter(tags=["metrics"], responses=RESPONSES, dependencies=[needs(Permission.METRICS)])
+
+
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "One line a figure."}},
+)
+def metrics(deps: Given, request: Request) -> Response:
+    """A token that may do nothing else is enough: `costguard token create prometheus --permission metrics`."""
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(_Everything(deps)), media_type=media_type, headers={"Cache-Control": "no-store"})
+
+
+class _Everything(Collector):
+    """All of the ledger's figures are of one moment."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    def collect(self) -> Iterator[Metric]:
+        deps = self._deps
+        with deps.database.read() as connection:
+            found = figures(connection, deps.rules, deps.clock.now(), deps.meters.facts)
+            hooks = deps.webhook_states(connection)
+        yield from families(found, hooks, is_acting=deps.status().is_acting)
+        yield from deps.meters.registry.collect()

@@ -1,0 +1,82 @@
+"""What the ledger says to machines that watch the guard, read in one view of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import accrual_at
+from costguard.engine.budgets import standings
+from costguard.engine.spend import SpendRow, spend
+from costguard.model.fact_kinds import FACT_KINDS
+from costguard.model.job import JobState
+from costguard.policy.budget import Standing
+from costguard.policy.rules import Rules
+from costguard.store import counts, fact_stream, fleet, health, projects
+from costguard.store.counts import Interrupted
+from costguard.store.fleet import Burning
+from costguard.store.projects import ProjectLook
+from costguard.store.spend import Grouping
+
+MONTH = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET, Grouping.PROVISIONING_MODEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """`month` has a row a day, project, preset and provisioning model, since the first of the month in UTC.
+
+    `facts` counts those that were recorded since the first time that this process was asked.
+    """
+
+    as_of: datetime
+    burning: Sequence[Burning]
+    looks: Sequence[ProjectLook]
+    prices_at: datetime | None
+    month: Sequence[SpendRow]
+    budgets: Sequence[Standing]
+    waiting_messages: Mapping[str, int]
+    open_jobs: Mapping[JobState, int]
+    stops: Mapping[tuple[str, bool], int]  # by outcome, and whether somebody had asked for it
+    interrupted: Interrupted
+    facts: Mapping[str, int]
+
+
+class FactCounts:
+    """Counts facts by kind as they are recorded, by whatever process. Each look reads only what is new."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._through: int | None = None
+        self._counts: Counter[str] = Counter(dict.fromkeys(FACT_KINDS, 0))
+
+    def read(self, connection: Connection) -> dict[str, int]:
+        with self._lock:
+            latest = fact_stream.latest_id(connection)
+            if self._through is not None and latest > self._through:
+                self._counts.update(counts.facts_by_kind(connection, self._through, latest))
+            # Of two looks at once, the one that began first may be the last to get here.
+            self._through = max(latest, self._through or 0)
+            return dict(self._counts)
+
+
+def figures(connection: Connection, rules: Rules, now: datetime, told: FactCounts) -> Figures:
+    accrual = accrual_at(connection, now)
+    today = now.date()
+    return Figures(
+        as_of=now,
+        burning=fleet.burning_by(connection),
+        looks=projects.read_all(connection),
+        prices_at=health.prices_recorded_at(connection),
+        month=spend(connection, accrual, today.replace(day=1), today, MONTH).rows,
+        budgets=standings(connection, accrual, rules.budgets, rules.teams),
+        waiting_messages=counts.waiting_messages(connection),
+        open_jobs=counts.open_jobs(connection),
+        stops=counts.stops_by_outcome(connection),
+        interrupted=counts.interrupted(connection),
+        facts=told.read(connection),
+    )

@@ -1,0 +1,74 @@
+"""What this process counts and times, for Prometheus."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+
+from costguard.engine.metrics import FactCounts
+from costguard.engine.reconcile import PassReport
+
+_PASS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_ANSWER_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+
+class Meters:
+    """Counters begin at nothing with the process, as Prometheus expects. Safe to use from any thread."""
+
+    def __init__(self, version: str = "") -> None:
+        # They would be twice as many series, to say when this process began.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own, without types
+        self.registry = CollectorRegistry()
+        self.facts = FactCounts()
+        ProcessCollector(registry=self.registry)
+        build = Gauge(
+            "costguard_build_info", "Always 1; the label says which version runs.", ["version"], registry=self.registry
+        )
+        build.labels(version).set(1)
+        self._passes = Histogram(
+            "costguard_pass_duration_seconds",
+            "How long passes took, by how they ended.",
+            ["outcome"],
+            buckets=_PASS_BUCKETS,
+            registry=self.registry,
+        )
+        self._answers = Histogram(
+            "costguard_http_request_duration_seconds",
+            "How long requests took, by route and class of status. Of a stream: until it began.",
+            ["route", "method", "status"],
+            buckets=_ANSWER_BUCKETS,
+            registry=self.registry,
+        )
+        self._listing = self._counter(
+            "costguard_listing_failures_total", "Zones and lists that a pass could not read.", "project"
+        )
+        self._messages = self._counter(
+            "costguard_messages_total", "Messages to Slack, by what came of each try.", "kind", "outcome"
+        )
+        self._deliveries = self._counter(
+            "costguard_webhook_deliveries_total",
+            "Facts posted to webhooks, by what came of each try.",
+            "webhook",
+            "outcome",
+        )
+        for outcome in ("done", "interrupted", "failed"):
+            self._passes.labels(outcome)
+
+    def passed(self, seconds: float, report: PassReport | None) -> None:
+        """A pass is over; without a report it failed."""
+        outcome = "failed" if report is None else "interrupted" if report.interrupted else "done"
+        self._passes.labels(outcome).observe(seconds)
+        for one in report.recorded if report is not None else ():
+            # A project shows up with its first pass, so that the first failure is an increase.
+            self._listing.labels(one.project).inc(len(one.unread) or bool(one.error))
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        self._answers.labels(route, method, f"{status // 100}xx").observe(seconds)
+
+    def message(self, kind: str, outcome: str) -> None:
+        self._messages.labels(kind, outcome).inc()
+
+    def delivery(self, webhook: str, outcome: str) -> None:
+        self._deliveries.labels(webhook, outcome).inc()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
