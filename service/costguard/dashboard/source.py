@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from costguard.engine.health import Hooks
+from sqlalchemy import Connection
+
 from costguard.engine.jobs.submit import JobOffice
 from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.model.webhook import WebhookState
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 
@@ -47,7 +49,7 @@ class Source(Protocol):
     @property
     def slack_refused(self) -> Callable[[], Mapping[str, int]]: ...
     @property
-    def webhooks(self) -> Hooks | None: ...
+    def webhook_states(self) -> Callable[[Connection], Sequence[WebhookState]]: ...
     @property
     def jobs(self) -> JobOffice | None: ...
     @property

@@ -8,10 +8,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from sqlalchemy import Connection
+
 from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.engine.telling.slack_health import SlackHealth, slack_health
 from costguard.errors import StoreError
+from costguard.model.webhook import WebhookState
 from costguard.store import health as stored
 from costguard.store import projects
 from costguard.store.health import Holder
@@ -53,6 +56,8 @@ class Guard(Protocol):
     def socket_trouble(self) -> Callable[[], str]: ...
     @property
     def slack_refused(self) -> Callable[[], Mapping[str, int]]: ...
+    @property
+    def webhook_states(self) -> Callable[[Connection], Sequence[WebhookState]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class Health:
     slack: SlackHealth
     has_slack: bool
     slack_refused: Mapping[str, int]
+    webhooks: Sequence[WebhookState]
 
     @property
     def verdict(self) -> Verdict:
@@ -100,11 +106,13 @@ def health(of: Guard) -> Health:
     looks: list[ProjectLook] = []
     reasons: list[str] = []
     prices_at, outbox = None, None
+    webhooks: Sequence[WebhookState] = ()
     try:
         with of.database.read() as connection:
             holders = stored.holders(connection)
             looks = projects.read_all(connection)
             prices_at = stored.prices_recorded_at(connection)
+            webhooks = of.webhook_states(connection)
         outbox = of.outbox_trouble()
     except StoreError as error:
         reasons.append(str(error))
@@ -116,13 +124,14 @@ def health(of: Guard) -> Health:
         as_of=now,
         daemon=daemon,
         reasons=reasons,
-        warnings=_warnings(daemon, states, slack),
+        warnings=[*_warnings(daemon, states, slack), *(_of_webhook(each) for each in webhooks if each.error)],
         holders=holders,
         projects=states,
         prices_at=prices_at,
         slack=slack,
         has_slack=outbox is not None,
         slack_refused=dict(of.slack_refused()),
+        webhooks=webhooks,
     )
 
 
@@ -150,6 +159,11 @@ def _warnings(daemon: Daemon, states: Sequence[ProjectState], slack: SlackHealth
     if slack.is_late:
         found.append(f"{slack.waiting} messages wait for Slack, the oldest since {slack.waiting_since:%H:%M} UTC.")
     return found
+
+
+def _of_webhook(of: WebhookState) -> str:
+    since = f", the oldest since {of.since:%H:%M} UTC" if of.since is not None else ""
+    return f"Webhook {of.name}: {of.waiting} facts wait{since}: {of.error}"
 
 
 def _project(look: ProjectLook, now: datetime, stale_after: timedelta) -> ProjectState:

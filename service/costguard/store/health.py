@@ -41,3 +41,11 @@ def catalogue_read_at(connection: Connection) -> datetime | None:
         select(func.max(facts.c.occurred_at)).where(facts.c.kind == PRICES_READ)
     )
     return moment
+
+
+def size(connection: Connection) -> int:
+    """What the database takes on its disk, in bytes."""
+    if connection.dialect.name == "sqlite":
+        pages, each = (connection.exec_driver_sql(f"PRAGMA {of}").scalar_one() for of in ("page_count", "page_size"))
+        return int(pages) * int(each)
+    return int(connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one())
