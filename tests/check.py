@@ -72,7 +72,8 @@ def main(arguments: list[str]) -> int:
         print(f"FAILED before the tests: {', '.join(failed)}. The tests run all the same.")
     sys.stdout.flush()
     # pytest's summary is the last thing printed: continuous integration reads it.
-    workers = ["-n", str(min(cores, MOST_WORKERS)), "--dist", "worksteal"]
+    # Half as many again as there are cores: where processes and sockets are tested, a worker mostly waits for them.
+    workers = ["-n", str(min(cores + cores // 2, MOST_WORKERS)), "--dist", "worksteal"]
     tests = subprocess.run([sys.executable, "-m", "pytest", "-q", *workers, *arguments], cwd=ROOT, check=False)
     return tests.returncode or int(bool(failed))
 
