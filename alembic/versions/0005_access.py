@@ -14,6 +14,17 @@ down_revision = "0004"
 branch_labels = None
 depends_on = None
 
+_PRESENT = {
+    "ix_instances_present": "project preset owner job status provisioning_model gpu_type gpu_count termination_at "
+    "rate_rank rate_nanos machine_rate_nanos running_since name id",
+    "ix_instances_rate": "rate_rank name id rate_nanos running_since",
+}
+_ALIKE = {
+    "lifetimes": "machine_type vcpus memory_mib gpu_type gpu_count local_ssd_gib provisioning_model zone charged_to "
+    "project preset owner job unpriced started_at instance_id id",
+    "storage_spans": "resource size_mib zone charged_to project preset owner job unpriced started_at instance_id id",
+}
+
 
 def upgrade() -> None:
     op.create_table(
@@ -64,15 +75,20 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", name=op.f("pk_webhooks")),
     )
     op.add_column("requests", sa.Column("role", sa.String(), server_default="", nullable=False))
-    for name in ("running_since", "rate_nanos", "rate_rank"):
+    for name in ("running_since", "rate_nanos", "machine_rate_nanos", "rate_rank"):
         op.add_column("instances", sa.Column(name, sa.BigInteger(), nullable=True))
-    op.create_index(
-        "ix_instances_rate",
-        "instances",
-        ["rate_rank", "name", "id", "rate_nanos", "running_since"],
-        sqlite_where=sa.text("gone_at IS NULL"),
-        postgresql_where=sa.text("gone_at IS NULL"),
-    )
+    op.drop_index("ix_instances_present", "instances")
+    for index, columns in _PRESENT.items():
+        _index(index, "instances", columns, "gone_at IS NULL")
+    for table, columns in _ALIKE.items():
+        op.add_column(table, sa.Column("project", sa.String(), server_default="", nullable=False))
+        # No part of this text comes from outside.
+        op.execute(
+            f"UPDATE {table} SET project = (SELECT project FROM instances WHERE instances.id = {table}.instance_id)"  # noqa: S608
+        )
+        op.drop_index(f"ix_{table}_ended_at", table)
+        _index(f"ix_{table}_ended_at", table, "ended_at", "ended_at IS NOT NULL")
+        _index(f"ix_{table}_alike", table, columns, "ended_at IS NULL")
     op.create_table(
         "burn_rates",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
@@ -102,8 +118,15 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("daily_owners")
     op.drop_table("burn_rates")
-    op.drop_index("ix_instances_rate", "instances")
-    for name in ("rate_rank", "rate_nanos", "running_since"):
+    for table in _ALIKE:
+        op.drop_index(f"ix_{table}_alike", table)
+        op.drop_index(f"ix_{table}_ended_at", table)
+        op.create_index(f"ix_{table}_ended_at", table, ["ended_at"])
+        op.drop_column(table, "project")
+    for index in _PRESENT:
+        op.drop_index(index, "instances")
+    _index("ix_instances_present", "instances", "project", "gone_at IS NULL")
+    for name in ("rate_rank", "machine_rate_nanos", "rate_nanos", "running_since"):
         op.drop_column("instances", name)
     op.drop_column("requests", "role")
     op.drop_table("webhooks")
@@ -111,3 +134,7 @@ def downgrade() -> None:
     op.drop_table("ended_sessions")
     op.drop_index("ix_api_tokens_owner", "api_tokens")
     op.drop_table("api_tokens")
+
+
+def _index(name: str, table: str, columns: str, where: str) -> None:
+    op.create_index(name, table, columns.split(), sqlite_where=sa.text(where), postgresql_where=sa.text(where))

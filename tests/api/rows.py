@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, select
 
 from costguard.store import tables
 from costguard.store.charges import total_days
@@ -80,6 +80,7 @@ def instance(connection: Connection, name: str, **given: Any) -> int:
 def lifetime(connection: Connection, instance_id: int, started_at: datetime, **given: Any) -> int:
     row = {
         "instance_id": instance_id,
+        "project": _project_of(connection, instance_id),
         "started_at": started_at,
         "zone": "us-central1-a",
         **T4,
@@ -112,6 +113,7 @@ def measured(connection: Connection, instance_id: int, run_started_at: datetime,
 def storage(connection: Connection, instance_id: int, started_at: datetime, **given: Any) -> int:
     row = {
         "instance_id": instance_id,
+        "project": _project_of(connection, instance_id),
         "name": "boot",
         "resource": "disk:pd-standard",
         "size_mib": 73 * 1024,  # 73 GiB at 0.04 a month of 730 hours: 0.004 an hour
@@ -186,6 +188,12 @@ def fact(connection: Connection, key: str, occurred_at: datetime, **given: Any) 
         **given,
     }
     return _insert(connection, tables.facts, row)
+
+
+def _project_of(connection: Connection, instance_id: int) -> str:
+    return connection.execute(
+        select(tables.instances.c.project).where(tables.instances.c.id == instance_id)
+    ).scalar_one()
 
 
 def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:

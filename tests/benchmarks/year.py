@@ -12,14 +12,14 @@ from costguard.gce.price_snapshot import snapshot_prices
 from costguard.store.charges import total_days
 from costguard.store.transaction import Database
 
-__all__ = ["DAYS", "LAST", "LIFETIMES", "NOW", "OWNERS", "PRESETS", "fill"]
+__all__ = ["DAYS", "LAST", "LIFETIMES", "NOW", "OWNERS", "PRESETS", "VMS", "fill"]
 
 LIFETIMES = 1_000_000
 DAYS = 365
 LAST: date = NOW.date()
 PRESETS = 4
 OWNERS = 60
-_VMS = 20_000
+VMS = 20_000  # that are gone
 _OPEN = 400
 _MIDNIGHT = int(datetime.combine(LAST, time(), UTC).timestamp())
 _FIRST = _MIDNIGHT - (DAYS - 1) * 86_400
@@ -41,12 +41,12 @@ FROM numbers
 # In the order of time, as passes write them. A VM's runs are a week apart, so no two overlap, and none goes past
 # its midnight.
 _LIFETIMES = """
-INSERT INTO lifetimes (id, instance_id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
+INSERT INTO lifetimes (id, instance_id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
   preset, owner, job, provisioning_model, end_reason, started_at, ended_at, charged_to, unpriced)
 {numbers}, runs AS (
   SELECT i, i % {vms} AS vm, CAST({seconds} + i * 73 / 200000 * 86400 + i * 19 % 54000 AS BIGINT) AS began,
     600 + i * 31 % 25000 AS lasted FROM numbers)
-SELECT i + 1, vm + 1, 'us-central1-a', {shape}, {whose}, {model}, 'stopped', began * 1000000,
+SELECT i + 1, vm + 1, 'acme', 'us-central1-a', {shape}, {whose}, {model}, 'stopped', began * 1000000,
   (began + lasted) * 1000000, (began + lasted) * 1000000, CASE i % 50000 WHEN 49 THEN 'no price' ELSE '' END
 FROM runs
 """
@@ -68,26 +68,26 @@ SELECT {day} AS day, 'acme', preset, owner, job, provisioning_model, SUM((ended_
 FROM lifetimes WHERE ended_at IS NOT NULL GROUP BY 1, preset, owner, job, provisioning_model
 """
 _OPEN_RUNS = """
-INSERT INTO lifetimes (id, instance_id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
+INSERT INTO lifetimes (id, instance_id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
   preset, owner, job, provisioning_model, started_at, charged_to)
-SELECT {ended} + id, id, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib, preset, owner, job,
+SELECT {ended} + id, id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib, preset, owner, job,
   provisioning_model, {midnight} - id * 60000000, {midnight}
 FROM instances WHERE gone_at IS NULL
 """
 _DISKS = """
-INSERT INTO storage_spans (instance_id, name, resource, size_mib, zone, started_at, ended_at, preset, owner, job,
+INSERT INTO storage_spans (instance_id, project, name, resource, size_mib, zone, started_at, ended_at, preset, owner, job,
   charged_to)
-SELECT id, name, 'disk:pd-balanced', 102400, zone, created_at, gone_at, preset, owner, job,
+SELECT id, project, name, 'disk:pd-balanced', 102400, zone, created_at, gone_at, preset, owner, job,
   COALESCE(gone_at, {midnight})
 FROM instances
 """
 
 
-def fill(database: Database) -> None:
-    """Into an empty database: what months of passes would have written."""
+def fill(database: Database, there: int = _OPEN) -> None:
+    """Into an empty database: what months of passes would have written. So many VMs run, each for some days."""
     price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
     with database.write() as connection:
-        _fill(connection)
+        _fill(connection, there)
         total_days(connection, [LAST - timedelta(days=back) for back in range(DAYS)])
     if database.dialect == "postgresql":
         # As autovacuum does a minute after so many rows; SQLite has no such thing.
@@ -95,14 +95,14 @@ def fill(database: Database) -> None:
             connection.exec_driver_sql("ANALYZE")
 
 
-def _fill(connection: Connection) -> None:
+def _fill(connection: Connection, there: int) -> None:
     first = _FIRST * 1_000_000
-    everyone = _NUMBERS.format(count=_VMS + _OPEN)
+    everyone = _NUMBERS.format(count=VMS + there)
     whose, model = _WHOSE.format(vm="i"), _MODEL.format(vm="i")
-    _run(connection, _INSTANCES, numbers=everyone, first=first, whose=whose, model=model, vms=_VMS)
+    _run(connection, _INSTANCES, numbers=everyone, first=first, whose=whose, model=model, vms=VMS)
     runs = _NUMBERS.format(count=LIFETIMES)
     whose, model = _WHOSE.format(vm="vm"), _MODEL.format(vm="vm")
-    _run(connection, _LIFETIMES, numbers=runs, vms=_VMS, seconds=_FIRST, whose=whose, model=model)
+    _run(connection, _LIFETIMES, numbers=runs, vms=VMS, seconds=_FIRST, whose=whose, model=model)
     day = _DATE[connection.dialect.name].format(seconds="started_at / 1000000")
     _run(connection, _CHARGES, day=day)
     _run(connection, _ROLL_UP, day=day)

@@ -59,7 +59,7 @@ class Ledger:
 
     def run(self, start: datetime, end: datetime | None = None, vm: int | None = None, **values: Any) -> int:
         row = {
-            "instance_id": vm or self.vm(), "started_at": start, "ended_at": end,
+            "instance_id": vm or self.vm(), "project": "p", "started_at": start, "ended_at": end,
             "end_reason": "stopped" if end else None, "zone": "us-central1-a", "machine_type": "n1-standard-1",
             "vcpus": 1, "memory_mib": 1024, "gpu_type": None, "gpu_count": 0, "local_ssd_gib": 0,
             "provisioning_model": "standard", "preset": "t4", "owner": "ann", "job": "", **values,
@@ -69,7 +69,7 @@ class Ledger:
 
     def disk(self, start: datetime, end: datetime | None = None, vm: int | None = None, **values: Any) -> int:
         row = {
-            "instance_id": vm or self.vm(), "name": "boot", "resource": "disk:pd-ssd", "size_mib": 1024,
+            "instance_id": vm or self.vm(), "project": "p", "name": "boot", "resource": "disk:pd-ssd", "size_mib": 1024,
             "zone": "us-central1-a", "started_at": start, "ended_at": end, "preset": "t4", "owner": "ann",
             "job": "", **values,
         }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import TypeAlias
@@ -14,6 +15,7 @@ from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import Price
+from costguard.policy.meter import Meter, day_of, meter_of_shape, meter_of_storage, second_of
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import (
     MINIMUM,
@@ -30,6 +32,14 @@ _Store: TypeAlias = tuple[str, int, str, datetime, datetime]
 _Rate: TypeAlias = tuple[Shape, str, ProvisioningModel]
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What was run up, and in words what could not be priced ("" when all was)."""
+
+    amount: Money
+    unpriced: str = ""
+
+
 class Accrual:
     """Bills and rates at one moment. Equal VMs are billed once, so that ten thousand cost what a few do."""
 
@@ -40,6 +50,9 @@ class Accrual:
         self._stores: dict[_Store, Bill] = {}
         self._rates: dict[_Rate, Money | None] = {}
         self._storage_rates: dict[tuple[str | None, int, str], Money | None] = {}
+        self._meters: dict[tuple[Shape, str, ProvisioningModel, datetime], Meter | None] = {}
+        self._storage_meters: dict[tuple[str | None, int, str, datetime], Meter | None] = {}
+        self._day = day_of(now)
 
     def of_lifetime(self, lifetime: Lifetime, since: datetime | None, until: datetime | None = None) -> Bill:
         """Charges after `since` (None: from the start), up to now or an earlier `until`."""
@@ -64,6 +77,40 @@ class Accrual:
         if bill is None:
             bill = self._stores[key] = bill_storage(span, self.book, end, since)
         return bill
+
+    def cost_of_lifetime(self, lifetime: Lifetime, since: datetime | None) -> Cost:
+        """What `of_lifetime` adds up to, up to now."""
+        start = lifetime.started_at if since is None else max(lifetime.started_at, since)
+        if lifetime.ended_at is None and start >= self._day:
+            meter = self.meter(lifetime.shape, lifetime.zone, lifetime.provisioning_model, self.now)
+            if meter is not None:
+                machine, gpu, _ = meter.run_up(second_of(start))
+                return Cost(Money(machine + gpu))
+        bill = self.of_lifetime(lifetime, since)
+        return Cost(bill.amount, bill.unpriced)
+
+    def cost_of_storage(self, span: StorageSpan, since: datetime | None) -> Cost:
+        """What `of_storage` adds up to, up to now."""
+        start = span.started_at if since is None else max(span.started_at, since)
+        if span.ended_at is None and start >= self._day:
+            meter = self.storage_meter(span.resource, span.size_mib, span.zone, self.now)
+            if meter is not None:
+                return Cost(Money(meter.run_up(second_of(start))[0]))
+        bill = self.of_storage(span, since)
+        return Cost(bill.amount, bill.unpriced)
+
+    def meter(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel, until: datetime) -> Meter | None:
+        """For running machines of one kind, within the day that ends with `until`."""
+        key = (shape, region_of(zone), provisioning_model, until)
+        if key not in self._meters:
+            self._meters[key] = meter_of_shape(*key[:3], self.book, until)
+        return self._meters[key]
+
+    def storage_meter(self, resource: str | None, size_mib: int, zone: str, until: datetime) -> Meter | None:
+        key = (resource, size_mib, region_of(zone), until)
+        if key not in self._storage_meters:
+            self._storage_meters[key] = meter_of_storage(*key[:3], self.book, until)
+        return self._storage_meters[key]
 
     def rate(self, shape: Shape, zone: str, provisioning_model: ProvisioningModel) -> Money | None:
         """Dollars an hour of a running machine now; None when a part of it has no price."""

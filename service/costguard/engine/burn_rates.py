@@ -46,17 +46,16 @@ def keep_of(connection: Connection, project: str, changes: Sequence[Change], now
 
 def of_present(
     connection: Connection, accrual: Accrual, filters: Filters, ids: Collection[int] | None = None
-) -> Iterator[tuple[PresentInstance, Priced]]:
-    """Those that are not gone with what each costs an hour now, worked out here."""
+) -> Iterator[tuple[PresentInstance, Priced, Priced]]:
+    """Those that are not gone with what the machine of each, and its storage, cost an hour now, worked out here."""
     storage: dict[int, Priced] = {}
     for instance_id, resource, size_mib, zone in fleet.open_storage(connection, ids):
         rate = priced(accrual.storage_rate(resource, size_mib, zone))
         storage[instance_id] = storage[instance_id] + rate if instance_id in storage else rate
     for each in fleet.present(connection, filters, ids):
-        rate = storage.get(each.id, _NOTHING)
-        if each.started_at is not None:
-            rate += priced(accrual.rate(each.shape, each.zone, each.provisioning_model))
-        yield each, rate
+        runs = each.started_at is not None
+        machine = priced(accrual.rate(each.shape, each.zone, each.provisioning_model)) if runs else _NOTHING
+        yield each, machine, storage.get(each.id, _NOTHING)
 
 
 def priced(amount: Money | None) -> Priced:
@@ -67,8 +66,9 @@ _NOTHING = Priced()
 
 
 def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> Iterator[Rate]:
-    for each, rate in of_present(connection, accrual, Filters(), ids):
-        yield Rate(each.id, each.started_at, rate.amount.nanos, rate.whole)
+    for each, machine, storage in of_present(connection, accrual, Filters(), ids):
+        rate = machine + storage
+        yield Rate(each.id, each.started_at, rate.amount.nanos, machine.amount.nanos, rate.whole)
 
 
 def _prices(book: PriceBook) -> str:

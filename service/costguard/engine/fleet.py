@@ -134,22 +134,22 @@ def _view(
     if reasons:
         total = Priced(total.amount, whole=False)
     for run in runs:
-        bill = accrual.of_lifetime(run.lifetime, run.charged_to)
-        cost = Priced(bill.amount, not bill.unpriced)
+        live = accrual.cost_of_lifetime(run.lifetime, run.charged_to)
+        cost = Priced(live.amount, not live.unpriced)
         total += cost
         if run.lifetime.is_open:
             started_at = run.lifetime.started_at
             lifetime += cost
             rate += priced(accrual.rate(run.lifetime.shape, run.lifetime.zone, run.lifetime.provisioning_model))
-        if bill.unpriced:
-            reasons[bill.unpriced] = None
+        if live.unpriced:
+            reasons[live.unpriced] = None
     for store in stores:
-        bill = accrual.of_storage(store.span, store.charged_to)
-        total += Priced(bill.amount, not bill.unpriced)
+        live = accrual.cost_of_storage(store.span, store.charged_to)
+        total += Priced(live.amount, not live.unpriced)
         if store.span.ended_at is None:
             rate += priced(accrual.storage_rate(store.span.resource, store.span.size_mib, store.span.zone))
-        if bill.unpriced:
-            reasons[bill.unpriced] = None
+        if live.unpriced:
+            reasons[live.unpriced] = None
     limit = limits.get(known.preset)
     due_at = None if limit is None or started_at is None else started_at + limit
     return InstanceView(known, started_at, due_at, rate, lifetime, total, tuple(reasons))
@@ -165,7 +165,9 @@ def _ranked_here(
     connection: Connection, accrual: Accrual, filters: Filters, sort: Sort, after: Place | None, limit: int
 ) -> _Ranked:
     """The same where the rates that are kept are not of this moment: a price came into force since the last pass."""
-    found = list(burn_rates.of_present(connection, accrual, filters))
+    found = [
+        (each, machine + storage) for each, machine, storage in burn_rates.of_present(connection, accrual, filters)
+    ]
     places = sorted((_rank_of(each, rate, sort), each.name, each.id) for each, rate in found)
     totals = FleetTotals(
         instances=len(found),

@@ -6,10 +6,24 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, func, literal, null, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    and_,
+    func,
+    literal_column,
+    or_,
+    select,
+    type_coerce,
+)
 
+from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.store import rows
@@ -22,15 +36,30 @@ CHUNK = 1000  # ids in one IN list: far below either database's limit on paramet
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Of all instances, what can have run up something before `end` that is not stored.
+    """Of all instances, what can have run up something before `end` that is not stored, but for what is alike.
 
-    Of spans that ended, only those that did so after `ended_after`: older ones were charged by the pass
-    that saw them end, and asking for them would read every span there is.
+    That is what `alike_lifetimes` and `alike_storage` count; of the `unlike`, which are machine types or resources,
+    everything is here. Of spans that ended, only those that did so after `ended_after`: older ones were charged by
+    the pass that saw them end, and asking for them would read every span there is.
     """
 
     end: datetime
     ended_after: datetime
-    with_alike: bool = True  # False: without those that `alike_lifetimes` and `alike_storage` count
+    day: datetime
+    scope: Scope
+    unlike: frozenset[str | None] = frozenset()
+
+
+class Alike(NamedTuple):
+    """So many open spans of one kind and group, all charged up to one second, or begun in it and not charged yet.
+
+    A lifetime's kind is its shape, provisioning model and zone; a storage span's its resource, MiB and zone.
+    """
+
+    kind: tuple[Any, ...]
+    whose: tuple[str, ...]  # project, preset, owner and job, as far as they were asked for
+    since: int  # in seconds since 1970
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,46 +111,60 @@ def accruing_storage(connection: Connection, of: Collection[int] | Within) -> li
     ]
 
 
-def alike_lifetimes(connection: Connection, end: datetime, by: Collection[str]) -> list[tuple[AccruingLifetime, int]]:
-    """Open lifetimes that are charged up to the same moment, of one shape and zone: one of them, and how many.
+def alike_lifetimes(
+    connection: Connection, end: datetime, day: datetime, by: Collection[str], scope: Scope
+) -> Iterator[Alike]:
+    """Open lifetimes that are charged up to some moment before `end`, and those that began on that `day`.
 
-    What they run up from there on is the same for each. They are told apart by the columns in `by` (of
-    `preset`, `owner`, `job`); the others are empty. Those without a price are left out.
+    They are told apart by the columns in `by` (of `project`, `preset`, `owner`, `job`), and perhaps by others of
+    these. Those that could not be charged whole are left out.
     """
-    same = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "provisioning_model")
-    query = _alike(lifetimes, same, end, by).add_columns(
-        null().label("end_reason"), literal("").label("ended_by"), literal(0).label("end_is_estimate")
+    return _alike(connection, lifetimes, SHAPE, end, day, by, scope)
+
+
+def alike_storage(
+    connection: Connection, end: datetime, day: datetime, by: Collection[str], scope: Scope
+) -> Iterator[Alike]:
+    return _alike(connection, storage_spans, ("resource", "size_mib"), end, day, by, scope)
+
+
+SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "provisioning_model")
+_WHOSE = ("project", "preset", "owner", "job")
+
+
+def _alike(
+    connection: Connection,
+    spans: Table,
+    same: Sequence[str],
+    end: datetime,
+    day: datetime,
+    by: Collection[str],
+    scope: Scope,
+) -> Iterator[Alike]:
+    # All that stand before the last that counts count, too: in the index's order the groups come one after the other.
+    asked = [name for name in _WHOSE if name in by]
+    whose = _WHOSE[: _WHOSE.index(asked[-1]) + 1] if asked else ()
+    kind, width = [spans.c[name] for name in (*same, "zone")], len(same) + 1
+    names = [spans.c[name] for name in whose]
+    wanted = (spans.c.ended_at.is_(None), spans.c.unpriced == "", *within_scope(spans, scope))
+    charged = (
+        select(*kind, type_coerce(spans.c.charged_to, BigInteger), *names, func.count())
+        .where(*wanted, spans.c.charged_to < end)
+        .group_by(*kind, spans.c.charged_to, *names)
     )
-    return [
-        (AccruingLifetime(row.instance_id, "", lifetime_of(row), attribution_of(row), row.charged_to, ""), row.how_many)
-        for row in connection.execute(query)
-    ]
-
-
-def alike_storage(connection: Connection, end: datetime, by: Collection[str]) -> list[tuple[AccruingStorage, int]]:
-    """The same for storage of one kind and size."""
-    query = _alike(storage_spans, ("resource", "size_mib"), end, by).add_columns(literal("").label("name"))
-    return [
-        (AccruingStorage(row.instance_id, "", storage_of(row), attribution_of(row), row.charged_to, ""), row.how_many)
-        for row in connection.execute(query)
-    ]
-
-
-_WHOSE = ("preset", "owner", "job")
-
-
-def _alike(spans: Table, same: Sequence[str], end: datetime, by: Collection[str]) -> Select[Any]:
-    keys = [spans.c[name] for name in (*same, "zone", "charged_to", *(name for name in _WHOSE if name in by))]
-    blank = [literal("").label(name) for name in _WHOSE if name not in by]
-    one = [func.min(spans.c[name]).label(name) for name in ("id", "instance_id", "started_at")]
-    gce_id = func.min(instances.c.gce_id).label("gce_id")
-    return (
-        select(*keys, *blank, instances.c.project, gce_id, *one, func.count().label("how_many"))
-        .add_columns(null().label("ended_at"))
-        .join_from(spans, instances, instances.c.id == spans.c.instance_id)
-        .where(spans.c.ended_at.is_(None), spans.c.unpriced == "", spans.c.charged_to < end, spans.c.started_at < end)
-        .group_by(*keys, instances.c.project)
+    fresh = select(*kind, type_coerce(spans.c.started_at, BigInteger), *names, literal_column("1")).where(
+        *wanted, spans.c.charged_to.is_(None), spans.c.started_at >= day, spans.c.started_at < end
     )
+    for query in (charged, fresh):
+        for row in connection.execute(query):
+            values = tuple(row)
+            yield Alike(values[:width], values[width + 1 : -1], values[width] // 1_000_000, values[-1])
+
+
+def within_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
+    """The conditions on those columns that the table has."""
+    wanted = ((name, getattr(scope, name)) for name in _WHOSE if name in table.c)
+    return [table.c[name] == value for name, value in wanted if value is not None]
 
 
 def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
@@ -137,16 +180,11 @@ def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:
 
 
 def select_lifetimes() -> Select[Any]:
-    return select(lifetimes, instances.c.project, instances.c.gce_id, instances.c.name.label("instance_name"))
+    return select(lifetimes, instances.c.gce_id, instances.c.name.label("instance_name"))
 
 
 def select_storage() -> Select[Any]:
-    return select(
-        storage_spans,
-        instances.c.project,
-        instances.c.gce_id,
-        instances.c.name.label("instance_name"),
-    )
+    return select(storage_spans, instances.c.gce_id, instances.c.name.label("instance_name"))
 
 
 def attribution_of(row: Row[Any]) -> Attribution:
@@ -168,15 +206,20 @@ def _of(table: Table, query: Select[Any]) -> Select[Any]:
 def _rows(connection: Connection, query: Select[Any], spans: Table, of: Collection[int] | Within) -> Sequence[Row[Any]]:
     uncharged = or_(spans.c.charged_to.is_(None), spans.c.charged_to < spans.c.ended_at)
     if isinstance(of, Within):
+        query = query.where(spans.c.started_at < of.end, *within_scope(spans, of.scope))
+        kind = spans.c.machine_type if spans is lifetimes else spans.c.resource
+        unlike = [
+            spans.c.unpriced != "",
+            and_(spans.c.charged_to.is_(None), spans.c.started_at < of.day),
+            kind.in_([name for name in of.unlike if name is not None]),
+        ]
+        if None in of.unlike:
+            unlike.append(kind.is_(None))
         behind = or_(spans.c.charged_to.is_(None), spans.c.charged_to < of.end)
-        query = query.where(spans.c.started_at < of.end, behind)
         # Two queries, each with its own index: an OR over both would scan the table.
-        running = query.where(spans.c.ended_at.is_(None))
-        if not of.with_alike:
-            running = running.where(or_(spans.c.charged_to.is_(None), spans.c.unpriced != ""))
         return [
-            *connection.execute(running),
-            *connection.execute(query.where(spans.c.ended_at > of.ended_after, uncharged)),
+            *connection.execute(query.where(spans.c.ended_at.is_(None), behind, or_(*unlike))),
+            *connection.execute(query.where(spans.c.ended_at > of.ended_after, behind, uncharged)),
         ]
     query = query.where(or_(spans.c.ended_at.is_(None), uncharged))
     return [row for ids in chunks(of) for row in connection.execute(query.where(spans.c.instance_id.in_(ids)))]

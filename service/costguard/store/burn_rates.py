@@ -31,12 +31,18 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Of one instance: `nanos` is what can be priced of it."""
+    """Of one instance: `nanos` is what can be priced of it, `machine_nanos` that without storage."""
 
     instance_id: int
     running_since: datetime | None
     nanos: int
+    machine_nanos: int
     is_whole: bool
+
+    @property
+    def columns(self) -> tuple[datetime | None, int, int, int]:
+        rank = -self.nanos if self.is_whole else UNPRICED_RANK
+        return self.running_since, self.nanos, self.machine_nanos, rank
 
 
 def basis(connection: Connection) -> Basis | None:
@@ -67,30 +73,26 @@ def ids_of(connection: Connection, project: str, gce_ids: Collection[str]) -> li
 
 def save(connection: Connection, rates: Sequence[Rate]) -> int:
     """How many of them were not stored already; the others are not written."""
-    of = instances.c
     known = {
-        row.id: (row.running_since, row.rate_nanos, row.rate_rank)
+        row[0]: tuple(row[1:])
         for some in chunks([rate.instance_id for rate in rates])
-        for row in connection.execute(
-            select(of.id, of.running_since, of.rate_nanos, of.rate_rank).where(of.id.in_(some))
-        )
+        for row in connection.execute(_KNOWN.where(instances.c.id.in_(some)))
     }
     new = [
-        {"of_id": rate.instance_id, "since": rate.running_since, "nanos": rate.nanos, "rank": _rank(rate)}
+        {"of_id": rate.instance_id, **dict(zip(_NAMES, rate.columns, strict=True))}
         for rate in rates
-        if known.get(rate.instance_id) != (rate.running_since, rate.nanos, _rank(rate))
+        if known.get(rate.instance_id) != rate.columns
     ]
     if new:
         connection.execute(_SAVE, new)
     return len(new)
 
 
-def _rank(rate: Rate) -> int:
-    return -rate.nanos if rate.is_whole else UNPRICED_RANK
-
-
+_NAMES = ("new_running_since", "new_rate_nanos", "new_machine_rate_nanos", "new_rate_rank")
+_COLUMNS = {name: instances.c[name.removeprefix("new_")] for name in _NAMES}
+_KNOWN = select(instances.c.id, *_COLUMNS.values())
 _SAVE = (
     update(instances)
     .where(instances.c.id == bindparam("of_id"))
-    .values(running_since=bindparam("since"), rate_nanos=bindparam("nanos"), rate_rank=bindparam("rank"))
+    .values({column: bindparam(name) for name, column in _COLUMNS.items()})
 )

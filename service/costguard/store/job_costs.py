@@ -28,9 +28,9 @@ class RunUp(Protocol):
 class Accrues(Protocol):
     """Bills what is not stored, from `since` (None: from the start) to the moment that it was made for."""
 
-    def of_lifetime(self, lifetime: Lifetime, since: datetime | None) -> RunUp: ...
+    def cost_of_lifetime(self, lifetime: Lifetime, since: datetime | None) -> RunUp: ...
 
-    def of_storage(self, span: StorageSpan, since: datetime | None) -> RunUp: ...
+    def cost_of_storage(self, span: StorageSpan, since: datetime | None) -> RunUp: ...
 
 
 def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) -> dict[str, Priced]:
@@ -42,10 +42,10 @@ def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) ->
             for span_id, charged in charged_sums(connection, table, list(job_of)).items():
                 found[job_of[span_id]] += Priced(charged)
         for row in connection.execute(unfinished(lifetimes, select_lifetimes(), some)):
-            since_stored = None if _is_charged(row) else accrual.of_lifetime(lifetime_of(row), row.charged_to)
+            since_stored = None if _is_charged(row) else accrual.cost_of_lifetime(lifetime_of(row), row.charged_to)
             found[row.job] += _priced(row, since_stored)
         for row in connection.execute(unfinished(storage_spans, select_storage(), some)):
-            since_stored = None if _is_charged(row) else accrual.of_storage(storage_of(row), row.charged_to)
+            since_stored = None if _is_charged(row) else accrual.cost_of_storage(storage_of(row), row.charged_to)
             found[row.job] += _priced(row, since_stored)
     return found
 

@@ -179,7 +179,7 @@ def _owned(record: InstanceRecord) -> dict[str, str]:
 def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A span that is written is counted for whoever its VM belongs to now."""
     for row in rows:
-        yield {**row, "instance_id": instance_id, **_owned(change.record)}
+        yield {**row, "instance_id": instance_id, "project": change.record.key.project, **_owned(change.record)}
 
 
 def _move(connection: Connection, table: Table, moved: Sequence[dict[str, Any]]) -> None:

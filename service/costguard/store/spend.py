@@ -13,6 +13,7 @@ from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution
 from costguard.model.money import Money
+from costguard.store.accruing import within_scope
 from costguard.store.tables import daily_spend, daily_totals, instances, lifetimes, storage_spans
 
 
@@ -72,7 +73,7 @@ def rolled_up(
         cast(func.sum(column), BigInteger).label(column.name)
         for column in (table.c.machine_nanos, table.c.gpu_nanos, table.c.storage_nanos, table.c.seconds)
     ]
-    query = select(*columns, *sums).where(table.c.day.between(first, last), *_within(table, scope))
+    query = select(*columns, *sums).where(table.c.day.between(first, last), *within_scope(table, scope))
     rows = connection.execute(query.group_by(*columns)).all()
     width = len(columns)
     places = [sql_groups.index(grouping) for grouping in group_by]
@@ -106,7 +107,7 @@ def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> l
         for row in connection.execute(
             select(
                 spans.c.id,
-                instances.c.project,
+                spans.c.project,
                 instances.c.gce_id,
                 instances.c.name,
                 spans.c.preset,
@@ -122,7 +123,7 @@ def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> l
                 _is_unpriced(spans),
                 spans.c.started_at < end,
                 or_(spans.c.ended_at.is_(None), spans.c.ended_at > start),
-                *_within(spans, scope),
+                *within_scope(spans, scope),
             )
         )
     ]
@@ -141,14 +142,3 @@ def _amounts(sums: Sequence[int]) -> Amounts:
 def _is_unpriced(spans: Table) -> ColumnElement[bool]:
     # Written out rather than bound: SQLite uses a partial index only where it can see the constant.
     return spans.c.unpriced != literal_column("''")
-
-
-def _within(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
-    project = table.c.project if "project" in table.c else instances.c.project
-    wanted = (
-        (project, scope.project),
-        (table.c.preset, scope.preset),
-        (table.c.get("owner"), scope.owner),
-        (table.c.get("job"), scope.job),
-    )
-    return [column == value for column, value in wanted if column is not None and value is not None]

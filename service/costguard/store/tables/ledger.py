@@ -75,12 +75,28 @@ instances = Table(
     # What it costs an hour, worked out whenever it, or a price, changes: lists and sums of the fleet need nothing else.
     Column("running_since", Timestamp),  # the start of the open lifetime
     Column("rate_nanos", BigInteger),  # of what can be priced
+    Column("machine_rate_nanos", BigInteger),  # the same without storage
     Column("rate_rank", BigInteger),  # -rate_nanos, or UNPRICED_RANK; NULL: not worked out yet
     UniqueConstraint("project", "gce_id"),
 )
+# It holds all that the fleet is filtered, counted and added up by, so that the wide rows need not be read.
 Index(
     "ix_instances_present",
     instances.c.project,
+    instances.c.preset,
+    instances.c.owner,
+    instances.c.job,
+    instances.c.status,
+    instances.c.provisioning_model,
+    instances.c.gpu_type,
+    instances.c.gpu_count,
+    instances.c.termination_at,
+    instances.c.rate_rank,
+    instances.c.rate_nanos,
+    instances.c.machine_rate_nanos,
+    instances.c.running_since,
+    instances.c.name,
+    instances.c.id,
     sqlite_where=instances.c.gone_at.is_(None),
     postgresql_where=instances.c.gone_at.is_(None),
 )
@@ -110,6 +126,9 @@ lifetimes = Table(
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
+    Column(
+        "project", String, nullable=False, server_default=""
+    ),  # the instance's, for sums that need nothing else of it
     Column("started_at", Timestamp, nullable=False),
     Column("ended_at", Timestamp),
     Column("end_reason", String),
@@ -137,7 +156,22 @@ Index(
     sqlite_where=lifetimes.c.ended_at.is_(None),
     postgresql_where=lifetimes.c.ended_at.is_(None),
 )
-Index("ix_lifetimes_ended_at", lifetimes.c.ended_at)
+# All that open lifetimes are billed by, and then whose they are: those alike are counted by reading it in order.
+Index(
+    "ix_lifetimes_alike",
+    *(lifetimes.c[name] for name in ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")),
+    *(lifetimes.c[name] for name in ("provisioning_model", "zone", "charged_to", "project", "preset", "owner", "job")),
+    *(lifetimes.c[name] for name in ("unpriced", "started_at", "instance_id", "id")),
+    sqlite_where=lifetimes.c.ended_at.is_(None),
+    postgresql_where=lifetimes.c.ended_at.is_(None),
+)
+# Without those that are open: SQLite would take them from here, out of the order that they are needed in.
+Index(
+    "ix_lifetimes_ended_at",
+    lifetimes.c.ended_at,
+    sqlite_where=lifetimes.c.ended_at.is_not(None),
+    postgresql_where=lifetimes.c.ended_at.is_not(None),
+)
 Index("ix_lifetimes_job", lifetimes.c.job, sqlite_where=text(OF_JOB), postgresql_where=text(OF_JOB))
 Index(
     "ix_lifetimes_open_charged_to",
@@ -176,6 +210,7 @@ storage_spans = Table(
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
+    Column("project", String, nullable=False, server_default=""),
     Column("name", String, nullable=False),
     Column("resource", String),  # NULL: the disk's type is not known
     Column("size_mib", Integer, nullable=False),
@@ -195,7 +230,19 @@ Index(
     sqlite_where=storage_spans.c.ended_at.is_(None),
     postgresql_where=storage_spans.c.ended_at.is_(None),
 )
-Index("ix_storage_spans_ended_at", storage_spans.c.ended_at)
+Index(
+    "ix_storage_spans_alike",
+    *(storage_spans.c[name] for name in ("resource", "size_mib", "zone", "charged_to", "project", "preset", "owner")),
+    *(storage_spans.c[name] for name in ("job", "unpriced", "started_at", "instance_id", "id")),
+    sqlite_where=storage_spans.c.ended_at.is_(None),
+    postgresql_where=storage_spans.c.ended_at.is_(None),
+)
+Index(
+    "ix_storage_spans_ended_at",
+    storage_spans.c.ended_at,
+    sqlite_where=storage_spans.c.ended_at.is_not(None),
+    postgresql_where=storage_spans.c.ended_at.is_not(None),
+)
 Index("ix_storage_spans_job", storage_spans.c.job, sqlite_where=text(OF_JOB), postgresql_where=text(OF_JOB))
 Index(
     "ix_storage_spans_open_charged_to",

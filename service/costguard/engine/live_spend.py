@@ -1,0 +1,187 @@
+"""What has run up since charges were last stored: of ten thousand VMs in what a few kinds of them take."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.model.budget import Scope
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
+from costguard.model.money import Money
+from costguard.policy.meter import day_of, second_of
+from costguard.policy.pricing import Bill
+from costguard.store import accruing
+from costguard.store.accruing import AccruingLifetime, AccruingStorage, Alike, Within
+from costguard.store.spend import Amounts, UnpricedSpan, day_start
+
+_DAY = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CHARGED_WITHIN = timedelta(days=2)  # what ended longer ago has its charges in the roll-up
+_NOBODY = ("", "", "", "")
+_NO_KEY = InstanceKey("", "")
+
+InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money it is, provisioning model
+_Sums: TypeAlias = dict[tuple[date, InstanceKind], list[int]]  # machine, GPU and storage in nano-dollars, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    figures: list[tuple[date, InstanceKind, Amounts]]
+    unpriced: list[UnpricedSpan]
+
+
+def live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]) -> Live:
+    """What is not stored of the UTC days [first, last], up to now, told apart by the columns that `by` names."""
+    start, end = day_start(first), day_start(last) + _DAY
+    if accrual.now <= start:
+        return Live([], [])
+    asked = _Asked(connection, accrual, start, end, min(end, accrual.now), scope, by)
+    sums: _Sums = defaultdict(lambda: [0, 0, 0, 0])
+    unlike_runs = _alike_runs(asked, sums)
+    unlike_storage = _alike_storage(asked, sums)
+    unpriced: list[UnpricedSpan] = []
+    for run in accruing.accruing_lifetimes(connection, asked.one_by_one(unlike_runs)):
+        since = max(run.charged_to or run.lifetime.started_at, start)
+        if since < min(end, run.lifetime.ended_at or accrual.now):
+            bill = accrual.of_lifetime(run.lifetime, since, end)
+            _add_bill(sums, bill, (run.lifetime.key.project, run.attribution, run.lifetime.provisioning_model))
+            unpriced += [_of_lifetime(run, bill.unpriced)] if bill.unpriced else []
+    for store in accruing.accruing_storage(connection, asked.one_by_one(unlike_storage)):
+        since, until = (
+            max(store.charged_to or store.span.started_at, start),
+            min(end, store.span.ended_at or accrual.now),
+        )
+        if since < until:
+            bill = accrual.of_storage(store.span, since, until)
+            _add_bill(sums, bill, (store.span.key.project, store.attribution, ProvisioningModel.STANDARD))
+            unpriced += [_of_storage(store, bill.unpriced)] if bill.unpriced else []
+    figures = [
+        (day, kind, Amounts(Money(machine), Money(gpu), Money(storage), seconds))
+        for (day, kind), (machine, gpu, storage, seconds) in sums.items()
+    ]
+    return Live(figures, unpriced)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    connection: Connection
+    accrual: Accrual
+    start: datetime
+    end: datetime
+    until: datetime
+    scope: Scope
+    by: Collection[str]
+
+    @property
+    def day(self) -> datetime:
+        return day_of(self.until)
+
+    def one_by_one(self, unlike: Iterable[str | None]) -> Within:
+        return Within(self.end, self.accrual.now - _CHARGED_WITHIN, self.day, self.scope, frozenset(unlike))
+
+
+def _alike_runs(asked: _Asked, sums: _Sums) -> set[str | None]:
+    """Adds up what is alike. Machine types that have no price somewhere are left out, and given back."""
+    found = list(accruing.alike_lifetimes(asked.connection, asked.end, asked.day, asked.by, asked.scope))
+    meters = {
+        kind: asked.accrual.meter(Shape(*kind[:6]), kind[7], ProvisioningModel(kind[6]), asked.until)
+        for kind in {alike.kind for alike in found}
+    }
+    unlike = {kind[0] for kind, meter in meters.items() if meter is None}
+    today, day, start = asked.day.date(), second_of(asked.day), second_of(asked.start)
+    for alike in found:
+        shape, meter = alike.kind, meters[alike.kind]
+        if meter is None or shape[0] in unlike:
+            continue
+        since = max(alike.since, start)
+        if since >= day:
+            machine, gpu, seconds = meter.run_up(since)
+            _add(sums, today, _kind(alike, shape[6]), (machine, gpu, 0, seconds), alike.count)
+            continue
+        run = Lifetime(_NO_KEY, _moment(since), Shape(*shape[:6]), ProvisioningModel(shape[6]), shape[7])
+        _add_bill(sums, asked.accrual.of_lifetime(run, None, asked.end), _kind(alike, shape[6]), alike.count)
+    return unlike
+
+
+def _alike_storage(asked: _Asked, sums: _Sums) -> set[str | None]:
+    """The same for storage, by resource."""
+    found = list(accruing.alike_storage(asked.connection, asked.end, asked.day, asked.by, asked.scope))
+    meters = {kind: asked.accrual.storage_meter(*kind, asked.until) for kind in {alike.kind for alike in found}}
+    unlike = {kind[0] for kind, meter in meters.items() if meter is None}
+    today, day, start = asked.day.date(), second_of(asked.day), second_of(asked.start)
+    for alike in found:
+        (resource, size_mib, zone), meter = alike.kind, meters[alike.kind]
+        if meter is None or resource in unlike:
+            continue
+        since, kind = max(alike.since, start), _kind(alike, ProvisioningModel.STANDARD)
+        if since >= day:
+            _add(sums, today, kind, (0, 0, meter.run_up(since)[0], 0), alike.count)
+            continue
+        span = StorageSpan(_NO_KEY, "", resource, size_mib, zone, _moment(since))
+        _add_bill(sums, asked.accrual.of_storage(span, None, asked.until), kind, alike.count)
+    return unlike
+
+
+def _kind(alike: Alike, provisioning_model: str) -> InstanceKind:
+    project, preset, owner, job = (*alike.whose, *_NOBODY[len(alike.whose) :])
+    return project, Attribution(preset, owner, job), provisioning_model
+
+
+def _moment(second: int) -> datetime:
+    return _EPOCH + timedelta(seconds=second)
+
+
+def _add(sums: _Sums, day: date, kind: InstanceKind, figures: Sequence[int], count: int = 1) -> None:
+    of_day = sums[day, kind]
+    for place, figure in enumerate(figures):
+        of_day[place] += figure * count
+
+
+def _add_bill(sums: _Sums, bill: Bill, kind: InstanceKind, count: int = 1) -> None:
+    """As the daily roll-up does it: a run's seconds are those of its vCPUs."""
+    for charge in bill.charges:
+        is_gpu = charge.resource.startswith("gpu:")
+        is_storage = charge.resource.startswith("disk:") or charge.resource == "suspended-memory"
+        nanos = charge.amount.nanos
+        figures = (
+            0 if is_gpu or is_storage else nanos,
+            nanos if is_gpu else 0,
+            nanos if is_storage else 0,
+            charge.seconds if charge.resource.endswith(":core") else 0,
+        )
+        _add(sums, charge.day, kind, figures, count)
+
+
+def _of_lifetime(run: AccruingLifetime, reason: str) -> UnpricedSpan:
+    return UnpricedSpan(
+        kind="lifetime",
+        id=run.lifetime.id or 0,
+        key=run.lifetime.key,
+        name=run.name,
+        attribution=run.attribution,
+        provisioning_model=run.lifetime.provisioning_model,
+        started_at=run.lifetime.started_at,
+        ended_at=run.lifetime.ended_at,
+        reason=reason,
+    )
+
+
+def _of_storage(store: AccruingStorage, reason: str) -> UnpricedSpan:
+    return UnpricedSpan(
+        kind="storage",
+        id=store.span.id or 0,
+        key=store.span.key,
+        name=store.name,
+        attribution=store.attribution,
+        provisioning_model=ProvisioningModel.STANDARD,
+        started_at=store.span.started_at,
+        ended_at=store.span.ended_at,
+        reason=reason,
+    )
