@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -76,6 +77,7 @@ class Daemon:
         send: Callable[[Lease, threading.Event], timedelta | None] | None = None,
         beside: Mapping[str, Beside] | None = None,
         look_up: Callable[[Lease, threading.Event], bool] | None = None,
+        passed: Callable[[float, PassReport | None], None] = lambda _seconds, _report: None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -89,6 +91,7 @@ class Daemon:
         self._beside = dict(beside or {})
         self._beside_errors: dict[str, str] = {}
         self._look_people_up = look_up
+        self._tell_passed = passed  # of each pass how long it took, and its report if it did not fail
         self._turns_to_skip = 0
         self._idle_watch = idle_watch
         self._idle_every = idle_every
@@ -203,6 +206,7 @@ class Daemon:
             fence = self._held()
             if fence is None or self._stop.is_set():
                 return
+            began = time.monotonic()
             try:
                 report = self._reconciler.run(fence, self._stop)
             except LeaseLost:
@@ -211,7 +215,9 @@ class Daemon:
             except Exception as error:  # the daemon must live on: the next pass sees the same world
                 self.state = replace(self.state, last_error=str(error))
                 log.error("pass_failed", error=str(error), exc_info=not _is_expected(error))
+                self._tell_passed(time.monotonic() - began, None)
             else:
+                self._tell_passed(time.monotonic() - began, report)
                 self._tell(report)
                 self._looked_at = datetime.now(UTC)  # noqa: TID251 - as above
                 self._passed.set()

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import structlog
 
+from costguard import __version__
 from costguard.clock import SystemClock
 from costguard.engine import price_refresh
 from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
@@ -24,6 +25,7 @@ from costguard.engine.ports import Checkpoints, Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL
 from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.engine.webhooks import Webhooks
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
@@ -31,6 +33,7 @@ from costguard.gce.prices import CatalogPrices
 from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.main.jobs import Jobs, jobs
 from costguard.main.messaging import Messaging, messaging
+from costguard.main.webhooks import webhooks
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules
@@ -41,6 +44,7 @@ from costguard.store.health import catalogue_read_at
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 from costguard.store.version import bring_up_to_date
+from costguard.web.meters import Meters
 
 # The lease must not run out meanwhile.
 _SENDINGS = 10
@@ -65,6 +69,8 @@ class Guard:
     jobs: Jobs
     holder: str
     speed: float  # the clock's seconds in one of the machine's
+    webhooks: Webhooks
+    meters: Meters
 
     def fetch_prices(self) -> Sequence[Price]:
         """What the catalogue says. Raises PriceSourceError."""
@@ -124,6 +130,7 @@ class Guard:
             if self.idle_watch is not None:
                 self.idle_watch.record(self.idle_watch.read(), lease)
             self._send(lease)
+            self.webhooks.deliver(lease)
             return report
         finally:
             leases.release(self.database, lease)
@@ -166,7 +173,8 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     cloud = ComputeCloud(settings.compute.endpoint, clock)
     rules = settings.rules()
     presets = settings.preset_list()
-    parts = messaging(settings, rules, database, clock)
+    meters = Meters(__version__)
+    parts = messaging(settings, rules, database, clock, meters.message)
     live = LiveExecutor(database, cloud, clock, ByTheRules(rules))
     reconciler = Reconciler(
         database,
@@ -192,9 +200,23 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
         if speed != 1:
             stored = InScaledTime(stored, clock, speed)
         work = jobs(settings, rules, database, cloud, stored, clock)
-        yield Guard(
-            settings, clock, database, cloud, rules, reconciler, budgets, parts, idle_watch, work, holder, speed
-        )
+        with webhooks(settings, database, clock, meters.delivery) as hooks:
+            yield Guard(
+                settings,
+                clock,
+                database,
+                cloud,
+                rules,
+                reconciler,
+                budgets,
+                parts,
+                idle_watch,
+                work,
+                holder,
+                speed,
+                hooks,
+                meters,
+            )
     finally:
         cloud.close()
         database.close()

@@ -89,8 +89,10 @@ class _ByKind:
         return found
 
 
-def messaging(settings: Settings, rules: Rules, database: Database, clock: Clock) -> Messaging | None:
-    """None without a [slack] section: then nobody is told anything."""
+def messaging(
+    settings: Settings, rules: Rules, database: Database, clock: Clock, told: Callable[[str, str], None]
+) -> Messaging | None:
+    """None without a [slack] section: then nobody is told anything. `told` hears what came of each message."""
     slack = settings.slack
     if slack is None:
         return None
@@ -111,7 +113,7 @@ def messaging(settings: Settings, rules: Rules, database: Database, clock: Clock
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(
         notifier=notifier,
-        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed),
+        outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, told=told),
         acquainting=Acquainting(database, notifier, clock),
         reminders=reminders,
         notices=NoticeWatch(database, clock, rules, slack.budget_channel),

@@ -28,6 +28,7 @@ from costguard.web.limits import TokenBucket
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...where that is not too often for the machine
+_FACTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 
 
@@ -46,8 +47,14 @@ def daemon_of(guard: Guard) -> Daemon:
         guard.idle_watch,
         guard.settings.idle.every,
         guard.messaging.outbox.deliver if guard.messaging is not None else None,
-        {JOBS: Beside(jobs_every, guard.advance_jobs), "checkpoints": Beside(_LOOKS_EVERY, guard.jobs.watch.run)},
+        {
+            JOBS: Beside(jobs_every, guard.advance_jobs),
+            "checkpoints": Beside(_LOOKS_EVERY, guard.jobs.watch.run),
+            # Without receivers, once at the start: those that were taken out of the settings are forgotten.
+            "webhooks": Beside(_FACTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
+        },
         guard.messaging.acquainting.look_up if guard.messaging is not None else None,
+        guard.meters.passed,
     )
 
 
@@ -124,6 +131,8 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors,
         jobs=jobs.office,
         wake=daemon.ask_for_pass,
         limits=TokenBucket(settings.server.requests_per_minute),
+        webhook_states=guard.webhooks.states,
+        meters=guard.meters,
     )
 
 

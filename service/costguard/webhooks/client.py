@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -22,14 +23,14 @@ class HttpPoster:
 
     def __init__(self, version: str, timeout_s: float = _TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
-        headers = {"user-agent": f"Costguard/{version}", "accept-encoding": "identity"}
-        self._client = httpx2.Client(timeout=timeout_s, headers=headers, follow_redirects=False)
-        # A proxy knows nothing of this machine's own receivers.
-        self._local = httpx2.Client(timeout=timeout_s, headers=headers, follow_redirects=False, trust_env=False)
+        self._headers = {"user-agent": f"Costguard/{version}", "accept-encoding": "identity"}
+        self._lock = threading.Lock()
+        self._clients: dict[bool, httpx2.Client] = {}  # by whether a proxy of the environment's is used
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """What was answered, whatever its status. Raises WebhookUnreachable."""
-        client = self._local if url.startswith("http:") else self._client
+        # A proxy knows nothing of this machine's own receivers, which alone are reached without TLS.
+        client = self._client(by_proxy=not url.startswith("http:"))
         try:
             with client.stream("POST", url, content=body, headers=dict(headers)) as response:
                 words = self._words(response)
@@ -46,8 +47,17 @@ class HttpPoster:
             ) from error
 
     def close(self) -> None:
-        self._client.close()
-        self._local.close()
+        for client in self._clients.values():
+            client.close()
+
+    def _client(self, *, by_proxy: bool) -> httpx2.Client:
+        """Made when first needed: reading the certificates takes longer than starting does."""
+        with self._lock:
+            if by_proxy not in self._clients:
+                self._clients[by_proxy] = httpx2.Client(
+                    timeout=self._timeout_s, headers=self._headers, follow_redirects=False, trust_env=by_proxy
+                )
+            return self._clients[by_proxy]
 
     def _words(self, response: httpx2.Response) -> str:
         """How the body begins. One that comes drop by drop is not waited for: the status says all."""

@@ -81,7 +81,8 @@ class OutboxTrouble:
 class Outbox:
     """Sends what was intended, settles what is in doubt, and edits what changed. One thread at a time uses it.
 
-    `changed` says which of the messages in Slack show a state that is over.
+    `changed` says which of the messages in Slack show a state that is over. `told` hears of which kind each message
+    was and what came of a try: "accepted", "refused", "in_doubt" or "failed", after which there is none.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Outbox:
         fallback_channel: str,
         changed: Changed = lambda _connection, _messages, _now: [],
         monotonic: Callable[[], float] = time.monotonic,
+        told: Callable[[str, str], None] = lambda _kind, _outcome: None,
     ) -> None:
         self._database = database
         self._notifier = notifier
@@ -100,6 +102,7 @@ class Outbox:
         self._clock = clock
         self._changed = changed
         self._monotonic = monotonic
+        self._told = told
         self._addressing = Addressing(database, notifier, clock, fallback_channel)
         self._pacing = Pacing()
         self._looked_at: datetime | None = None
@@ -217,6 +220,7 @@ class Outbox:
             messages.accept(connection, message.id, posted, shown, is_live, now)
             over = self._resumed(answered, now) if answered else []
             facts.append(connection, [*sent(connection, message, now), *over], now)
+        self._told(message.kind, "accepted")
 
     def _doubt(self, message: Message, channel: str, error: SlackUncertain, fence: Lease | None) -> bool:
         if _is_whisper(message):  # nobody can find out, and nobody needs it twice
@@ -225,6 +229,7 @@ class Outbox:
         now = self._clock.now()
         with self._database.write(fence) as connection:
             messages.doubt(connection, message.id, now + SETTLE_AFTER, str(error))
+        self._told(message.kind, "in_doubt")
         log.warning("message_in_doubt", key=message.key, error=str(error))
         return True
 
@@ -305,10 +310,12 @@ class Outbox:
             error, SlackLimited | SlackUnavailable | SlackUncertain | SlackRefused | ChannelRefused
         )
         if is_its_fault and error.code not in _GONE and message.attempts + 1 >= _TRIES:
+            self._told(message.kind, "failed")
             log.error("message_given_up", key=message.key, error=str(error))
             with self._database.write(fence) as connection:
                 messages.fail(connection, message.id, str(error))
             return True
+        self._told(message.kind, "refused")
         attempts = None if is_its_fault else message.attempts
         self._put_back(message, self._wait_after(message, error), str(error), fence, attempts)
         return True
