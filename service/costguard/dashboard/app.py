@@ -11,7 +11,15 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from costguard.dashboard import routes_facts, routes_fleet, routes_health, routes_jobs, routes_prices, routes_spend
+from costguard.dashboard import (
+    routes_facts,
+    routes_fleet,
+    routes_health,
+    routes_jobs,
+    routes_prices,
+    routes_spend,
+    routes_tokens,
+)
 from costguard.dashboard.render import HEADERS, Renderer
 from costguard.dashboard.route import Dashboard
 from costguard.dashboard.source import Source
@@ -24,6 +32,7 @@ _ROUTERS = (
     routes_jobs.router,
     routes_spend.router,
     routes_facts.router,
+    routes_tokens.router,
     routes_prices.router,
     routes_health.router,
 )

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 
-async def _fields(request: Request) -> Mapping[str, str]:
-    """Files are none of ours. Of a name that comes several times the last counts."""
-    return {name: value for name, value in (await request.form()).multi_items() if isinstance(value, str)}
+async def _fields(request: Request) -> Sequence[tuple[str, str]]:
+    return [(name, value) for name, value in (await request.form()).multi_items() if isinstance(value, str)]
 
 
-Form = Annotated[Mapping[str, str], Depends(_fields)]
+Fields = Annotated[Sequence[tuple[str, str]], Depends(_fields)]  # in their order; files are none of ours
+
+
+def _form(fields: Fields) -> Mapping[str, str]:
+    return dict(fields)
+
+
+Form = Annotated[Mapping[str, str], Depends(_form)]  # of a name that comes several times the last counts
 
 
 def is_in_place(request: Request) -> bool:

@@ -46,6 +46,7 @@ _STATUS: tuple[tuple[type[CostguardError], HTTPStatus], ...] = (
     (errors.AskKeyTaken, HTTPStatus.CONFLICT),
     (errors.JobKeyTaken, HTTPStatus.CONFLICT),
     (errors.JobIsOver, HTTPStatus.CONFLICT),
+    (errors.TokenKeyTaken, HTTPStatus.CONFLICT),
     (errors.AskError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.JobError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.TokenRefused, HTTPStatus.UNPROCESSABLE_ENTITY),

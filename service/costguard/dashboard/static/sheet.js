@@ -30,6 +30,6 @@ sheet.addEventListener("close", () => {
 // What was asked is stored: tell it, and show the page as it is now.
 document.addEventListener("asked", () => {
   sheet.close();
-  htmx.trigger("#main", "seen");
+  htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerMorph" });
   setTimeout(() => notices.replaceChildren(), 12_000);
 });
