@@ -214,7 +214,7 @@ def test_the_demo_starts_shows_and_ends(tmp_path: Path) -> None:
 
     Ctrl-C ends the simulated cloud too.
     """
-    with started("demo", "--listen", "127.0.0.1:0", folder=tmp_path) as (process, first):
+    with started("demo", "--listen", "127.0.0.1:0", folder=tmp_path) as (process, _):
         assert process.stdout is not None
         seen = ""
         reminded = "Reminder 1 about debug-ana was sent to ana@example.com"
@@ -227,7 +227,7 @@ def test_the_demo_starts_shows_and_ends(tmp_path: Path) -> None:
         process.communicate(timeout=LONGEST_S)
     assert process.returncode == 0
     with pytest.raises(OSError, match="refused"):
-        urlopen(address(first.partition("simulated cloud")[2]), timeout=5)
+        urlopen(address(seen.partition("Slack as people see it")[2]), timeout=5)
 
 
 def test_ctrl_c_in_a_terminal_ends_a_demo_under_make(tmp_path: Path) -> None:
