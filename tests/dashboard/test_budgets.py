@@ -1,4 +1,4 @@
-"""What stands on the page Budgets, and the forecast on the page Spend."""
+"""What stands on the page Budgets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard.html import tidy
 from tests.dashboard.test_pages import read
 
+from costguard.dashboard.curve import HEIGHT, burn_down
+from costguard.engine import budgets as engine
+from costguard.engine.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
@@ -41,17 +45,46 @@ def test_budgets_are_held_against_their_limits(database: Database, client_with: 
     ]
     page = read(client_with(rules=Rules({}, budgets=tuple(budgets))), "/budgets")
     text = tidy(page.text)
-    assert "1 of 3 overspent" in text
+    assert "1 of 3 overspent, 1 more will be" in text
     assert "late everything · this month, to 30 Nov 2026 · 10 d 12 h left will be overspent by about $1.40" in text
     assert "$60.18 of $100.00, 60%" in text
     assert "Forecast $101.40 101%" in text
     assert "50% spent, told 19 Nov, 12:00" in text
     assert "100% forecast" in text
+    assert "At the limit It is told, and nothing is stopped. Answers for it nobody: give it a contact" in text
     assert "gone project lab · this week, to 22 Nov 2026 · 2 d 12 h left overspent by $5.18" in text
     assert "calm preset t4 · today, in UTC · 12 h left on course" in text
     assert "the median of the same weekdays of the last four weeks" in text
-    spent = [attrs["width"] for tag, attrs in page.tags if tag == "rect" and attrs.get("class") == "b-spent"]
-    assert spent[0] == "54.1%"  # the bar ends where the range does, not far past the limit
+    spends = [address for address in page.addresses if address.startswith("/spend?")]
+    assert spends[1] == "/spend?from=2026-11-16&to=2026-11-20&group_by=preset&project=lab"
+    for address in spends:
+        read(client_with(), address)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)  # it is drawn from what the store tested
+def test_a_budget_burns_down_from_its_limit(database: Database) -> None:
+    """The line falls by what each day cost, to what is left now; the pace is even; a wild range is cut off."""
+    a_month(database)
+    with database.read() as connection:
+        budgets = [
+            Budget("all", Scope(), Money.of(120), Period.MONTH),
+            Budget("over", Scope(), Money.of(10), Period.WEEK),
+            Budget("day", Scope(), Money.of(4), Period.DAY),
+        ]
+        standings = engine.standings(connection, accrual_at(connection, NOW), budgets)
+    month, over, day = (burn_down(each, NOW) for each in standings)
+    points = [[float(place) for place in point.split(",")] for point in month.line.split()]
+    assert points[0] == [0, 0]
+    assert len(points) == 21  # 1 November, the 19 midnights since, and now
+    assert points[1] == [33, 3.8]  # 3 of 120 dollars, of 150 pixels
+    assert points[-1] == [650, 75.2]
+    assert (month.now_x, month.now_y) == (65, points[-1][1])
+    assert month.other == f"0,0 1000,{HEIGHT}"
+    # The axis reaches from the limit to what is left, which is less than nothing.
+    assert [level.amount for level in over.levels] == [Money(0), Money.of(10)]
+    assert over.levels[0].y < over.now_y <= HEIGHT
+    assert [label.text for label in day.labels] == ["00:00", "24:00 UTC"]
+    assert day.line.split()[0] == "0,0"
 
 
 def test_a_teams_budget_tells_whose_it_is_and_who_answers_for_it(
@@ -65,8 +98,9 @@ def test_a_teams_budget_tells_whose_it_is_and_who_answers_for_it(
     budget = replace(budget, at_limit=AtLimit.STOP_SPOT)
     teams = (Team("vision", members=frozenset({"bob@lab.example"})),)
     text = tidy(read(client_with(rules=Rules({}, budgets=(budget,), teams=teams)), "/budgets").text)
-    assert "vision team vision · this month, to 30 Nov 2026 · 10 d 12 h left · once spent, jobs get no VM" in text
-    assert "and their Spot VMs stop · answers for it: cfo@lab.example" in text
+    assert "vision team vision · this month, to 30 Nov 2026 · 10 d 12 h left" in text
+    assert "get no VM until the period ends, and their Spot VMs stop once they have saved." in text
+    assert "Answers for it cfo@lab.example" in text
     assert "$7.00 of $10.00, 70%" in text
     assert "50% spent 100% spent, at $10.00" in text
 
@@ -90,11 +124,3 @@ def test_without_budgets_the_page_says_how_to_set_one(client: TestClient) -> Non
     text = tidy(read(client, "/budgets").text)
     assert "No budget is set yet." in text
     assert '[budgets.team] limit = 2500 period = "month"' in text
-
-
-def test_spend_shows_the_forecast_beside_the_month_to_date(database: Database, client: TestClient) -> None:
-    """For the month as it is, whatever days are shown."""
-    a_month(database)
-    for address in ("/spend", "/spend?from=2026-10-01&to=2026-10-31"):
-        text = tidy(read(client, address).text)
-        assert "Month to date $60.18 Forecast for the month $101.40" in text

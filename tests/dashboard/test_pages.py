@@ -95,36 +95,6 @@ def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
     assert "/" in page.addresses
 
 
-def test_spend_stands_by_day_and_by_group(database: Database, client: TestClient) -> None:
-    """Bars, the same figures as a table, totals by group, and the way to the CSV."""
-    story.tell(database)
-    page = read(client, "/spend?from=2026-11-01&to=2026-11-19")
-    text = tidy(page.text)
-    assert "Spent, 1 Nov 2026 – 19 Nov 2026 $37.02" in text
-    assert "3 Nov 2026 $12.34 $12.34 $24.68" in text
-    bars = [attrs for tag, attrs in page.tags if tag == "rect" and attrs.get("y")]
-    assert len(bars) == 3
-    csv = next(address for address in page.addresses if "format=csv" in address)
-    assert client.get(csv).headers["content-type"].startswith("text/csv")
-
-
-@pytest.mark.parametrize("group_by", ["preset", "owner", "project", "provisioning_model"])
-def test_spend_is_stacked_by_what_is_asked_for(database: Database, client: TestClient, group_by: str) -> None:
-    """Every grouping that is offered answers, today's live share included."""
-    story.tell(database)
-    page = read(client, f"/spend?group_by={group_by}")
-    assert any(attrs.get("aria-current") == "true" for _, attrs in page.tags)
-    assert "2026" in page.text
-
-
-@pytest.mark.parametrize(
-    "query", ["from=x", "to=1999-01-01", "from=2026-11-05&to=2026-11-04", "from=2020-01-01", "group_by=colour"]
-)
-def test_a_wrong_address_of_spend_is_explained(client: TestClient, query: str) -> None:
-    """What cannot be asked for is a page that says what can."""
-    assert "Back to the fleet" in read(client, f"/spend?{query}", 422).text
-
-
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -9,15 +9,19 @@ from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
 from costguard.model.budget import Scope
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
+from costguard.policy.meter import day_of
 from costguard.policy.spot import SpotSaving, spot_saving
 from costguard.store import accruing, prices, spot
-from costguard.store.accruing import AccruingLifetime, Within
+from costguard.store.accruing import Within
 from costguard.store.spend import day_start
+from costguard.store.types import EPOCH
 
 _DAY = timedelta(days=1)
+_NO_KEY = InstanceKey("", "")
 _CHARGED_WITHIN = timedelta(days=2)  # what ended longer ago has its charges stored
 
 
@@ -30,23 +34,21 @@ def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: d
 
 def _live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Iterator[SpotUse]:
     start, end = day_start(first), day_start(last) + _DAY
-    for run, count in _running(connection, accrual, end, scope):
-        whose = run.attribution
-        if run.lifetime.provisioning_model is not ProvisioningModel.SPOT:
-            continue
-        if not scope.holds(run.lifetime.key.project, whose.preset, whose.owner, whose.job):
-            continue
-        since = max(run.charged_to or run.lifetime.started_at, start)
-        if since < min(end, run.lifetime.ended_at or accrual.now):
-            for charge in accrual.of_lifetime(run.lifetime, since, end).charges:
+    for run, since, count in _running(connection, min(end, accrual.now), end, scope):
+        since = max(since, start)
+        if run.provisioning_model is ProvisioningModel.SPOT and since < min(end, run.ended_at or accrual.now):
+            for charge in accrual.of_lifetime(run, since, end).charges:
                 amount = charge.quantity * charge.seconds * count
                 yield SpotUse(charge.day, charge.price_id, amount, Money(charge.amount.nanos * count))
 
 
 def _running(
-    connection: Connection, accrual: Accrual, end: datetime, scope: Scope
-) -> Iterator[tuple[AccruingLifetime, int]]:
-    by = {name for name in ("preset", "owner", "job") if getattr(scope, name) is not None}
-    yield from accruing.alike_lifetimes(connection, end, by)
-    within = Within(end, accrual.now - _CHARGED_WITHIN, with_alike=False)
-    yield from ((run, 1) for run in accruing.accruing_lifetimes(connection, within))
+    connection: Connection, until: datetime, end: datetime, scope: Scope
+) -> Iterator[tuple[Lifetime, datetime, int]]:
+    """What is not charged up to its end, or to now: from when on, and how many do the same."""
+    for alike in accruing.alike_lifetimes(connection, end, day_of(until), (), scope):
+        *shape, model, zone = alike.kind
+        since = EPOCH + timedelta(seconds=alike.since)
+        yield Lifetime(_NO_KEY, since, Shape(*shape), ProvisioningModel(model), zone), since, alike.count
+    for run in accruing.accruing_lifetimes(connection, Within(end, until - _CHARGED_WITHIN, day_of(until), scope)):
+        yield run.lifetime, run.charged_to or run.lifetime.started_at, 1
