@@ -63,7 +63,7 @@ def _text(path: str) -> str:
 
 def _serve() -> None:
     import costguard.cli.app
-    import costguard.main
+    import costguard.main.on_server
 
     for line in sys.stdin:
         child = os.fork()

@@ -9,6 +9,7 @@ import typer
 
 from costguard import __version__
 from costguard.cli import (
+    commands_access,
     commands_budgets,
     commands_checkpoints,
     commands_config,
@@ -69,6 +70,7 @@ for _module in (
     commands_places,
     commands_checkpoints,
     commands_slack,
+    commands_access,
     commands_config,
 ):
     _module.register(app)

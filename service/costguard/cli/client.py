@@ -10,9 +10,11 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from costguard.cli import profile
 from costguard.errors import CostguardError, ServerUnreachable
 
-DEFAULT_URL = "http://127.0.0.1:8765"
+DEFAULT_URL = ""  # the profile's server, else this machine's
+THIS_MACHINE = "http://127.0.0.1:8765"
 _TIMEOUT_S = 30
 _GOOD = frozenset({200, 201, 202})
 _TRIES = 3  # of what is harmless to repeat
@@ -34,8 +36,12 @@ _OF_BODIES = {
     "overrides.max_run_hours": "--max-run",
     "overrides.on_demand_fallback": "--fallback",
     "by": "--owner",
+    "permissions": "--permission",
 }
 _OF_NO_OPTION = {"", "budget", "guard_url"}  # what no option can mend
+_WITHOUT = (
+    "Set COSTGUARD_TOKEN to a token of this server's; `costguard token create NAME --save`, where it runs, makes one."
+)
 
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
 
@@ -52,7 +58,7 @@ class _AnswerLost(ServerUnreachable):
 
 
 class Server:
-    """A server by its address. The token comes from the environment: arguments can be read by others.
+    """A server by its address. The token comes from the environment or the profile: arguments can be read by others.
 
     Redirects are not followed: the token is for the server that was named, and for no other.
     """
@@ -63,16 +69,15 @@ class Server:
         environ: Mapping[str, str] = os.environ,
         pause: Callable[[float], object] = threading.Event().wait,
     ) -> None:
-        self.url = url.rstrip("/")
         self._pause = pause
-        self._token = environ.get("COSTGUARD_TOKEN", "").strip()
+        self.url, self._token = profile.found(url, environ, THIS_MACHINE)
         try:
             parts = urlsplit(self.url)
             self._host, self._port = parts.hostname or "", parts.port
         except ValueError:
             self._host = ""
         if not self._host or parts.scheme not in {"http", "https"}:
-            raise CostguardError(f"{url!r} is not an address of a server.", f"Give one like {DEFAULT_URL}.")
+            raise CostguardError(f"{self.url!r} is not an address of a server.", f"Give one like {THIS_MACHINE}.")
         self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._base = parts.path
 
@@ -97,6 +102,11 @@ class Server:
                     raise
                 self._pause(number)
         raise AssertionError("the last try returns or raises")
+
+    def delete(self, *path: str) -> dict[str, Any]:
+        """The answer to DELETE /api/v1/PATH."""
+        answer: dict[str, Any] = json.loads(self._ask("DELETE", path, {}, {"Accept": "application/json"}))
+        return answer
 
     def pages(
         self, path: str, items: str, limit: int, **parameters: str | int | bool | Sequence[str] | None
@@ -169,7 +179,11 @@ def _refusal(url: str, status: int, reason: str, body: bytes) -> CostguardError:
         problem = json.loads(body)
         if status == 422:
             wrong = [f"{_option(each['where'])}{each['message']}" for each in problem["errors"]]
-            return WrongUsage("\n".join(wrong) or str(problem["detail"]), "Add --help to see what each option takes.")
+            if not wrong:
+                return WrongUsage(str(problem["detail"]), str(problem["next"]))
+            return WrongUsage("\n".join(wrong), "Add --help to see what each option takes.")
+        if status == 401:
+            return CostguardError(str(problem["detail"]), _WITHOUT)
         return CostguardError(str(problem["detail"]), str(problem["next"]))
     except (ValueError, KeyError, TypeError):
         return ServerUnreachable(

@@ -10,9 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from costguard.cli.client import DEFAULT_URL as DEFAULT_URL
+from costguard.cli.client import THIS_MACHINE
 
 Url = Annotated[
-    str, typer.Option("--url", envvar="COSTGUARD_URL", help="Address of the server. COSTGUARD_TOKEN holds its token.")
+    str,
+    typer.Option(
+        "--url",
+        envvar="COSTGUARD_URL",
+        show_default=f"the saved profile's, or {THIS_MACHINE}",
+        help="Address of the server. COSTGUARD_TOKEN holds its token, or the profile does.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 AsJsonLine = Annotated[bool, typer.Option("--json", help="Say where it is as one line of JSON, and nothing more.")]

@@ -14,6 +14,7 @@ from costguard.engine.access.sign_ins import Provider, SignIns
 from costguard.engine.ports import Clock
 from costguard.main import identity
 from costguard.main.guard import Guard
+from costguard.main.on_server import in_charge
 from costguard.model.access import Role
 from costguard.settings import Settings
 from costguard.store import signing
@@ -63,14 +64,9 @@ def sign_in_pages(guard: Guard) -> SignInPages:
 
 def sign_in_link(guard: Guard, url: str, address: str = "", good_for: timedelta = GOOD_FOR) -> str:
     """An address that signs somebody in as an admin, once: by default whoever answers for the guard."""
-    who = address or _in_charge(guard.settings)
+    who = address or in_charge(guard.settings)
     code = make_link(guard.database, who, Role.ADMIN, guard.clock.now(), good_for * guard.speed)
     return f"{url}{PATH}{code}"
-
-
-def _in_charge(settings: Settings) -> str:
-    named = [settings.reminders.contact or "", *settings.access.admins]
-    return next((each for each in named if each and not each.startswith("@")), "admin@localhost")
 
 
 def _sessions(settings: Settings, database: Database, clock: Clock, speed: float) -> tuple[Seal, Sessions]:

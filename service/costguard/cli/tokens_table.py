@@ -1,0 +1,37 @@
+"""Tokens as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from costguard.cli.format import when
+from costguard.cli.tables import Row, cell, say, show_table
+
+
+def show_tokens(console: Console, answer: dict[str, Any]) -> None:
+    rows: list[Row] = [
+        {
+            "Id": cell(token["id"]),
+            "Name": cell(token["name"]),
+            "Speaks for": cell(token["owner"]),
+            "May": cell(", ".join(token["permissions"])),
+            "Made": cell(when(token["made_at"])),
+            "Used": cell(when(token["last_used_at"]) or "never"),
+            "Until": cell(_until(token), "" if token["is_usable"] else "dim"),
+        }
+        for token in answer["tokens"]
+    ]
+    if rows:
+        show_table(console, tuple(rows[0]), rows, prose=("May",), spare=("Made", "May", "Speaks for"))
+    else:
+        say(console, "There is no token yet: `costguard token create NAME` makes one.")
+
+
+def _until(token: dict[str, Any]) -> str:
+    if token["revoked_at"]:
+        return f"revoked {when(token['revoked_at'])} by {token['revoked_by']}"
+    if not token["expires_at"]:
+        return "without an end"
+    return when(token["expires_at"]) if token["is_usable"] else f"over since {when(token['expires_at'])}"

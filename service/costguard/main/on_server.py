@@ -1,0 +1,131 @@
+"""What whoever can write to the database may do about access, whether or not the server runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from costguard.clock import SystemClock
+from costguard.engine.access.links import GOOD_FOR, PATH, make_link
+from costguard.engine.access.tokens import NewToken, TokenOffice
+from costguard.errors import SettingsError, TokenRefused
+from costguard.model.access import PERMISSIONS, Principal, Role, Via
+from costguard.policy.access import role_of
+from costguard.settings import Settings
+from costguard.store.tokens import ApiToken
+from costguard.store.transaction import Database
+from costguard.store.version import bring_up_to_date
+
+_MOST = 1_000_000
+_THEY = Principal("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_granted=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SignInLink:
+    url: str
+    address: str
+    role: Role
+    expires_at: datetime
+
+
+def new_link(settings: Settings, address: str, role: Role, url: str) -> SignInLink:
+    """A link that signs this person in, once; "" is whoever answers for the guard. Raises SettingsError."""
+    where = (url or settings.sign_in.url or _listened_at(settings)).rstrip("/")
+    who, now = address or in_charge(settings), SystemClock().now()
+    with _opened(settings) as database:
+        code = make_link(database, who, role, now)
+    return SignInLink(f"{where}{PATH}{code}", who.lower(), role, now + GOOD_FOR)
+
+
+class TokensHere:
+    """Answers as the API does, without a server or the weight of one. Raises TokenRefused and TokenUnknown."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._clock = settings, SystemClock()
+        self.url = settings.sign_in.url or (_listened_at(settings) if settings.server.port else "")
+
+    def make(self, asked: NewToken) -> dict[str, Any]:
+        """Without a role it gets what the settings' lists give its owner, for as long as they do.
+
+        Without an owner it is for whoever answers for the guard, who is an admin where no list names them.
+        """
+        owner = asked.owner.strip().lower() or in_charge(self._settings)
+        listed = role_of(owner, self._settings.access.access)
+        if asked.owner and asked.role is None and listed is Role.NOBODY:
+            raise TokenRefused(
+                f"No list under access in the settings names {owner}.", "Give --role, or add them there."
+            )
+        role = asked.role or (Role.ADMIN if listed is Role.NOBODY else listed)
+        by = replace(_THEY, is_granted=asked.role is not None or listed is Role.NOBODY)
+        with self._office() as office:
+            made, secret = office.make(replace(asked, owner=owner, role=role), by)
+        return self._answer(token=self._described(made), secret=secret)
+
+    def listing(self, limit: int) -> dict[str, Any]:
+        """The newest; 0 asks for all."""
+        with self._office() as office:
+            found = office.listing(_THEY, limit=limit or _MOST)
+        return self._answer(tokens=[self._described(each) for each in found], next_cursor=None)
+
+    def revoke(self, token_id: str) -> dict[str, Any]:
+        with self._office() as office:
+            revoked = office.revoke(token_id, _THEY)
+        return self._answer(token=self._described(revoked))
+
+    def _answer(self, **parts: Any) -> dict[str, Any]:
+        return {"as_of": _z(self._clock.now()), **parts}
+
+    def _described(self, token: ApiToken) -> dict[str, Any]:
+        is_over = token.expires_at is not None and token.expires_at <= self._clock.now()
+        return {
+            "id": token.id,
+            "name": token.name,
+            "owner": token.owner,
+            "role": token.role.value,
+            "permissions": sorted(each.value for each in token.permissions),
+            "made_at": _z(token.made_at),
+            "made_by": token.made_by,
+            "expires_at": _z(token.expires_at),
+            "revoked_at": _z(token.revoked_at),
+            "revoked_by": token.revoked_by,
+            "last_used_at": _z(token.last_used_at),
+            "is_usable": token.revoked_at is None and not is_over,
+        }
+
+    @contextmanager
+    def _office(self) -> Iterator[TokenOffice]:
+        with _opened(self._settings) as database:
+            yield TokenOffice(database, self._clock)
+
+
+def in_charge(settings: Settings) -> str:
+    """Whom a link signs in, and whom a token is for, where nobody is named."""
+    named = [settings.reminders.contact or "", *settings.access.admins]
+    return next((each for each in named if each and not each.startswith("@")), "admin@localhost")
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Database]:
+    url = settings.database.url.get_secret_value()
+    bring_up_to_date(url)
+    with closing(Database.open(url)) as database:
+        yield database
+
+
+def _listened_at(settings: Settings) -> str:
+    """Where a browser on this machine finds the server."""
+    server = settings.server
+    if not server.port:
+        raise SettingsError(
+            "The server listens at whatever port is free, so no link can name it.",
+            "Give its address with --url, or set a port in server.listen.",
+        )
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
+    return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
+
+
+def _z(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
