@@ -25,16 +25,14 @@ from costguard.api.fields import Out
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.errors import AttemptUnknown
 from costguard.web.door import bearer
-from costguard.web.problems import MEDIA_TYPE, RESPONSES, FieldError, Problem, ProblemError
+from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
 
 MOST_BYTES = 1 << 20
 MOST_EVENTS = 200
 _MOST_DIGITS = 10
 _MOST_SHOWN = 10
 
-_TOO_LARGE: dict[int | str, dict[str, Any]] = {
-    413: {"description": "The body is too large.", "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-}
+_TOO_LARGE: dict[int | str, dict[str, Any]] = {413: problem("The body is too large.")}
 router = APIRouter(prefix="/api/v1", tags=["agents"], responses={**RESPONSES, **_TOO_LARGE})
 
 

@@ -72,9 +72,13 @@ class Budgets(Out):
     budgets: list[Budget]
 
 
-class ForecastAnswer(Outlook):
+class Stamped(Out):
     as_of: Moment
     currency: str = CURRENCY
+
+
+class ForecastAnswer(Outlook, Stamped):
+    """Fields of the last base come first."""
 
 
 class ForecastQuery(Query):

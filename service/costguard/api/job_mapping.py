@@ -80,8 +80,8 @@ def detail(of: listing.JobDetail, now: datetime) -> schemas.JobDetail:
     )
 
 
-def place(of: model.Attempt) -> schemas.Place:
-    return schemas.Place(
+def place(of: model.Attempt) -> schemas.VmPlace:
+    return schemas.VmPlace(
         attempt=of.number,
         name=of.name,
         zone=of.zone,

@@ -9,7 +9,7 @@ from pydantic import Field
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Usd
 
 
-class Place(Out):
+class VmPlace(Out):
     """Where its VM is: that of the latest attempt."""
 
     attempt: int = Field(description="Its number; 1 is the first.")
@@ -46,7 +46,7 @@ class Job(Out):
     preemptions: int
     crashes: int
     step: int | None
-    place: Place | None = Field(description="null: no VM was asked for yet.")
+    place: VmPlace | None = Field(description="null: no VM was asked for yet.")
 
 
 class Jobs(Out):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Path, Response
 from fastapi import Query as Parameter
@@ -47,6 +47,7 @@ class JobQuery(Query):
     project: list[Text] = Field(default_factory=list, max_length=100)
     kind: list[JobKind] = Field(default_factory=list)
     open: bool | None = Field(None, description="true: those that are not over; false: those that are.")
+    sort: Literal["newest", "oldest"] = Field("newest", description="By when they were asked for.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
 
@@ -94,18 +95,19 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
         kind=tuple(query.kind),
         open=query.open,
     )
-    before = None
+    after = None
     if query.cursor is not None:
-        micros, job_id = cursors.decode(query.cursor, "jobs", _CURSOR)
-        before = (cursors.moment(int(micros)), str(job_id))
+        micros, job_id = cursors.decode(query.cursor, f"jobs {query.sort}", _CURSOR)
+        after = (cursors.moment(int(micros)), str(job_id))
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
-        found = listing.jobs_page(connection, accrual, filters, before, query.limit + 1)
+        oldest_first = query.sort == "oldest"
+        found = listing.jobs_page(connection, accrual, filters, after, query.limit + 1, oldest_first=oldest_first)
     page = found[: query.limit]
     more = None
     if len(found) > query.limit:
         last = page[-1].job
-        more = cursors.encode("jobs", cursors.micros(last.created_at), last.id)
+        more = cursors.encode(f"jobs {query.sort}", cursors.micros(last.created_at), last.id)
     return schemas.Jobs(as_of=accrual.now, jobs=[job_mapping.job(row) for row in page], next_cursor=more)
 
 

@@ -18,12 +18,20 @@ from costguard.web.who import needs
 
 router = APIRouter(tags=["metrics"], responses=RESPONSES, dependencies=[needs(Permission.METRICS)])
 
+_TEXT = {"schema": {"type": "string"}}
+
 
 @router.get(
     "/metrics",
     summary="Figures for Prometheus",
+    operation_id="getMetrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "One line a figure."}},
+    responses={
+        200: {
+            "content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT},
+            "description": "One line a figure, in the format that Accept prefers.",
+        }
+    },
 )
 def metrics(deps: Given, request: Request) -> Response:
     """A token that may do nothing else is enough: `costguard token create prometheus --permission metrics`."""

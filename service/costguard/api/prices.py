@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Query as Parameter
 from pydantic import Field
 
+from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
 from costguard.api.route import routes
@@ -60,20 +61,23 @@ class UnpricedUse(Out):
 
 class Prices(Out):
     as_of: Moment
+    age_seconds: int | None = Field(description="Since a price was last added.")
     currency: str = CURRENCY
-    recorded_at: Moment | None = Field(description="When a price was last added.")
-    age_seconds: int | None
+    recorded_at: Moment | None
     sources: list[str]
     unpriced_total: int = Field(description="Lifetimes and disks in use now that have no price.")
     unpriced: list[UnpricedUse] = Field(description=f"The first {_LISTED_UNPRICED} of them.")
     refused: list[RefusedPrice]
-    prices: list[Price]
+    prices: list[Price] = Field(description="By resource, region and model; of each the latest first.")
+    next_cursor: str | None = Field(description="Of the prices alone; null: this was the last page.")
 
 
 class PriceQuery(Query):
     resource: Text | None = Field(None, description="The beginning of a resource's name.", examples=["gpu:"])
     region: Text | None = None
     history: bool = Field(False, description="Also prices that are no longer, or not yet, in force.")
+    limit: int = Field(5000, ge=1, le=10_000)
+    cursor: Text | None = None
 
 
 @router.get("/prices", summary="Prices, refusals, and what has no price", operation_id="listPrices")
@@ -87,6 +91,12 @@ def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> Prices:
         today = spend.spend(connection, Accrual(book, now), now.date(), now.date(), [])
     unpriced = [span for span in today.unpriced if span.ended_at is None]
     recorded_at = max((listed.recorded_at for listed in known), default=None)
+    shown = [
+        listed
+        for listed in known
+        if _is_asked_for(listed.price.key, query) and (query.history or book.at(listed.price.key, now) is listed.price)
+    ]
+    page, more = _page(shown, query)
     return Prices(
         as_of=now,
         recorded_at=recorded_at,
@@ -107,13 +117,25 @@ def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> Prices:
             for listed in refused
             if _is_asked_for(listed.refused.price.key, query)
         ],
-        prices=[
-            _price(listed, book, now)
-            for listed in known
-            if _is_asked_for(listed.price.key, query)
-            and (query.history or book.at(listed.price.key, now) is listed.price)
-        ],
+        prices=[_price(listed, book, now) for listed in page],
+        next_cursor=more,
     )
+
+
+def _page(found: list[ListedPrice], query: PriceQuery) -> tuple[list[ListedPrice], str | None]:
+    """All are read anyway, to know which are in force: a page is cut out of them."""
+    found = sorted(found, key=_place)
+    if query.cursor is not None:
+        resource, region, model, latest = cursors.decode(query.cursor, "prices", (str, str, str, int))
+        after = (str(resource), str(region), str(model), int(latest))
+        found = [listed for listed in found if _place(listed) > after]
+    page = found[: query.limit]
+    return page, cursors.encode("prices", *_place(page[-1])) if len(found) > query.limit else None
+
+
+def _place(of: ListedPrice) -> tuple[str, str, str, int]:
+    key = of.price.key
+    return key.resource, key.region, key.provisioning_model.value, -cursors.micros(of.price.in_force_from)
 
 
 def _price(listed: ListedPrice, book: PriceBook, now: datetime) -> Price:

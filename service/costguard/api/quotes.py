@@ -58,7 +58,7 @@ class Offer(Out):
     cost: Usd | None = Field(description="Of the hours asked about.")
 
 
-class Budget(Out):
+class QuotedBudget(Out):
     """One that the job would count against."""
 
     name: str
@@ -88,7 +88,7 @@ class Quote(Out):
     cheapest: Offer | None = Field(description="Of the models that may be used; null: nothing has a price.")
     first: Offer | None = Field(description="Where it would start now.")
     saving_percent: int | None = Field(description="Spot against on-demand, in that zone.")
-    budgets: list[Budget]
+    budgets: list[QuotedBudget]
     refusals: list[Refusal] = Field(description="Why POST /api/v1/jobs would refuse this; owner and command may wait.")
 
 
@@ -161,8 +161,8 @@ def _offer(of: policy.Offer | None) -> Offer | None:
     )
 
 
-def _budget(of: BudgetLeft) -> Budget:
-    return Budget(
+def _budget(of: BudgetLeft) -> QuotedBudget:
+    return QuotedBudget(
         name=of.budget.name,
         period=of.budget.period.value,
         ends_at=of.ends_at,

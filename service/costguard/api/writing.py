@@ -25,7 +25,10 @@ def _checked(request: Request) -> None:
 
 
 CHECKED = Depends(_checked)
-WRITTEN: dict[int | str, dict[str, Any]] = {415: problem("The body is not JSON.")}
+WRITTEN: dict[int | str, dict[str, Any]] = {
+    413: problem("The body is too large."),
+    415: problem("The body is not JSON."),
+}
 Key = Annotated[
     str | None,
     Header(

@@ -95,12 +95,20 @@ def open_jobs(connection: Connection) -> list[Job]:
     return sorted((_job(row) for row in rows), key=lambda job: (job.created_at, job.id))
 
 
-def page(connection: Connection, filters: JobFilters, before: tuple[datetime, str] | None, limit: int) -> list[Job]:
-    """The newest first; `before` is the creation and the id of the last one that was read."""
-    query = select(jobs).where(*_conditions(filters))
-    if before is not None:
-        query = query.where(tuple_(jobs.c.created_at, jobs.c.id) < before)
-    rows = connection.execute(query.order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit))
+def page(
+    connection: Connection,
+    filters: JobFilters,
+    after: tuple[datetime, str] | None,
+    limit: int,
+    *,
+    oldest_first: bool = False,
+) -> list[Job]:
+    """The newest first, or the oldest; `after` is the creation and the id of the last one that was read."""
+    query, place = select(jobs).where(*_conditions(filters)), tuple_(jobs.c.created_at, jobs.c.id)
+    if after is not None:
+        query = query.where(place > after if oldest_first else place < after)
+    order = (jobs.c.created_at, jobs.c.id) if oldest_first else (jobs.c.created_at.desc(), jobs.c.id.desc())
+    rows = connection.execute(query.order_by(*order).limit(limit))
     return [_job(row) for row in rows]
 
 

@@ -75,11 +75,13 @@ def jobs_page(
     connection: Connection,
     accrual: Accrual,
     filters: JobFilters,
-    before: tuple[datetime, str] | None,
+    after: tuple[datetime, str] | None,
     limit: int,
+    *,
+    oldest_first: bool = False,
 ) -> list[JobRow]:
-    """The newest first; `before` is the creation and the id of the last one that was shown."""
-    found = jobs.page(connection, filters, before, limit)
+    """The newest first, or the oldest; `after` is the creation and the id of the last one that was shown."""
+    found = jobs.page(connection, filters, after, limit, oldest_first=oldest_first)
     ids = [job.id for job in found]
     tried = attempts.of_jobs(connection, ids)
     interrupted = interruptions.of_jobs(connection, ids)

@@ -1,0 +1,113 @@
+"""The OpenAPI document: what FastAPI knows of the routes, and what holds for all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from costguard.web import problems
+
+_EXAMPLES = Path(__file__).with_name("examples.json")
+_OPEN = ("/healthz", "/readyz")
+_STREAM = "/api/v1/facts/stream"
+_AGENTS = "/api/v1/attempts/"
+
+_TAGS = {
+    "instances": "VMs: what each costs and why, their lifetimes, and what people ask of them.",
+    "jobs": "Training work: launched, quoted, followed and cancelled, with the places that it can run in.",
+    "spend": "What was spent, by whatever it is grouped by, and what discounts will take off.",
+    "budgets": "Limits, how much of them is spent, and forecasts.",
+    "prices": "What a unit of each resource costs, and which prices were refused.",
+    "reminders": "What people were told, what they would be told now, and what was stopped.",
+    "facts": "The audit log: read, searched, and followed as a stream.",
+    "configuration": "What is watched, and the presets, as the settings have them.",
+    "metrics": "Figures for Prometheus.",
+    "tokens": "Who asks, and the tokens that programs ask with.",
+    "health": "Whether the process lives, and whether its answers can be trusted. No token is needed.",
+    "agents": "What agents on VMs tell, each with a token of its own.",
+}
+_SECURITY = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "COSTGUARD_TOKEN, or a token of POST /api/v1/tokens or of `costguard token create`.",
+    },
+    "agent": {"type": "http", "scheme": "bearer", "description": "The token of one attempt, from its VM's metadata."},
+}
+_HEADERS: Mapping[str, Mapping[str, Any]] = {
+    "ETag": {"description": "Weak: the same for as long as nothing is new but the time.", "schema": {"type": "string"}},
+    "Location": {"description": "Where it is to be seen from now on.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
+}
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 1000},
+    "description": "The ETag of an earlier answer; 304 where nothing is new.",
+    "example": 'W/"3f0a9c"',
+}
+
+
+def describe(app: FastAPI) -> None:
+    """From now on the application's document is this one; it is made when it is first asked for."""
+
+    @cache
+    def made() -> dict[str, Any]:
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
+        )
+        found["components"]["schemas"] |= problems.components()
+        found["components"]["securitySchemes"] = _SECURITY
+        found["paths"] = dict(sorted(found["paths"].items()))
+        examples = json.loads(_EXAMPLES.read_bytes())
+        for path, method, operation in operations(found):
+            _complete(path, method, operation)
+            _illustrate(operation, examples.get(operation["operationId"], {}))
+        return found
+
+    app.openapi = made  # type: ignore[method-assign]  # as FastAPI's manual does it
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each with its path and its method, in lower case."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    operation["security"] = [] if path in _OPEN else [{"agent" if path.startswith(_AGENTS) else "token": []}]
+    answers = operation["responses"]
+    if method == "get" and path.startswith("/api/v1/") and path != _STREAM:
+        operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
+        answers["200"]["headers"] = {"ETag": _HEADERS["ETag"]}
+        answers["304"] = {
+            "description": "Nothing is new since the answer with this ETag.",
+            "headers": {"ETag": _HEADERS["ETag"]},
+        }
+    for status in ("201", "202"):
+        if status in answers:
+            answers[status]["headers"] = {"Location": _HEADERS["Location"]}
+    if "429" in answers:
+        answers["429"]["headers"] = {"Retry-After": _HEADERS["Retry-After"]}
+    operation["responses"] = dict(sorted(answers.items()))
+
+
+def _illustrate(operation: dict[str, Any], examples: Mapping[str, Any]) -> None:
+    """`examples` are by status, and under `body` what is sent."""
+    for status, example in examples.items():
+        where = operation["requestBody"] if status == "body" else operation["responses"][status]
+        for kind, content in where["content"].items():
+            if kind.endswith("json"):
+                content["example"] = example

@@ -1,0 +1,109 @@
+"""The examples in the OpenAPI document are answers that the API gave: `python -m tests.api.examples` asks it anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fastapi.testclient import TestClient
+from tests.api import story
+from tests.api.story import ADA, AGENTS, MASTER, Story
+
+import costguard.api
+from costguard.model.access import Role
+from costguard.store.migrate import upgrade
+from costguard.store.transaction import Database
+
+FILE = Path(costguard.api.__file__).with_name("examples.json")
+_AT_MOST = 3  # of a list
+JOB = {
+    "preset": "t4",
+    "name": "resnet",
+    "image": "ghcr.io/lab/train:v1",
+    "command": ["python", "train.py", "--epochs", "90"],
+    "checkpoint": {"location": "gs://lab/resnet", "resume": "--from_checkpoint {checkpoint}"},
+    "secrets": {"WANDB_API_KEY": "projects/lab/secrets/wandb"},
+    "ceiling": "60",
+    "expected_hours": 12,
+}
+ACT = {"reason": "done for today"}
+VM = "/api/v1/instances/lab/4711"
+# What each operation is asked, in this order: the method, the address, and what is sent.
+ASKED: dict[str, tuple[str, str, Any]] = {
+    "listInstances": ("GET", "/api/v1/instances?name=trainer-3", None),
+    "getInstance": ("GET", VM, None),
+    "listLifetimes": ("GET", "/api/v1/lifetimes", None),
+    "keepInstance": ("POST", f"{VM}/keep", {"hours": 4, "reason": "one more epoch"}),
+    "stopInstance": ("POST", f"{VM}/stop", {**ACT, "started_at": "2026-11-20T03:00:00Z"}),
+    "suspendInstance": ("POST", f"{VM}/suspend", ACT),
+    "disownInstance": ("POST", f"{VM}/disown", {"reason": "it is of the team"}),
+    "claimInstance": ("POST", "/api/v1/instances/lab/4712/claim", {"reason": "I took it over"}),
+    "listRequests": ("GET", "/api/v1/requests", None),
+    "getRequest": ("GET", "/api/v1/requests/1", None),
+    "listJobs": ("GET", "/api/v1/jobs?state=running", None),
+    "getJob": ("GET", "/api/v1/jobs/j7k2m9q4", None),
+    "listAttempts": ("GET", "/api/v1/jobs/j7k2m9q4/attempts", None),
+    "getOutput": ("GET", "/api/v1/jobs/j7k2m9q4/output", None),
+    "quoteJob": ("POST", "/api/v1/quotes", {**JOB, "hours": 12}),
+    "launchJob": ("POST", "/api/v1/jobs", JOB),
+    "cancelJob": ("POST", "/api/v1/jobs/j1/cancel", {"reason": "wrong data"}),
+    "listPlaces": ("GET", "/api/v1/places", None),
+    "getRecoveries": ("GET", "/api/v1/recoveries", None),
+    "listFacts": ("GET", "/api/v1/facts?kind=LifetimeStarted", None),
+    "listPrices": ("GET", "/api/v1/prices", None),
+    "getSpend": ("GET", "/api/v1/spend?group_by=day,preset", None),
+    "listDiscounts": ("GET", "/api/v1/discounts", None),
+    "listBudgets": ("GET", "/api/v1/budgets", None),
+    "getForecast": ("GET", "/api/v1/forecast?owner=ada@lab.example", None),
+    "listReminders": ("GET", "/api/v1/reminders", None),
+    "previewReminders": ("GET", "/api/v1/reminders/preview", None),
+    "getEnforcement": ("GET", "/api/v1/enforcement", None),
+    "listPresets": ("GET", "/api/v1/presets", None),
+    "listProjects": ("GET", "/api/v1/projects", None),
+    "getProblem": ("GET", "/problems/job-over", None),
+    "getMe": ("GET", "/api/v1/me", None),
+    "makeToken": ("POST", "/api/v1/tokens", {"name": "nightly", "permissions": ["read", "jobs"], "days": 90}),
+    "listTokens": ("GET", "/api/v1/tokens", None),
+    "getLiveness": ("GET", "/healthz", None),
+    "getReadiness": ("GET", "/readyz", None),
+    "tellEvents": (
+        "POST",
+        "/api/v1/attempts/cg-j7k2m9q4-3/events",
+        {"events": [{"seq": 9, "kind": "heartbeat", "at": "2026-11-20T12:00:00Z"}]},
+    ),
+}
+
+
+def made(story: Story) -> dict[str, Any]:
+    """What was sent and what was answered, by operation and by status; long lists are cut."""
+    client, found = TestClient(story.app), {}
+    mine = story.token(Role.OPERATOR, ADA)
+    for operation, (method, address, body) in ASKED.items():
+        token = AGENTS.of("cg-j7k2m9q4-3") if operation == "tellEvents" else mine
+        answer = client.request(method, address, json=body, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code < 300, (operation, answer.text)
+        found[operation] = {"body": body} if body is not None else {}
+        found[operation][str(answer.status_code)] = _shown(answer.json())
+    token = found["makeToken"]["201"]["token"]["id"]
+    answer = client.delete(f"/api/v1/tokens/{token}", headers={"Authorization": f"Bearer {MASTER}"})
+    found["revokeToken"] = {"200": answer.json()}
+    found["getReadiness"]["200"]["leases"][0]["expires_at"] = "2026-11-20T12:00:25Z"  # by the machine's clock
+    found["makeToken"]["201"]["secret"] = f"cgt_{token}_..."
+    return found
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shown(each) for name, each in value.items()}
+    return [_shown(each) for each in value[:_AT_MOST]] if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/story.db"
+        upgrade(url)
+        told = story.told(Database.open(url))
+        FILE.write_text(json.dumps(made(told), indent=1, ensure_ascii=False) + "\n")
+        told.gate.close()

@@ -1,0 +1,110 @@
+"""A little of everything in one ledger, and an API over it: for examples, and for asking it anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from fastapi import FastAPI
+from sqlalchemy import insert
+from tests.api import rows
+from tests.api.conftest import deps_of
+from tests.api.rows import NOW
+from tests.dashboard import job_story
+from tests.doors import gate, somebody
+from tests.engine import reminder_rows
+from tests.engine.jobs.office import Office
+
+from costguard.api.app import create_app
+from costguard.engine.access.gate import Gate
+from costguard.engine.access.tokens import NewToken, TokenOffice
+from costguard.engine.jobs.events import Hearing
+from costguard.engine.jobs.tokens import Tokens
+from costguard.model.access import Role
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.money import Money
+from costguard.model.reminder import Team
+from costguard.policy.rules import Access, Rules
+from costguard.store import lease, tables
+from costguard.store.transaction import Database
+
+ADA, ROOT, VIC = "ada@lab.example", "root@lab.example", "vic@lab.example"
+MASTER = "the master's token"
+AGENTS = Tokens(b"k" * 32)
+HOUR = timedelta(hours=1)
+REFUSAL = {
+    "resource": "n1:core",
+    "region": "us-central1",
+    "provisioning_model": "spot",
+    "unit": "h",
+    "rate_nanos": 0,
+    "in_force_from": NOW,
+    "source": "catalog",
+    "reason": "It is zero.",
+    "refused_at": NOW,
+}
+
+
+@dataclass(frozen=True)
+class Story:
+    """`rules` are those of the office, with people in them."""
+
+    app: FastAPI
+    office: Office
+    gate: Gate
+    tokens: TokenOffice
+
+    def token(self, role: Role, address: str) -> str:
+        """The secret of one that may all that its role may."""
+        _, secret = self.tokens.make(NewToken(role.value, owner=address, role=role), somebody())
+        assert secret is not None
+        return secret
+
+
+def told(database: Database) -> Story:
+    job_story.tell(database)
+    lease.acquire(database, "daemon", "guard-1:4242", 240 * HOUR)
+    with database.write() as connection:
+        trainer = rows.instance(connection, "trainer-3", gce_id="4711")
+        run = rows.lifetime(connection, trainer, NOW - 9 * HOUR)
+        rows.measured(connection, trainer, NOW - 9 * HOUR)
+        rows.storage(connection, trainer, NOW - 9 * HOUR)
+        notebook = rows.instance(connection, "notebook", gce_id="4712", status="stopped", owner="")
+        slept = rows.lifetime(
+            connection, notebook, NOW - 60 * HOUR, ended_at=NOW - 50 * HOUR, end_reason="stopped", ended_by=ADA
+        )
+        rows.storage(connection, notebook, NOW - 60 * HOUR)
+        rows.lifetime(
+            connection, rows.instance(connection, "eval", gce_id="4713", **rows.H100), NOW - HOUR, **rows.H100
+        )
+        about = {"subject": f"run:{trainer}:{run}", "instance_id": trainer}
+        reminder_rows.message(connection, f"reminder/run:{trainer}:{run}/0/0/owner", **about, accepted_at=NOW - HOUR)
+        reminder_rows.stop(connection, notebook, slept, NOW - 50 * HOUR)
+        rows.fact(connection, "started", NOW - 9 * HOUR, project="lab", gce_id="4711", name="trainer-3")
+        rows.day(connection, NOW.date() - timedelta(days=1))
+        connection.execute(insert(tables.price_refusals), REFUSAL)
+    office = Office(database)
+    office.rules = _with_people(office.rules)
+    plain = deps_of(database)
+    door = gate(database, plain.clock, office.rules.access, MASTER)
+    deps = replace(
+        plain,
+        door=door,
+        rules=office.rules,
+        jobs=office.it,
+        hearing=Hearing(database, plain.clock, AGENTS, lambda: None),
+        is_stopping=lambda: True,
+    )
+    ids = iter(range(1000))
+    tokens = TokenOffice(database, plain.clock, lambda: f"{next(ids):010x}")
+    return Story(create_app(deps), office, door, tokens)
+
+
+def _with_people(rules: Rules) -> Rules:
+    return replace(
+        rules,
+        channel="#gpus",
+        teams=(Team("vision", members=frozenset({ADA})),),
+        access=Access(viewers=frozenset({VIC}), operators=frozenset({ADA}), admins=frozenset({ROOT})),
+        budgets=(Budget("all", Scope(), Money.of("5000"), Period.MONTH, contact=ROOT),),
+    )

@@ -1,0 +1,80 @@
+"""The OpenAPI document: complete, readable, and true to what is answered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import story
+from tests.api.examples import made
+
+from costguard.api.document import operations
+from costguard.store.transaction import Database
+from costguard.web.problems import KINDS
+
+_STREAMED = {"streamFacts", "getMetrics"}  # answered with no JSON
+
+
+@pytest.fixture
+def told(sqlite_database: Database) -> Iterator[story.Story]:
+    told = story.told(sqlite_database)
+    yield told
+    told.gate.close()
+
+
+def test_every_operation_is_described(told: story.Story) -> None:
+    """A name of its own that reads well, words, a known tag, who may ask, every error, examples of all that is JSON."""
+    document = told.app.openapi()
+    tags = {tag["name"] for tag in document["tags"]}
+    found = list(operations(document))
+    names = [operation["operationId"] for _, _, operation in found]
+    assert len(set(names)) == len(names) > 35
+    for path, method, operation in found:
+        where = f"{method} {path}"
+        assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", operation["operationId"]), where
+        assert operation["summary"], where
+        assert operation["description"], where
+        assert set(operation["tags"]) <= tags, where
+        assert (operation["security"] == []) == (path in ("/healthz", "/readyz")), where
+        if operation["security"]:
+            assert {"401", "403", "422", "429", "500", "503"} <= set(operation["responses"]), where
+        if method != "get" and operation["operationId"] not in ("quoteJob", "cancelJob", "tellEvents", "revokeToken"):
+            assert "Idempotency-Key" in {each["name"] for each in operation["parameters"]}, where
+        if operation["operationId"] not in _STREAMED:
+            assert all("example" in content for content in _json_of(operation)), where
+
+
+def test_examples_are_what_the_api_says(told: story.Story) -> None:
+    """They have the shape that the document gives, and so has what is answered today."""
+    document = told.app.openapi()
+    today = made(told)
+    checked = 0
+    for _, _, operation in operations(document):
+        for status, answer in today.get(operation["operationId"], {}).items():
+            where = operation["requestBody"] if status == "body" else operation["responses"][status]
+            content = where["content"]["application/json"]
+            schema = {**content["schema"], "components": document["components"]}
+            validator = jsonschema_rs.Draft202012Validator(schema)
+            for each in (answer, content["example"]):
+                validator.validate(each)
+                checked += 1
+    assert checked > 80
+
+
+def test_problems_lead_to_what_they_mean(told: story.Story) -> None:
+    """The `type` of a problem is an address, where it is not about:blank."""
+    client = TestClient(told.app, headers={"Authorization": f"Bearer {story.MASTER}"})
+    for kind in KINDS:
+        assert client.get(f"/problems/{kind}").json()["type"] == f"/problems/{kind}"
+    assert client.get("/problems/else").status_code == 404
+
+
+def _json_of(operation: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    answers = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
+    for where in (operation.get("requestBody", {}), *answers[-1:]):
+        if "application/json" in where.get("content", {}):
+            yield where["content"]["application/json"]
