@@ -12,6 +12,7 @@ import pytest
 
 from costguard.settings import example, load
 from costguard.settings.environment import CONFIG, DATABASE, VARIABLES
+from costguard.settings.webhook_secrets import PATTERN
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -90,10 +91,13 @@ def test_settings_that_the_compose_file_asks_for(tmp_path: Path) -> None:
 
 def test_every_secret_has_its_place() -> None:
     """What the settings read from the environment is asked for in the example, and handed on by the Compose file."""
+    files = ("env.example", "compose.yaml")
     environment = parsed("compose.yaml")["services"]["costguard"]["environment"]
     asked = set(re.findall(r"^([A-Z_]+)=$", (DEPLOY / "env.example").read_text(), re.MULTILINE))
-    assert asked == {*VARIABLES, "POSTGRES_PASSWORD"} - {CONFIG, DATABASE}
-    assert set(environment) == set(VARIABLES) - {CONFIG}
+    assert asked == {*VARIABLES, "POSTGRES_PASSWORD"} - {CONFIG, DATABASE, PATTERN}
+    assert set(environment) == set(VARIABLES) - {CONFIG, PATTERN}
+    # Of those with a name in them there may be any number: both files show what one looks like.
+    assert all(re.search(rf"^\s*# {PATTERN}[=:]", (DEPLOY / file).read_text(), re.MULTILINE) for file in files)
     assert all(f"${{{each}:" in environment[each] for each in asked - {"POSTGRES_PASSWORD"})
 
 
