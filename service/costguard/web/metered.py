@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,29 +18,31 @@ class Stopwatch(Protocol):
 class Metered:
     """A route is told by its template: what people put into addresses makes no series of its own."""
 
-    def __init__(self, app: ASGIApp, meters: Stopwatch) -> None:
-        self._app, self._meters = app, meters
+    def __init__(self, app: ASGIApp, meters: Stopwatch, seconds: Callable[[], float] = time.perf_counter) -> None:
+        self._app, self._meters, self._seconds = app, meters, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
-        status, until = 500, None
+        began = self._seconds()
+        status = 500
+        until: float | None = None
 
         async def watching(message: Message) -> None:
             nonlocal status, until
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if _is_stream(message):
-                    until = time.perf_counter()
+                    until = self._seconds()
             await send(message)
 
         try:
             await self._app(scope, receive, watching)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._meters.answered(_route(scope), method, status, (until or time.perf_counter()) - began)
+            ended = self._seconds() if until is None else until
+            self._meters.answered(_route(scope), method, status, ended - began)
 
 
 def _route(scope: Scope) -> str:

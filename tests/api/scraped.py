@@ -1,0 +1,126 @@
+"""A scrape in which there is something of everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TypeAlias
+
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+from tests.api import rows
+from tests.api.conftest import deps_of
+from tests.api.rows import NOW, T4
+from tests.engine import reminder_rows
+from tests.store import job_rows
+
+from costguard.api.app import create_app
+from costguard.api.deps import Deps
+from costguard.engine import burn_rates
+from costguard.engine.charging import Charged
+from costguard.engine.reconcile import PassReport
+from costguard.engine.record import Recorded
+from costguard.model.attempt import Interruption, Notice, Outcome
+from costguard.model.job import JobState
+from costguard.model.money import Money
+from costguard.model.observation import Unread
+from costguard.model.webhook import WebhookState
+from costguard.policy.watched import Plan
+from costguard.store import interruptions
+from costguard.store.transaction import Database
+from costguard.web.meters import Meters
+
+HOUR = timedelta(hours=1)
+HOSTILE = 'x"} 1\ncostguard_vms{owner="'
+NO_ZONE = Unread("us-east1-b", "us-east1-b could not be read.", "503")
+Labels: TypeAlias = frozenset[tuple[str, str]]
+
+
+@dataclass
+class Scrape:
+    """What was told: types by family, and values by name and labels."""
+
+    text: str
+    types: dict[str, str] = field(default_factory=dict)
+    values: dict[tuple[str, Labels], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for family in text_string_to_metric_families(self.text):
+            self.types[family.name] = family.type
+            for sample in family.samples:
+                key = (sample.name, frozenset(sample.labels.items()))
+                assert key not in self.values, key
+                self.values[key] = sample.value
+
+    def value(self, name: str, **labels: str) -> float:
+        """Of the one series with these labels, or the sum of those that have them among others."""
+        found = [value for (each, given), value in self.values.items() if each == name and labels.items() <= given]
+        assert found, (name, labels)
+        return sum(found)
+
+    @property
+    def labels(self) -> dict[str, set[str]]:
+        """The names of the labels of each series."""
+        found: dict[str, set[str]] = {}
+        for name, labels in self.values:
+            found.setdefault(name, set()).update(label for label, _ in labels)
+        return found
+
+
+def scrape(client: TestClient, accept: str = "") -> Scrape:
+    answer = client.get("/metrics", headers={"accept": accept} if accept else {})
+    assert answer.status_code == 200, answer.text
+    return Scrape(answer.text)
+
+
+def full(database: Database) -> Deps:
+    """A Spot VM, an on-demand one without a price, one at rest, and all that is counted besides."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, unread=[{"scope": "us-east1-b", "code": "503", "reason": "It could not be read."}])
+        given = {"owner": f"{HOSTILE}@lab.example", "labels": {"a": HOSTILE}}
+        spot = rows.instance(connection, "spot", provisioning_model="spot", **given)
+        life = rows.lifetime(connection, spot, NOW - 2 * HOUR, provisioning_model="spot")
+        rows.storage(connection, spot, NOW - 100 * HOUR)
+        odd = rows.instance(connection, HOSTILE, **{**T4, "gpu_type": "nvidia-odd"})
+        rows.lifetime(connection, odd, NOW - HOUR, gpu_type="nvidia-odd")
+        rows.instance(connection, "rests", status="stopped", preset="other")
+        rows.day(connection, NOW.date() - timedelta(days=1), gpu_nanos=7_000_000_000)
+        rows.day(connection, NOW.date() - timedelta(days=40), gpu_nanos=99_000_000_000)
+        burn_rates.keep(connection, NOW)
+        reminder_rows.message(connection, "m", status="intended")
+        reminder_rows.stop(connection, spot, life, NOW)
+        job_rows.added(connection, state=JobState.RUNNING, name=HOSTILE)
+        job_rows.added(connection, "j8k2m9q4", state=JobState.FAILED)
+        tried = job_rows.attempt(connection)
+        for run, minutes in enumerate((2, 4, None)):
+            resumed_at = None if minutes is None else NOW + timedelta(minutes=minutes)
+            lost = {"lost": timedelta(minutes=3), "lost_cost": Money.of("0.50")} if minutes else {}
+            interruptions.add(
+                connection,
+                Interruption(
+                    tried.id,
+                    tried.job_id,
+                    run,
+                    Outcome.PREEMPTED,
+                    NOW,
+                    NOW,
+                    Notice.NOTICE,
+                    resumed_at=resumed_at,
+                    **lost,  # type: ignore[arg-type]
+                ),
+            )
+    meters = Meters("1.2.3")
+    meters.message("reminder", "accepted")
+    meters.delivery("pager", "refused")
+    recorded = (Recorded("lab", unread=(NO_ZONE,)), Recorded("odd", error="it broke"), Recorded("well"))
+    meters.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), Plan()))
+    meters.passed(0.2, None)
+    hooks = [WebhookState("pager", 3, NOW - HOUR, "It answered 500.", NOW)]
+    return replace(deps_of(database), meters=meters, webhook_states=lambda _connection: hooks)
+
+
+def full_scrape(database: Database) -> Scrape:
+    with TestClient(create_app(full(database))) as client:
+        client.get("/healthz")
+        return scrape(client)
