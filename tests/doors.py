@@ -6,13 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from costguard.dashboard.sign_in import SignInPages
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
+from costguard.engine.access.sign_ins import SignIns
 from costguard.engine.ports import Clock
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.policy.rules import Access
 from costguard.store.transaction import Database
+from costguard.web.limits import TokenBucket
 
 SEAL = Seal(b"a key of 32 bytes, for tests only")
 
@@ -55,6 +58,13 @@ def signed_in(role: Role, address: str) -> OpenDoor:
 def gate(database: Database, clock: Clock, access: Access = Access(), master: str | None = None) -> Gate:
     """The real one."""
     return Gate(database, clock, access, SEAL, Sessions(database, clock, SEAL, timedelta(hours=12)), master)
+
+
+def sign_in_pages(database: Database, clock: Clock, access: Access = Access()) -> SignInPages:
+    """Where people sign in by links, for `gate` to know them by."""
+    lasts = timedelta(hours=12)
+    sign_ins = SignIns(database, clock, access, SEAL, Sessions(database, clock, SEAL, lasts))
+    return SignInPages(sign_ins, TokenBucket(1000), lasts)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from tests.api.conftest import Standstill, deps_of
-from tests.doors import SEAL, gate, somebody
+from tests.doors import SEAL, gate, sign_in_pages, somebody
 from tests.engine.jobs.office import Office
 from tests.store import job_rows
 
 from costguard.api.app import create_app
 from costguard.dashboard.app import add_dashboard
+from costguard.dashboard.sign_in import add_sign_in
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.engine.jobs.events import Hearing
@@ -75,6 +76,7 @@ class House:
         )
         self.app = create_app(deps)
         add_dashboard(self.app, deps)
+        add_sign_in(self.app, sign_in_pages(database, clock))
         self.client = TestClient(self.app, follow_redirects=False)
         self._tokens = TokenOffice(database, clock)
         self._sessions = Sessions(database, clock, SEAL, timedelta(hours=1))
