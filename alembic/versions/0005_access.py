@@ -89,6 +89,8 @@ def upgrade() -> None:
         op.drop_index(f"ix_{table}_ended_at", table)
         _index(f"ix_{table}_ended_at", table, "ended_at", "ended_at IS NOT NULL")
         _index(f"ix_{table}_alike", table, columns, "ended_at IS NULL")
+        op.drop_index(f"ix_{table}_open_charged_to", table)
+        _index(f"ix_{table}_open_charged_to", table, "charged_to started_at", "ended_at IS NULL")
     op.create_table(
         "burn_rates",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
@@ -119,6 +121,8 @@ def downgrade() -> None:
     op.drop_table("daily_owners")
     op.drop_table("burn_rates")
     for table in _ALIKE:
+        op.drop_index(f"ix_{table}_open_charged_to", table)
+        _index(f"ix_{table}_open_charged_to", table, "charged_to", "ended_at IS NULL")
         op.drop_index(f"ix_{table}_alike", table)
         op.drop_index(f"ix_{table}_ended_at", table)
         op.create_index(f"ix_{table}_ended_at", table, ["ended_at"])

@@ -41,8 +41,8 @@ FROM numbers
 # In the order of time, as passes write them. A VM's runs are a week apart, so no two overlap, and none goes past
 # its midnight.
 _LIFETIMES = """
-INSERT INTO lifetimes (id, instance_id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
-  preset, owner, job, provisioning_model, end_reason, started_at, ended_at, charged_to, unpriced)
+INSERT INTO lifetimes (id, instance_id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count,
+  local_ssd_gib, preset, owner, job, provisioning_model, end_reason, started_at, ended_at, charged_to, unpriced)
 {numbers}, runs AS (
   SELECT i, i % {vms} AS vm, CAST({seconds} + i * 73 / 200000 * 86400 + i * 19 % 54000 AS BIGINT) AS began,
     600 + i * 31 % 25000 AS lasted FROM numbers)
@@ -68,15 +68,15 @@ SELECT {day} AS day, 'acme', preset, owner, job, provisioning_model, SUM((ended_
 FROM lifetimes WHERE ended_at IS NOT NULL GROUP BY 1, preset, owner, job, provisioning_model
 """
 _OPEN_RUNS = """
-INSERT INTO lifetimes (id, instance_id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib,
-  preset, owner, job, provisioning_model, started_at, charged_to)
-SELECT {ended} + id, id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib, preset, owner, job,
-  provisioning_model, {midnight} - id * 60000000, {midnight}
+INSERT INTO lifetimes (id, instance_id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count,
+  local_ssd_gib, preset, owner, job, provisioning_model, started_at, charged_to)
+SELECT {ended} + id, id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count, local_ssd_gib, preset,
+  owner, job, provisioning_model, {midnight} - id * 60000000, {midnight}
 FROM instances WHERE gone_at IS NULL
 """
 _DISKS = """
-INSERT INTO storage_spans (instance_id, project, name, resource, size_mib, zone, started_at, ended_at, preset, owner, job,
-  charged_to)
+INSERT INTO storage_spans (instance_id, project, name, resource, size_mib, zone, started_at, ended_at, preset, owner,
+  job, charged_to)
 SELECT id, project, name, 'disk:pd-balanced', 102400, zone, created_at, gone_at, preset, owner, job,
   COALESCE(gone_at, {midnight})
 FROM instances

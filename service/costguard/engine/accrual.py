@@ -84,7 +84,7 @@ class Accrual:
         if lifetime.ended_at is None and start >= self._day:
             meter = self.meter(lifetime.shape, lifetime.zone, lifetime.provisioning_model, self.now)
             if meter is not None:
-                machine, gpu, _ = meter.run_up(second_of(start))
+                machine, gpu, _ = meter.run_up({second_of(start): 1})
                 return Cost(Money(machine + gpu))
         bill = self.of_lifetime(lifetime, since)
         return Cost(bill.amount, bill.unpriced)
@@ -95,7 +95,7 @@ class Accrual:
         if span.ended_at is None and start >= self._day:
             meter = self.storage_meter(span.resource, span.size_mib, span.zone, self.now)
             if meter is not None:
-                return Cost(Money(meter.run_up(second_of(start))[0]))
+                return Cost(Money(meter.run_up({second_of(start): 1})[0]))
         bill = self.of_storage(span, since)
         return Cost(bill.amount, bill.unpriced)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
+from costguard.engine import burn_rates
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.anomalies import anomalies
 from costguard.engine.ports import Clock
@@ -29,6 +31,7 @@ from costguard.store.transaction import Database
 
 EVERY = timedelta(minutes=5)
 _DAY = timedelta(days=1)
+_Until: TypeAlias = datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def outlooks(
         whose = Whose(**{name: value for name, value in zip(groups, row.group, strict=True) if name != Grouping.DAY})
         days[whose][date.fromisoformat(row.group[0])] = row.amounts.total.nanos
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
-    burns = _burns(connection, accrual)
+    burns = _burns(connection, accrual, groups)
     everybody = {*days, *burns, *map(_whose, spent.unpriced)} if wanted else ()
     named = {
         (each.project, each.owner): team.name
@@ -199,13 +202,17 @@ def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None
     return min((since.date() for since in watched.values()), default=None)
 
 
-def _burns(connection: Connection, accrual: Accrual) -> dict[Whose, Counter[datetime | None]]:
-    """What bills now at which rate; what has no price is not in it."""
+def _burns(connection: Connection, accrual: Accrual, groups: Collection[Grouping]) -> Mapping[Whose, Counter[_Until]]:
+    """What bills now at which rate, by owner and job where they are asked for; what has no price is not in it."""
+    found: dict[Whose, Counter[_Until]] = defaultdict(Counter)
+    if burn_rates.are_current(connection, accrual):
+        for kept in burning.kept_rates(connection, Grouping.OWNER in groups, Grouping.JOB in groups):
+            found[kept.whose].update({kept.until: kept.machine_nanos, None: kept.storage_nanos})
+        return found
     kinds: list[tuple[Running | Stored, Money | None]] = [
         *((each, accrual.rate(each.shape, each.zone, each.provisioning_model)) for each in burning.running(connection)),
         *((each, accrual.storage_rate(each.resource, each.size_mib, each.zone)) for each in burning.stored(connection)),
     ]
-    found: dict[Whose, Counter[datetime | None]] = defaultdict(Counter)
     for each, rate in kinds:
         if rate is not None:
             found[each.whose][each.until if isinstance(each, Running) else None] += rate.nanos * each.count

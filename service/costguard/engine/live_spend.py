@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
@@ -83,49 +83,61 @@ class _Asked:
     def day(self) -> datetime:
         return day_of(self.until)
 
+    def apart(self, alike: Alike) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """What is not stored since a second of the last day, and since an earlier one."""
+        day, start = second_of(self.day), second_of(self.start)
+        today: Counter[int] = Counter()
+        earlier: Counter[int] = Counter()
+        for second, count in alike.since.items():
+            since = max(second, start)
+            (today if since >= day else earlier)[since] += count
+        return today, earlier
+
     def one_by_one(self, unlike: Iterable[str | None]) -> Within:
         return Within(self.end, self.accrual.now - _CHARGED_WITHIN, self.day, self.scope, frozenset(unlike))
 
 
 def _alike_runs(asked: _Asked, sums: _Sums) -> set[str | None]:
     """Adds up what is alike. Machine types that have no price somewhere are left out, and given back."""
-    found = list(accruing.alike_lifetimes(asked.connection, asked.end, asked.day, asked.by, asked.scope))
+    found = accruing.alike_lifetimes(asked.connection, asked.end, asked.day, asked.by, asked.scope)
     meters = {
         kind: asked.accrual.meter(Shape(*kind[:6]), kind[7], ProvisioningModel(kind[6]), asked.until)
         for kind in {alike.kind for alike in found}
     }
     unlike = {kind[0] for kind, meter in meters.items() if meter is None}
-    today, day, start = asked.day.date(), second_of(asked.day), second_of(asked.start)
     for alike in found:
         shape, meter = alike.kind, meters[alike.kind]
         if meter is None or shape[0] in unlike:
             continue
-        since = max(alike.since, start)
-        if since >= day:
-            machine, gpu, seconds = meter.run_up(since)
-            _add(sums, today, _kind(alike, shape[6]), (machine, gpu, 0, seconds), alike.count)
-            continue
-        run = Lifetime(_NO_KEY, _moment(since), Shape(*shape[:6]), ProvisioningModel(shape[6]), shape[7])
-        _add_bill(sums, asked.accrual.of_lifetime(run, None, asked.end), _kind(alike, shape[6]), alike.count)
+        kind = _kind(alike, shape[6])
+        today, earlier = asked.apart(alike)
+        machine, gpu, seconds = meter.run_up(today)
+        _add(sums, asked.day.date(), kind, (machine, gpu, 0, seconds))
+        for since, count in earlier.items():
+            run = Lifetime(_NO_KEY, _moment(since), Shape(*shape[:6]), ProvisioningModel(shape[6]), shape[7])
+            _add_bill(sums, asked.accrual.of_lifetime(run, None, asked.end), kind, count)
     return unlike
 
 
 def _alike_storage(asked: _Asked, sums: _Sums) -> set[str | None]:
     """The same for storage, by resource."""
-    found = list(accruing.alike_storage(asked.connection, asked.end, asked.day, asked.by, asked.scope))
-    meters = {kind: asked.accrual.storage_meter(*kind, asked.until) for kind in {alike.kind for alike in found}}
+    found = accruing.alike_storage(asked.connection, asked.end, asked.day, asked.by, asked.scope)
+    meters = {
+        (resource, size_mib, zone): asked.accrual.storage_meter(resource, size_mib, zone, asked.until)
+        for resource, size_mib, zone in {alike.kind for alike in found}
+    }
     unlike = {kind[0] for kind, meter in meters.items() if meter is None}
-    today, day, start = asked.day.date(), second_of(asked.day), second_of(asked.start)
     for alike in found:
-        (resource, size_mib, zone), meter = alike.kind, meters[alike.kind]
+        resource, size_mib, zone = alike.kind
+        meter = meters[resource, size_mib, zone]
         if meter is None or resource in unlike:
             continue
-        since, kind = max(alike.since, start), _kind(alike, ProvisioningModel.STANDARD)
-        if since >= day:
-            _add(sums, today, kind, (0, 0, meter.run_up(since)[0], 0), alike.count)
-            continue
-        span = StorageSpan(_NO_KEY, "", resource, size_mib, zone, _moment(since))
-        _add_bill(sums, asked.accrual.of_storage(span, None, asked.until), kind, alike.count)
+        kind = _kind(alike, ProvisioningModel.STANDARD)
+        today, earlier = asked.apart(alike)
+        _add(sums, asked.day.date(), kind, (0, 0, meter.run_up(today)[0], 0))
+        for since, count in earlier.items():
+            span = StorageSpan(_NO_KEY, "", resource, size_mib, zone, _moment(since))
+            _add_bill(sums, asked.accrual.of_storage(span, None, asked.until), kind, count)
     return unlike
 
 

@@ -100,7 +100,8 @@ def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[
         for row in rows
         if ids is not None or row.instance_id in asked or _may_be_due(row, rules, idle, now)
     }
-    at_work = attempts.at_work(connection) if any(row.job for row in rows) else {}
+    of_jobs = {row.job for row in rows if row.job}
+    at_work = attempts.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
     accrual = accrual_at(connection, now)
     resting = [row.instance_id for row in rows if row.started_at is None]
     storage = _storage_rates(connection, accrual, {*alive, *resting})

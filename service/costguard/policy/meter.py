@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -29,11 +29,11 @@ class Meter:
     gpu: tuple[tuple[_Piece, ...], ...]
     until: int  # in seconds since 1970
 
-    def run_up(self, since: int) -> tuple[int, int, int]:
-        """Nano-dollars of machine (or storage) and of GPUs, and seconds, from a second of that day on."""
+    def run_up(self, since: Mapping[int, int]) -> tuple[int, int, int]:
+        """Nano-dollars of machines (or storage) and of GPUs, and seconds: of so many from each second of the day on."""
         machine = sum([_amount(part, since) for part in self.machine])
         gpu = sum([_amount(part, since) for part in self.gpu])
-        return machine, gpu, max(0, self.until - since)
+        return machine, gpu, sum([max(0, self.until - begun) * many for begun, many in since.items()])
 
 
 def second_of(moment: datetime) -> int:
@@ -82,11 +82,12 @@ def _pieces(part: BilledPart, key: PriceKey, book: PriceBook, until: datetime) -
     return tuple(pieces)
 
 
-def _amount(pieces: Sequence[_Piece], since: int) -> int:
-    """Each piece rounded, halves to even, as each charge is."""
+def _amount(pieces: Sequence[_Piece], since: Mapping[int, int]) -> int:
+    """Each piece of each VM rounded, halves to even, as each charge is."""
     total = 0
     for start, end, nanos, seconds in pieces:
-        if end > since:
-            whole, rest = divmod(nanos * (end - max(start, since)), seconds)
-            total += whole + (2 * rest > seconds or (2 * rest == seconds and whole % 2 == 1))
+        for begun, many in since.items():
+            if end > begun:
+                whole, rest = divmod(nanos * (end - (begun if begun > start else start)), seconds)
+                total += many * (whole + (2 * rest > seconds or (2 * rest == seconds and whole % 2 == 1)))
     return total

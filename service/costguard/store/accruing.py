@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -50,16 +51,16 @@ class Within:
     unlike: frozenset[str | None] = frozenset()
 
 
-class Alike(NamedTuple):
-    """So many open spans of one kind and group, all charged up to one second, or begun in it and not charged yet.
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Open spans of one kind and group: how many are charged up to, or begun in and not charged yet, each second.
 
     A lifetime's kind is its shape, provisioning model and zone; a storage span's its resource, MiB and zone.
     """
 
     kind: tuple[Any, ...]
     whose: tuple[str, ...]  # project, preset, owner and job, as far as they were asked for
-    since: int  # in seconds since 1970
-    count: int
+    since: Mapping[int, int]  # by the seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def accruing_storage(connection: Connection, of: Collection[int] | Within) -> li
 
 def alike_lifetimes(
     connection: Connection, end: datetime, day: datetime, by: Collection[str], scope: Scope
-) -> Iterator[Alike]:
+) -> list[Alike]:
     """Open lifetimes that are charged up to some moment before `end`, and those that began on that `day`.
 
     They are told apart by the columns in `by` (of `project`, `preset`, `owner`, `job`), and perhaps by others of
@@ -124,7 +125,7 @@ def alike_lifetimes(
 
 def alike_storage(
     connection: Connection, end: datetime, day: datetime, by: Collection[str], scope: Scope
-) -> Iterator[Alike]:
+) -> list[Alike]:
     return _alike(connection, storage_spans, ("resource", "size_mib"), end, day, by, scope)
 
 
@@ -140,7 +141,7 @@ def _alike(
     day: datetime,
     by: Collection[str],
     scope: Scope,
-) -> Iterator[Alike]:
+) -> list[Alike]:
     # All that stand before the last that counts count, too: in the index's order the groups come one after the other.
     asked = [name for name in _WHOSE if name in by]
     whose = _WHOSE[: _WHOSE.index(asked[-1]) + 1] if asked else ()
@@ -148,17 +149,18 @@ def _alike(
     names = [spans.c[name] for name in whose]
     wanted = (spans.c.ended_at.is_(None), spans.c.unpriced == "", *within_scope(spans, scope))
     charged = (
-        select(*kind, type_coerce(spans.c.charged_to, BigInteger), *names, func.count())
+        select(*kind, *names, type_coerce(spans.c.charged_to, BigInteger), func.count())
         .where(*wanted, spans.c.charged_to < end)
         .group_by(*kind, spans.c.charged_to, *names)
     )
-    fresh = select(*kind, type_coerce(spans.c.started_at, BigInteger), *names, literal_column("1")).where(
+    fresh = select(*kind, *names, type_coerce(spans.c.started_at, BigInteger), literal_column("1")).where(
         *wanted, spans.c.charged_to.is_(None), spans.c.started_at >= day, spans.c.started_at < end
     )
+    found: dict[tuple[Any, ...], dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for query in (charged, fresh):
-        for row in connection.execute(query):
-            values = tuple(row)
-            yield Alike(values[:width], values[width + 1 : -1], values[width] // 1_000_000, values[-1])
+        for row in connection.execute(query).all():
+            found[row[:-2]][row[-2] // 1_000_000] += row[-1]
+    return [Alike(key[:width], key[width:], since) for key, since in found.items()]
 
 
 def within_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
@@ -208,18 +210,18 @@ def _rows(connection: Connection, query: Select[Any], spans: Table, of: Collecti
     if isinstance(of, Within):
         query = query.where(spans.c.started_at < of.end, *within_scope(spans, of.scope))
         kind = spans.c.machine_type if spans is lifetimes else spans.c.resource
-        unlike = [
-            spans.c.unpriced != "",
-            and_(spans.c.charged_to.is_(None), spans.c.started_at < of.day),
-            kind.in_([name for name in of.unlike if name is not None]),
-        ]
-        if None in of.unlike:
-            unlike.append(kind.is_(None))
+        running = query.where(spans.c.ended_at.is_(None))
         behind = or_(spans.c.charged_to.is_(None), spans.c.charged_to < of.end)
-        # Two queries, each with its own index: an OR over both would scan the table.
-        return [
-            *connection.execute(query.where(spans.c.ended_at.is_(None), behind, or_(*unlike))),
-            *connection.execute(query.where(spans.c.ended_at > of.ended_after, behind, uncharged)),
+        not_charged = spans.c.charged_to.is_(None), spans.c.started_at < of.day
+        # Each with its own index: an OR over all would read the table. Written out, for the index on `unpriced`.
+        queries = [
+            running.where(spans.c.unpriced != literal_column("''"), behind),
+            running.where(spans.c.unpriced == "", *not_charged),
+            query.where(spans.c.ended_at > of.ended_after, behind, uncharged),
         ]
+        if of.unlike:
+            is_unlike = or_(kind.in_([name for name in of.unlike if name is not None]), kind.is_(None))
+            queries.append(running.where(spans.c.unpriced == "", behind, ~and_(*not_charged), is_unlike))
+        return [row for each in queries for row in connection.execute(each)]
     query = query.where(or_(spans.c.ended_at.is_(None), uncharged))
     return [row for ids in chunks(of) for row in connection.execute(query.where(spans.c.instance_id.in_(ids)))]

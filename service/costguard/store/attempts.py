@@ -201,15 +201,16 @@ def of_instances(
     return list(found.values())
 
 
-def at_work(connection: Connection) -> dict[tuple[str, str], str]:
-    """The training jobs whose attempts go on, by the project and the name of their VMs."""
+def at_work(connection: Connection, job_ids: Collection[str] | None = None) -> dict[tuple[str, str], str]:
+    """The training jobs whose attempts go on, or these of them, by the project and the name of their VMs."""
     query = (
         select(attempts.c.project, attempts.c.name, attempts.c.job_id)
         .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
         .where(attempts.c.state != literal_column("'over'"), attempts.c.outcome.is_(None))
         .where(jobs.c.kind == JobKind.TRAINING.value)
     )
-    return {(row.project, row.name): row.job_id for row in connection.execute(query)}
+    queries = [query] if job_ids is None else [query.where(attempts.c.job_id.in_(some)) for some in chunks(job_ids)]
+    return {(row.project, row.name): row.job_id for each in queries for row in connection.execute(each)}
 
 
 def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, literal_column, select
 
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.store.rows import shape_of
@@ -43,6 +43,16 @@ class Stored:
     size_mib: int
     zone: str
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRate:
+    """Nano-dollars an hour. `until` is when Google's own run-time limit ends the machines."""
+
+    whose: Whose
+    until: datetime | None
+    machine_nanos: int
+    storage_nanos: int
 
 
 def running(connection: Connection) -> list[Running]:
@@ -96,6 +106,20 @@ def stored(connection: Connection) -> list[Stored]:
         Stored(Whose(row.project, row.preset, row.owner, row.job), row.resource, row.size_mib, row.zone, row.many)
         for row in connection.execute(query)
     ]
+
+
+def kept_rates(connection: Connection, by_owner: bool, by_job: bool) -> list[KeptRate]:
+    """What all instances that are there cost an hour, by the rates that are kept beside them."""
+    of = instances.c
+    owner, job = of.owner if by_owner else literal_column("''"), of.job if by_job else literal_column("''")
+    whose = [of.project, of.preset, *([owner] if by_owner else []), *([job] if by_job else [])]
+    storage = func.sum(of.rate_nanos - of.machine_rate_nanos)
+    query = (
+        select(of.project, of.preset, owner, job, of.termination_at, func.sum(of.machine_rate_nanos), storage)
+        .where(of.gone_at.is_(None))
+        .group_by(*whose, of.termination_at)
+    )
+    return [KeptRate(Whose(*row[:4]), row[4], int(row[5]), int(row[6])) for row in connection.execute(query)]
 
 
 def machine_rate_at(connection: Connection, moment: datetime) -> dict[str, int]:

@@ -176,6 +176,7 @@ Index("ix_lifetimes_job", lifetimes.c.job, sqlite_where=text(OF_JOB), postgresql
 Index(
     "ix_lifetimes_open_charged_to",
     lifetimes.c.charged_to,
+    lifetimes.c.started_at,
     sqlite_where=lifetimes.c.ended_at.is_(None),
     postgresql_where=lifetimes.c.ended_at.is_(None),
 )
@@ -247,6 +248,7 @@ Index("ix_storage_spans_job", storage_spans.c.job, sqlite_where=text(OF_JOB), po
 Index(
     "ix_storage_spans_open_charged_to",
     storage_spans.c.charged_to,
+    storage_spans.c.started_at,
     sqlite_where=storage_spans.c.ended_at.is_(None),
     postgresql_where=storage_spans.c.ended_at.is_(None),
 )
