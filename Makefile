@@ -39,6 +39,7 @@ demo: $(VENV)/installed ## see Costguard at work on a simulated cloud (Ctrl-C en
 	@exec $(BIN)/costguard demo $(ARGS)
 
 test: $(VENV)/installed-dev ## format, lint, types, imports and all tests
+	@$(BIN)/python -m tests.browser.found
 	@$(BIN)/python -m tests.check $(ARGS)
 
 check: test
@@ -47,6 +48,7 @@ bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 	@$(BIN)/python -m tests.benchmarks
 
 pictures: $(VENV)/installed-dev ## take pictures of every kind of message, into deploy/pictures (needs Chromium)
+	@$(BIN)/python -m tests.browser.found
 	@$(BIN)/python -m tests.pictures
 
 lock: $(VENV)/installed ## write the locked requirements anew

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from typing import cast
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+from tests.browser import found
 from tests.palette import with_palette
 from tests.slack.samples import NOW, SAMPLES
 
@@ -27,8 +27,6 @@ from costguard_sandbox.world import World
 
 FOLDER = Path(__file__).parents[1] / "deploy" / "pictures"
 MOST_BYTES = 60_000
-_BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
-_OPTIONS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-background-networking")
 _WIDTH, _TALLEST = 720, 3000
 _MEASURE = (
     "<script>document.documentElement.dataset.height ="
@@ -37,9 +35,9 @@ _MEASURE = (
 
 
 def main() -> int:
-    browser = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    browser = found.browser()
     if browser is None:
-        print(f"No browser is here to take pictures with; one of these is needed: {', '.join(_BROWSERS)}.")
+        print(found.missing())
         return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     world = World(ManualClock(NOW))
@@ -99,7 +97,7 @@ def photograph(browser: str, address: str, picture: Path) -> None:
         local = Path(folder) / "page.html"
         local.write_text(re.sub("<link[^>]*>", lambda _: f"<style>{style}</style>", page) + _MEASURE)
         seen = subprocess.run(
-            [browser, *_OPTIONS, f"--window-size={_WIDTH},{_TALLEST}", "--dump-dom", local.as_uri()],
+            [browser, *found.OPTIONS, f"--window-size={_WIDTH},{_TALLEST}", "--dump-dom", local.as_uri()],
             capture_output=True,
             text=True,
             timeout=60,
@@ -108,7 +106,7 @@ def photograph(browser: str, address: str, picture: Path) -> None:
     height = re.search(r'data-height="(\d+)"', seen.stdout)
     assert height, seen.stdout[:500] + seen.stderr
     size = f"--window-size={_WIDTH},{height[1]}"
-    subprocess.run([browser, *_OPTIONS, size, f"--screenshot={picture}", address], capture_output=True, check=True)
+    subprocess.run([browser, *found.OPTIONS, size, f"--screenshot={picture}", address], capture_output=True, check=True)
     picture.write_bytes(with_palette(picture.read_bytes()))
 
 

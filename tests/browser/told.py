@@ -1,0 +1,197 @@
+"""A fleet, jobs, spend, prices and budgets with something of everything, and the application over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from fastapi import FastAPI
+from tests.api import rows
+from tests.api.conftest import Standstill
+from tests.api.rows import H100, NOW
+from tests.dashboard import job_story
+from tests.doors import signed_in
+from tests.engine import reminder_rows
+from tests.engine.jobs import office
+
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.dashboard.app import add_dashboard
+from costguard.engine import burn_rates
+from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.model.access import Role
+from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.model.instance import ProvisioningModel
+from costguard.model.launch import Recipe
+from costguard.model.money import Money
+from costguard.model.preset import Match, Preset
+from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
+from costguard.model.reminder import Enforcement, ReminderRule
+from costguard.policy.rules import Rules, by_name
+from costguard.store import lease
+from costguard.store import prices as price_rows
+from costguard.store.transaction import Database
+from costguard.web.door import Door
+
+HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
+ADMIN = "ada@lab.example"
+A100 = {
+    "machine_type": "a2-highgpu-1g",
+    "vcpus": 12,
+    "memory_mib": 85 * 1024,
+    "gpu_type": "nvidia-tesla-a100",
+    "gpu_count": 1,
+    "local_ssd_gib": 0,
+}
+_RATES = {
+    ("a2:core", "standard", "h"): 31_611_000,
+    ("a2:ram", "standard", "GiBy.h"): 4_237_000,
+    ("gpu:nvidia-tesla-a100", "standard", "h"): 2_933_908_000,
+    ("a2:core", "spot", "h"): 9_483_000,
+    ("a2:ram", "spot", "GiBy.h"): 1_271_000,
+    ("gpu:nvidia-tesla-a100", "spot", "h"): 1_173_563_000,
+}
+_FLEET: Mapping[str, tuple[dict[str, Any], dict[str, Any], timedelta]] = {
+    "debug-ada": ({}, {}, 31 * HOUR),
+    "train-resnet-50-on-imagenet": ({**A100, "preset": "a100"}, A100, 5 * HOUR),
+    "sweep-bob": (
+        {**A100, "preset": "a100", "provisioning_model": "spot", "owner": "bob@lab.example"},
+        {**A100, "preset": "a100", "provisioning_model": "spot", "owner": "bob@lab.example"},
+        14 * HOUR,
+    ),
+    "llm-finetune": ({**H100, "preset": "multi-gpu", "owner": "", "owner_source": ""}, H100, 3 * HOUR),
+    "notebook": ({"owner": "chi@lab.example"}, {"owner": "chi@lab.example"}, 9 * HOUR),
+}
+RULES = Rules(
+    by_name(
+        [
+            replace(
+                office.PRESETS[0], match=Match(gpu_types=frozenset({"nvidia-tesla-t4"})), limit=8 * HOUR,
+                reminders=ReminderRule(enforcement=Enforcement.STOP),
+            ),
+            Preset(
+                "a100", Match(gpu_types=frozenset({"nvidia-tesla-a100"})), 12 * HOUR, "regular training",
+                launch=Recipe("a2-highgpu-1g", ("us-central1-a", "us-central1-f"), "projects/ml/i", 24 * HOUR),
+            ),
+            Preset("multi-gpu", Match(gpu_count_min=2), 24 * HOUR, "large models"),
+            Preset("other", Match(), None),
+        ]
+    ),
+    budgets=(
+        Budget("everything", Scope(), Money.of(1500), Period.MONTH, (50, 80, 100), contact="cfo@lab.example"),
+        Budget("vision", Scope(preset="t4"), Money.of(60), Period.WEEK, at_limit=AtLimit.STOP_SPOT),
+        Budget("bob", Scope(owner="bob@lab.example"), Money.of(40), Period.DAY),
+    ),
+    channel="#gpu-costs",
+    jobs=office.RULES.jobs,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Told:
+    """The addresses of every page, by a name that a picture can have."""
+
+    app: FastAPI
+    pages: Mapping[str, str]
+
+
+def tell(database: Database, door: Door | None = None) -> Told:
+    jobs = job_story.tell(database)
+    vm = _fleet(database)
+    _spend(database)
+    _prices(database)
+    lease.acquire(database, "daemon", "guard-1", HOUR)
+    pages = {
+        "now": "/",
+        "now-filtered": "/?preset=a100&status=running",
+        "now-nothing": "/?owner=nobody@lab.example",
+        "vm": vm,
+        "ask-stop": f"{vm}/stop",
+        "ask-keep": f"{vm}/keep",
+        "jobs": "/jobs",
+        "job": jobs["resnet"],
+        "job-failed": jobs["gan"],
+        "spend": "/spend?from=2026-10-20&to=2026-11-20",
+        "spend-owner": "/spend?group_by=owner",
+        "saved": "/spend/saved",
+        "budgets": "/budgets",
+        "presets": "/presets",
+        "prices": "/prices",
+        "facts": "/facts",
+        "health": "/health",
+        "tokens": "/tokens",
+    }
+    return Told(_app(database, door or signed_in(Role.ADMIN, ADMIN)), pages)
+
+
+def empty(database: Database) -> FastAPI:
+    return _app(database, signed_in(Role.ADMIN, ADMIN))
+
+
+def _fleet(database: Database) -> str:
+    with database.write() as connection:
+        rows.prices(connection, _RATES)
+        unread = {"scope": "europe-west4-a", "code": "unreachable", "reason": "Google could not reach europe-west4-a."}
+        rows.project(connection, "research", [unread])
+        ids = {}
+        for number, (name, (known, run, age)) in enumerate(_FLEET.items()):
+            vm = rows.instance(connection, name, gce_id=str(9_500 + number), **known)
+            lifetime = rows.lifetime(connection, vm, NOW - age, **run)
+            rows.storage(connection, vm, NOW - age, owner=known.get("owner", ADMIN), preset=known.get("preset", "t4"))
+            ids[name] = (vm, lifetime, f"run:{vm}:{lifetime}")
+        vm, lifetime, subject = ids["debug-ada"]
+        rows.measured(connection, vm, NOW - 31 * HOUR)
+        for stage, hours in ((0, 23), (1, 19), (2, 15)):
+            key = f"reminder/{subject}/0/{stage}/owner"
+            reminder_rows.message(connection, key, intended_at=NOW - hours * HOUR, subject=subject, instance_id=vm)
+        rows.charge(connection, "lifetime", lifetime, NOW - 31 * HOUR, NOW - 12 * HOUR, 10_070_000_000)
+        kept, _, its = ids["notebook"]
+        reminder_rows.keep(connection, kept, its, NOW + 20 * HOUR, reason="the demo is tomorrow")
+        rows.storage(connection, rows.instance(connection, "at-rest", gce_id="9600", status="stopped"), NOW - 90 * HOUR)
+        for number, name in enumerate(_FLEET):
+            at = NOW - number * 3 * HOUR
+            rows.fact(connection, name, at, text=f"{name} started.", gce_id=str(9_500 + number), name=name)
+    return "/vm/lab/9500"
+
+
+def _spend(database: Database) -> None:
+    """Five weeks of three people on three presets, less at weekends, a fifth of it on Spot."""
+    with database.write() as connection:
+        for back in range(1, 36):
+            day = (NOW - back * DAY).date()
+            share = 3 if day.weekday() > 4 else 10
+            for number, (owner, preset) in enumerate((("ada", "t4"), ("bob", "a100"), ("chi", "multi-gpu"))):
+                for model, part in (("standard", 4), ("spot", 1)):
+                    rows.day(
+                        connection, day, owner=f"{owner}@lab.example", preset=preset, provisioning_model=model,
+                        gpu_nanos=(number + 1) * share * part * (300_000_000 + 7_000_000 * (back % 5)),
+                        machine_nanos=share * part * 60_000_000, storage_nanos=40_000_000, seconds=3600 * share * part,
+                    )  # fmt: skip
+
+
+def _prices(database: Database) -> None:
+    key = PriceKey("gpu:nvidia-tesla-a100", "us-central1", ProvisioningModel.SPOT)
+    wild = Price(key, Unit.HOUR, 9_930_000_000, NOW - HOUR, "catalog")
+    with database.write() as connection:
+        price_rows.refuse(connection, [RefusedPrice(wild, "$9.93 is not below the on-demand price.")], NOW - HOUR)
+        rows.fact(connection, "refused", NOW - HOUR, kind="PriceRefused", text="A price was refused.", project="")
+        burn_rates.keep(connection, NOW)
+
+
+def _app(database: Database, door: Door) -> FastAPI:
+    deps = Deps(
+        database=database,
+        clock=Standstill(),
+        rules=RULES,
+        door=door,
+        version="1.2.3",
+        stale_after=timedelta(minutes=10),
+        status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW - MINUTE),
+        outbox_trouble=lambda: OutboxTrouble(),
+        jobs=office.Office(database, RULES).it,
+    )
+    app = create_app(deps)
+    add_dashboard(app, deps)
+    return app

@@ -1,0 +1,102 @@
+"""What a page does that nobody sees: its console, its errors, what it asks for and from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, Response
+
+_VENDOR = Path(__file__).parent / "vendor"
+_AXE = (_VENDOR / "axe.min.js").read_text("utf-8")
+_PICTURES = Path(__file__).parents[2] / ".cache" / "pictures"
+_RUN = """(tags) => axe.run(document, {resultTypes: ["violations"], ...(tags && {runOnly: tags})}).then((found) => found.violations.map((each) => ({
+    rule: each.id, impact: each.impact, help: each.help,
+    where: each.nodes.slice(0, 4).map((node) => `${node.target.join(" ")}: ${node.failureSummary}`),
+})))"""
+
+
+class Watch:
+    """What went wrong on the pages of a context so far, in words."""
+
+    def __init__(self, context: BrowserContext, origin: str) -> None:
+        self._origin = origin
+        self.wrong: list[str] = []
+        context.on("console", self._said)
+        context.on("weberror", lambda error: self.wrong.append(f"page error: {error.error}"))
+        context.on("request", self._asked)
+        context.on("requestfailed", self._failed)
+        context.on("response", self._answered)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.wrong.append(f"console {message.type}: {message.text}")
+
+    def _asked(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme not in ("data", "blob") and f"{address.scheme}://{address.netloc}" != self._origin:
+            self.wrong.append(f"asked elsewhere: {request.url}")
+
+    def _failed(self, request: Request) -> None:
+        # A page that is left, or a stream that is closed, ends what is under way.
+        if request.failure != "net::ERR_ABORTED":
+            self.wrong.append(f"no answer: {request.method} {request.url}: {request.failure}")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 500:
+            self.wrong.append(f"{response.status}: {response.request.method} {response.url}")
+
+
+@contextmanager
+def watched(context: BrowserContext, origin: str) -> Iterator[Page]:
+    """A page that has nothing to complain about, and loads nothing from elsewhere."""
+    watch = Watch(context, origin)
+    page = context.new_page()
+    yield page
+    assert watch.wrong == []
+
+
+def axe(page: Page, *tags: str) -> list[str]:
+    """Each serious or critical finding, with where it is; of the rules with these tags, or of all."""
+    page.evaluate(_AXE)  # by the debugger, which the page's own policy for scripts does not bind
+    found: list[dict[str, Any]] = page.evaluate(_RUN, list(tags) or None)
+    return [
+        f"{each['impact']} {each['rule']}: {each['help']}\n    " + "\n    ".join(each["where"])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def overflow(page: Page) -> list[str]:
+    """What sticks out to the right of the window so that the whole page scrolls sideways."""
+    found: list[str] = page.evaluate(
+        """() => {
+            const wide = document.documentElement.clientWidth;
+            if (document.documentElement.scrollWidth <= wide) return [];
+            const out = [...document.body.querySelectorAll("*")].filter((each) => {
+                const box = each.getBoundingClientRect();
+                return box.width > 0 && box.right > wide + 1;
+            });
+            return [`${document.documentElement.scrollWidth} > ${wide}`,
+                    ...out.slice(0, 5).map((each) => each.outerHTML.slice(0, 120))];
+        }"""
+    )
+    return found
+
+
+def picture(page: Page, name: str) -> None:
+    """Kept under .cache/pictures, whatever comes of the test."""
+    _PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=_PICTURES / f"{name}.png", full_page=True, animations="disabled")
+
+
+def vendored() -> dict[str, tuple[str, str]]:
+    """Of each file beside the checksums: what it should be, and what it is."""
+    lines = [line.split() for line in (_VENDOR / "CHECKSUMS").read_text("utf-8").splitlines() if line[0] != "#"]
+    wanted = {name: digest for digest, name, *_ in lines}
+    there = {path.name: sha256(path.read_bytes()).hexdigest() for path in _VENDOR.iterdir() if path.name != "CHECKSUMS"}
+    return {name: (wanted.get(name, ""), there.get(name, "")) for name in wanted.keys() | there.keys()}
