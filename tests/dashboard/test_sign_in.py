@@ -252,9 +252,7 @@ def test_through_the_provider(sqlite_database: Database) -> None:
         assert 'href="/sign-in/oidc?next=/facts"' in page.text
         assert "Continue with Google" in page.text
         begun = house.client.get("/sign-in/oidc?next=//evil.example")
-        assert cookies(begun) == {
-            "__Host-costguard_begun": "…; HttpOnly; Max-Age=600; Path=/; SameSite=lax; Secure"
-        }
+        assert cookies(begun) == {"__Host-costguard_begun": "…; HttpOnly; Max-Age=600; Path=/; SameSite=lax; Secure"}
         asked = parse_qs(urlsplit(begun.headers["location"]).query)
         assert asked["redirect_uri"] == [f"{HOME}/sign-in/oidc/callback"]
         came = through_provider(house, provider, "/facts?kind=SignedIn")
@@ -321,6 +319,12 @@ def test_who_tries_too_often_waits(sqlite_database: Database) -> None:
         assert (wait.status_code, wait.headers["retry-after"]) == (429, "8")
         assert "Wait 8 seconds" in wait.text
         assert house.client.get("/sign-in").status_code == 200
+        for last in ("1", "2:3", "ffff"):
+            line = TestClient(house.client.app, HOME, client=(f"2001:db8:0:1::{last}", 1))
+            line.get("/sign-in/link/guess")
+        assert line.get("/sign-in/link/guess").status_code == 429
+        other = TestClient(house.client.app, HOME, client=("2001:db8:0:2::1", 1))
+        assert other.get("/sign-in/link/guess").status_code == 403
 
 
 def test_nothing_from_elsewhere_on_the_page(house: House) -> None:

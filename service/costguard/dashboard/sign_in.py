@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
+from ipaddress import ip_address, ip_network
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -176,7 +177,7 @@ def _refused(request: Request, board: Given, pages: SignInPages, refused: SignIn
 
 
 def _limited(request: Request, board: Given, pages: SignInPages) -> Response | None:
-    headers: Mapping[str, str] | None = pages.limits.refusal(_client(request))
+    headers: Mapping[str, str] | None = pages.limits.refusal(_counted_as(_client(request)))
     if headers is None:
         return None
     why = SignInRefused(
@@ -189,6 +190,15 @@ def _limited(request: Request, board: Given, pages: SignInPages) -> Response | N
 
 def _client(request: Request) -> str:
     return request.client.host if request.client is not None else ""
+
+
+def _counted_as(client: str) -> str:
+    """One line's many addresses of IPv6 are one."""
+    try:
+        address = ip_address(client)
+    except ValueError:
+        return client
+    return client if address.version == 4 else str(ip_network((address, 64), strict=False))
 
 
 def _used() -> SignInRefused:
