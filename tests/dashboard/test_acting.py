@@ -100,7 +100,7 @@ def test_before_a_stop_it_is_said_what_it_costs_and_what_happens(database: Datab
         rows.lifetime(connection, vm, NOW - HOUR, job="j1", provisioning_model="spot")
     client = client_with(door=signed_in(Role.ADMIN, BOB))
     text = tidy(page_of(client, f"{addresses['forgotten']}/stop").text)
-    assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example This run, so far $4.7700 Per hour $0.534" in text
+    assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example So far, in all $4.8060 Per hour $0.534" in text
     assert "Machine and GPU stop billing. Its disks stay, and go on billing $0.004 an hour." in text
     text = tidy(page_of(client, "/vm/lab/77/stop").text)
     assert "It works on job j1, which is cancelled." in text

@@ -23,6 +23,7 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
 )
+_SPAN = re.compile(r"(\d) (d|h|min|s)\b")
 _LONGEST = 2_000  # characters of one value; the API has the whole
 _STYLES = {"short": "%d %b, %H:%M", "clock": "%H:%M:%S", "day": "%d %b %Y"}  # as the page's script writes them, too
 _HOW_KNOWN = {"job": "launched by their job", "claim": "claimed it", "label": "by label", "creator": "created it"}
@@ -90,8 +91,11 @@ def gpu_words(gpu_type: str) -> str:
 
 
 def clauses(reason: str) -> list[str]:
-    """A decision's reason in its parts: what is so, then what follows from it, one after the other."""
-    return reason.split("; ")
+    """A decision's reason in its parts: what is so, then what follows from it, one after the other.
+
+    A number and its unit stay on one line.
+    """
+    return _SPAN.sub("\\1\u00a0\\2", reason).split("; ")
 
 
 def entry(of: Entry) -> str:
