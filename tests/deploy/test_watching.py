@@ -1,0 +1,129 @@
+"""What watches the guard, against what the guard really tells."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.api.scraped import Scrape, full_scrape
+from tests.deploy.test_deploy import parsed
+
+from costguard.store.transaction import Database
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+OF_THE_SCRAPE = {"job", "instance"}  # labels that Prometheus itself adds
+_METRIC = re.compile(r"\b((?:costguard|process)_\w+|up)\b(?:\{([^}]*)\})?")
+_BY = re.compile(r"\bby \(([^)]*)\)")
+
+
+def queries(thing: Any) -> Iterator[tuple[str, str]]:
+    """Each query of the dashboard with the text of its legend."""
+    if isinstance(thing, dict):
+        if "expr" in thing:
+            yield thing["expr"], thing.get("legendFormat", "")
+        for value in thing.values():
+            yield from queries(value)
+    elif isinstance(thing, list):
+        for value in thing:
+            yield from queries(value)
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for group in parsed("prometheus-alerts.yaml")["groups"] for rule in group["rules"]]
+
+
+def wrongs(query: str, told: Scrape) -> Iterator[str]:
+    """What of a query names nothing that is told."""
+    labels, known = told.labels, set(OF_THE_SCRAPE)
+    for pair in ("()", "{}", "[]"):
+        if query.count(pair[0]) != query.count(pair[1]):
+            yield f"unbalanced {pair}"
+    for name, matchers in _METRIC.findall(query):
+        if name != "up" and name not in labels:
+            yield f"no metric {name}"
+            continue
+        known |= labels.get(name, set())
+        for label in re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", matchers):
+            if label not in labels.get(name, set()) | OF_THE_SCRAPE:
+                yield f"no label {label} of {name}"
+    for label in re.findall(r"\w+", " ".join(_BY.findall(query))):
+        if label not in known:
+            yield f"no label {label}"
+
+
+@pytest.fixture
+def told(sqlite_database: Database) -> Scrape:
+    return full_scrape(sqlite_database)
+
+
+def test_what_is_asked_for_is_told(told: Scrape) -> None:
+    """Each metric and label in the dashboard's queries, variables and legends and in the alerts is in a real scrape."""
+    found = list(queries(BOARD))
+    assert len(found) > 40
+    found += [(rule["expr"], " ".join(rule["annotations"].values())) for rule in alerts()]
+    assert [(query, wrong) for query, _ in found for wrong in wrongs(query, told)] == []
+    for query, legend in found:
+        shown = {*re.findall(r"\{\{(\w+)\}\}", legend), *re.findall(r"\$labels\.(\w+)", legend)}
+        grouped = set(re.findall(r"\w+", " ".join(_BY.findall(query))))
+        assert shown <= grouped | OF_THE_SCRAPE, (query, legend)
+    for variable in BOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"]).groups()  # type: ignore[union-attr]
+            assert label in told.labels[metric] | OF_THE_SCRAPE
+
+
+def test_everything_that_is_told_of_the_guard_is_shown(told: Scrape) -> None:
+    """No family is exported that neither the dashboard nor an alert makes use of."""
+    used = " ".join([*(query for query, _ in queries(BOARD)), *(rule["expr"] for rule in alerts())])
+    assert [name for name in told.types if name.startswith("costguard_") and name not in used] == []
+
+
+def test_panels_have_their_places() -> None:
+    """Ids are distinct, no panel lies on another or leaves the grid of 24, and each says what it shows and in what."""
+    panels = BOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places = [(panel["title"], *(panel["gridPos"][side] for side in "xywh")) for panel in panels]
+    assert all(x >= 0 and x + w <= 24 and w > 0 and h > 0 for _, x, _, w, h in places)
+    for (one, ax, ay, aw, ah), (other, bx, by, bw, bh) in combinations(places, 2):
+        assert ax + aw <= bx or bx + bw <= ax or ay + ah <= by or by + bh <= ay, (one, other)
+    for panel in panels:
+        if panel["type"] != "row":
+            assert panel["description"].endswith("."), panel["title"]
+            assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+            assert [target["refId"] for target in panel["targets"]] == list("ABCDEFG"[: len(panel["targets"])])
+
+
+def test_the_dashboard_belongs_to_nobody_s_grafana() -> None:
+    """Whichever Prometheus is chosen is asked, and nothing of the Grafana where it was drawn is left in it."""
+    text = json.dumps(BOARD)
+    assert set(re.findall(r'"uid": "([^"]*)"', text)) == {"${datasource}", "costguard"}
+    assert BOARD["templating"]["list"][0]["type"] == "datasource"
+    assert "id" not in BOARD
+    assert "://" not in text
+    defined = {variable["name"] for variable in BOARD["templating"]["list"]}
+    assert set(re.findall(r"\$(?!__)\{?(\w+)", text)) <= defined
+
+
+def test_alerts_say_what_to_do() -> None:
+    """Each has a name of its own, a severity, and two sentences: what is so, and where to look."""
+    names = [rule["alert"] for rule in alerts()]
+    assert len(set(names)) == len(names)
+    for rule in alerts():
+        assert re.fullmatch(r"Costguard[A-Z]\w+", rule["alert"])
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert all(rule["annotations"][part].endswith(".") for part in ("summary", "description"))
+
+
+def test_the_scrape_shows_a_token_from_a_file() -> None:
+    """The example asks Costguard with a token of its own, brings the alerts along, and is named as they expect it."""
+    config = parsed("prometheus.yaml")
+    [scrape] = config["scrape_configs"]
+    assert (DEPLOY / config["rule_files"][0]).exists()
+    assert scrape["authorization"]["credentials_file"]
+    assert f'job="{scrape["job_name"]}"' in next(rule["expr"] for rule in alerts() if rule["alert"] == "CostguardDown")
