@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
+from costguard.dashboard.cookies import drop, keep, kept
 from costguard.dashboard.route import Given, PageRoute
 from costguard.engine.access.sign_ins import CALLBACK, USED_LINK, SignIns
 from costguard.errors import SignInRefused, SignInUnavailable
@@ -91,7 +92,7 @@ def use_link(request: Request, board: Given, pages: Pages, code: str) -> Respons
     except SignInRefused as refused:
         return _refused(request, board, pages, refused)
     answer = _to(arrival.next)
-    _keep(request, pages, answer, COOKIES, arrival.cookie, pages.lasts)
+    keep(request, answer, COOKIES, arrival.cookie, pages.lasts, is_https=pages.is_https)
     return answer
 
 
@@ -104,7 +105,7 @@ def begin(request: Request, board: Given, pages: Pages, next: str = "/") -> Resp
     except SignInRefused as refused:
         return _refused(request, board, pages, refused)
     answer = _to(url)
-    _keep(request, pages, answer, _BEGUN, cookie, _TEN_MINUTES)
+    keep(request, answer, _BEGUN, cookie, _TEN_MINUTES, is_https=pages.is_https)
     return answer
 
 
@@ -114,7 +115,7 @@ def come_back(
 ) -> Response:
     if (wait := _limited(request, board, pages)) is not None:
         return wait
-    begun = next((request.cookies[name] for name in _BEGUN if name in request.cookies), "")
+    begun = kept(request, _BEGUN)
     try:
         if error:
             says = _PROVIDER_SAYS.get(error, "The provider did not sign you in.")
@@ -124,8 +125,8 @@ def come_back(
         answer = _refused(request, board, pages, refused)
     else:
         answer = _to(arrival.next)
-        _keep(request, pages, answer, COOKIES, arrival.cookie, pages.lasts)
-    _drop(request, answer, _BEGUN)
+        keep(request, answer, COOKIES, arrival.cookie, pages.lasts, is_https=pages.is_https)
+    drop(request, answer, _BEGUN)
     return answer
 
 
@@ -137,7 +138,7 @@ def sign_out(request: Request, pages: Pages) -> Response:
         pages.sign_ins.leave(who.session)
     # Google would sign them in again with the next page, unless it is told.
     answer = _to(_CLEARED_BY_GOOGLE if who.via is Via.IAP else "/sign-in?left=yes")
-    _drop(request, answer, COOKIES)
+    drop(request, answer, COOKIES)
     return answer
 
 
@@ -203,25 +204,3 @@ def _counted_as(client: str) -> str:
 
 def _used() -> SignInRefused:
     return SignInRefused(*USED_LINK)
-
-
-def _keep(
-    request: Request, pages: SignInPages, answer: Response, names: tuple[str, str], value: str, lasts: timedelta
-) -> None:
-    """Under the first name where people come by https: then no other host can set it in our place."""
-    is_https = pages.is_https or request.url.scheme == "https"
-    answer.set_cookie(
-        names[0] if is_https else names[1],
-        value,
-        max_age=int(lasts.total_seconds()),
-        path="/",
-        secure=is_https,
-        httponly=True,
-        samesite="lax",
-    )
-
-
-def _drop(request: Request, answer: Response, names: tuple[str, str]) -> None:
-    for name in names:
-        if name in request.cookies:
-            answer.delete_cookie(name, path="/", secure=name == names[0], httponly=True, samesite="lax")
