@@ -15,7 +15,7 @@ branch_labels = None
 depends_on = None
 
 _PRESENT = {
-    "ix_instances_present": "project preset owner job status provisioning_model gpu_type gpu_count termination_at "
+    "ix_instances_present": "project preset status provisioning_model owner job gpu_type gpu_count termination_at "
     "rate_rank rate_nanos machine_rate_nanos running_since name id",
     "ix_instances_rate": "rate_rank name id rate_nanos running_since",
 }

@@ -191,9 +191,8 @@ def fact(connection: Connection, key: str, occurred_at: datetime, **given: Any) 
 
 
 def _project_of(connection: Connection, instance_id: int) -> str:
-    return connection.execute(
-        select(tables.instances.c.project).where(tables.instances.c.id == instance_id)
-    ).scalar_one()
+    query = select(tables.instances.c.project).where(tables.instances.c.id == instance_id)
+    return str(connection.execute(query).scalar_one())
 
 
 def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:

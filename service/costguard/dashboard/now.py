@@ -18,7 +18,6 @@ from costguard.model.budget import Scope
 from costguard.model.instance import Status
 from costguard.model.money import Money
 from costguard.store import choices, facts, projects
-from costguard.store import fleet as stored_fleet
 from costguard.store.choices import Choices
 from costguard.store.facts import StoredFact
 from costguard.store.fleet import Burning
@@ -78,7 +77,7 @@ def now_page(source: Source, asked: FleetAsked, now: datetime, me: Principal | N
             size=PAGE,
         )
         rows = rows_of(connection, page.rows, source.rules, now, me)
-        shares = _shares(stored_fleet.burning_by(connection, asked.filters))
+        shares = _shares(page.burning)
         scope = Scope(asked.project, asked.preset, asked.owner)
         month = spend.spend(connection, accrual, now.date().replace(day=1), now.date(), [], scope)
         looks = projects.read_all(connection)

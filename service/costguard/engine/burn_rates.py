@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual, accrual_at
+from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.money import ZERO, Money, Priced
 from costguard.policy.price_book import PriceBook
 from costguard.store import burn_rates, fleet
 from costguard.store.burn_rates import Basis, Rate
-from costguard.store.fleet import Filters, PresentInstance
+from costguard.store.fleet import Burning, Filters, PresentInstance
 from costguard.store.ledger import Change
 
 _RULES = 1  # raised when rates come to be worked out in another way: all are worked out anew then
@@ -56,6 +58,27 @@ def of_present(
         runs = each.started_at is not None
         machine = priced(accrual.rate(each.shape, each.zone, each.provisioning_model)) if runs else _NOTHING
         yield each, machine, storage.get(each.id, _NOTHING)
+
+
+def burning(connection: Connection, accrual: Accrual, filters: Filters = Filters()) -> list[Burning]:
+    """Present instances in a few groups with what they cost an hour at this moment."""
+    if are_current(connection, accrual):
+        return fleet.burning_by(connection, filters)
+    return grouped(of_present(connection, accrual, filters))
+
+
+def grouped(present: Iterable[tuple[PresentInstance, Priced, Priced]]) -> list[Burning]:
+    groups: dict[tuple[str, str, Status, ProvisioningModel], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for each, machine, storage in present:
+        rate = machine + storage
+        is_unpriced = not rate.whole or each.unpriced != ""
+        figures = (1, each.started_at is not None, rate.amount.nanos, is_unpriced)
+        of_group = groups[each.project, each.preset, each.status, each.provisioning_model]
+        of_group[:] = [had + new for had, new in zip(of_group, figures, strict=True)]
+    return [
+        Burning(*key, count, running, Money(nanos), unpriced)
+        for key, (count, running, nanos, unpriced) in sorted(groups.items())
+    ]
 
 
 def priced(amount: Money | None) -> Priced:

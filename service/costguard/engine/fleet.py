@@ -16,7 +16,7 @@ from costguard.model.money import Money, Priced
 from costguard.model.utilisation import Evidence
 from costguard.store import accruing, fleet, utilisation
 from costguard.store.accruing import AccruingLifetime, AccruingStorage
-from costguard.store.fleet import BEYOND, Filters, FleetInstance, FleetTotals, Place, PresentInstance, Sort
+from costguard.store.fleet import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
 from costguard.store.tables import UNPRICED_RANK
 from costguard.store.utilisation import Measured
 
@@ -39,6 +39,16 @@ class InstanceView:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetTotals:
+    """Over all that passed the filters, not this page alone. Instances that are gone are not counted."""
+
+    instances: int
+    running: int
+    rate: Money  # of what can be priced
+    unpriced: int  # instances
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     """Where a page ended: the place of its last row among the present, or among the gone."""
 
@@ -50,17 +60,12 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class FleetPage:
+    """`burning` is what `totals` adds up, in groups."""
+
     rows: tuple[InstanceView, ...]
     next: Cursor | None
     totals: FleetTotals
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """The next places in the order, and the totals of all."""
-
-    places: list[Place]
-    totals: FleetTotals
+    burning: tuple[Burning, ...]
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,11 +87,17 @@ def fleet_page(
     place = None if after is None else (after.rank, after.name, after.id)
     wanted = 0 if after is not None and after.gone else size + 1
     if burn_rates.are_current(connection, accrual):
-        found = fleet.ranked(connection, filters, sort, place, wanted) if wanted else []
-        ranked = _Ranked(found, fleet.totals(connection, filters))
+        places = fleet.ranked(connection, filters, sort, place, wanted) if wanted else []
+        burning = fleet.burning_by(connection, filters)
     else:
-        ranked = _ranked_here(connection, accrual, filters, sort, place, wanted)
-    here, more = ranked.places[:size], len(ranked.places) > size
+        # A price came into force since the last pass: the rates that are kept are not of this moment.
+        present = list(burn_rates.of_present(connection, accrual, filters))
+        ordered = sorted(
+            (_rank_of(each, machine + storage, sort), each.name, each.id) for each, machine, storage in present
+        )
+        places = [each for each in ordered if place is None or each > place][:wanted]
+        burning = burn_rates.grouped(present)
+    here, more = places[:size], len(places) > size
     gone: list[int] = []
     if with_gone and not more:
         gone_after = (_EPOCH + after.rank * _MICROSECOND, after.id) if after is not None and after.gone else None
@@ -94,7 +105,7 @@ def fleet_page(
         more = len(here) + len(gone) > size
         gone = gone[: size - len(here)]
     rows = views(connection, accrual, limits, [*(instance_id for _, _, instance_id in here), *gone])
-    return FleetPage(tuple(rows), _end_of(here, gone, rows) if more else None, ranked.totals)
+    return FleetPage(tuple(rows), _end_of(here, gone, rows) if more else None, _totals(burning), tuple(burning))
 
 
 def views(
@@ -161,21 +172,13 @@ def _with_idle(view: InstanceView, measured: Measured | None) -> InstanceView:
     return replace(view, idle=measured.evidence)
 
 
-def _ranked_here(
-    connection: Connection, accrual: Accrual, filters: Filters, sort: Sort, after: Place | None, limit: int
-) -> _Ranked:
-    """The same where the rates that are kept are not of this moment: a price came into force since the last pass."""
-    found = [
-        (each, machine + storage) for each, machine, storage in burn_rates.of_present(connection, accrual, filters)
-    ]
-    places = sorted((_rank_of(each, rate, sort), each.name, each.id) for each, rate in found)
-    totals = FleetTotals(
-        instances=len(found),
-        running=sum(each.started_at is not None for each, _ in found),
-        rate=Money(sum(rate.amount.nanos for _, rate in found)),
-        unpriced=sum(not rate.whole or each.unpriced != "" for each, rate in found),
+def _totals(burning: Sequence[Burning]) -> FleetTotals:
+    return FleetTotals(
+        instances=sum(each.count for each in burning),
+        running=sum(each.running for each in burning),
+        rate=Money(sum(each.rate.nanos for each in burning)),
+        unpriced=sum(each.unpriced for each in burning),
     )
-    return _Ranked([place for place in places if after is None or place > after][:limit], totals)
 
 
 def _rank_of(instance: PresentInstance, rate: Priced, sort: Sort) -> int:

@@ -67,18 +67,9 @@ class Burning:
     status: Status
     provisioning_model: ProvisioningModel
     count: int
+    running: int
     rate: Money
     unpriced: int
-
-
-@dataclass(frozen=True, slots=True)
-class FleetTotals:
-    """Over all that passed the filters, not this page alone. Instances that are gone are not counted."""
-
-    instances: int
-    running: int
-    rate: Money  # of what can be priced
-    unpriced: int  # instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +77,9 @@ class PresentInstance:
     """The little that ranking ten thousand VMs needs. `lifetime_*` describe the open lifetime, if there is one."""
 
     id: int
+    project: str
+    preset: str
+    status: Status
     name: str
     zone: str
     shape: Shape
@@ -155,14 +149,6 @@ def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | 
     return [(row[0], row[1], row[2]) for row in connection.execute(query.order_by(*order).limit(limit))]
 
 
-def totals(connection: Connection, filters: Filters) -> FleetTotals:
-    """By the rates that are kept beside the instances."""
-    of = instances.c
-    query = select(func.count(), func.count(of.running_since), func.sum(of.rate_nanos), _count_unpriced())
-    every, running, nanos, unpriced = connection.execute(query.where(of.gone_at.is_(None), *_conditions(filters))).one()
-    return FleetTotals(every, running, Money(int(nanos or 0)), unpriced)
-
-
 def burning_by(connection: Connection, filters: Filters = Filters()) -> list[Burning]:
     """Present instances in a few groups, by the rates that the last pass left beside them.
 
@@ -170,11 +156,14 @@ def burning_by(connection: Connection, filters: Filters = Filters()) -> list[Bur
     """
     of = instances.c
     keys = (of.project, of.preset, of.status, of.provisioning_model)
-    query = select(*keys, func.count(), func.sum(of.rate_nanos), _count_unpriced())
+    sums = (func.count(), func.count(of.running_since), func.sum(of.rate_nanos), _count_unpriced())
+    query = select(*keys, *sums)
     query = query.where(of.gone_at.is_(None), *_conditions(filters))
     return [
-        Burning(project, preset, Status(status), ProvisioningModel(model), many, Money(int(nanos or 0)), unpriced)
-        for project, preset, status, model, many, nanos, unpriced in connection.execute(
+        Burning(
+            project, preset, Status(status), ProvisioningModel(model), many, running, Money(int(nanos or 0)), unpriced
+        )
+        for project, preset, status, model, many, running, nanos, unpriced in connection.execute(
             query.group_by(*keys).order_by(*keys)
         )
     ]
@@ -185,6 +174,9 @@ def present(connection: Connection, filters: Filters, ids: Collection[int] | Non
     query: Select[Any] = (
         select(
             instances.c.id,
+            instances.c.project,
+            instances.c.preset,
+            instances.c.status,
             instances.c.name,
             func.coalesce(lifetimes.c.zone, instances.c.zone).label("zone"),
             func.coalesce(lifetimes.c.machine_type, instances.c.machine_type).label("machine_type"),
@@ -208,6 +200,9 @@ def present(connection: Connection, filters: Filters, ids: Collection[int] | Non
     return [
         PresentInstance(
             id=row.id,
+            project=row.project,
+            preset=row.preset,
+            status=_STATUSES[row.status],
             name=row.name,
             zone=row.zone,
             shape=shape_of(row),
@@ -291,6 +286,7 @@ def gaps(connection: Connection, ids: Collection[int]) -> dict[int, list[Gap]]:
 
 # Ten thousand rows are read at once, and calling an enum is slow.
 _MODELS = {model.value: model for model in ProvisioningModel}
+_STATUSES = {status.value: status for status in Status}
 
 
 def _each(
