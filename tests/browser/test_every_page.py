@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, ViewportSize
 from tests.browser import told
 from tests.browser.told import Told
-from tests.browser.watching import axe, overflow, picture, vendored, watched
+from tests.browser.watching import COLOURS, axe, overflow, picture, vendored, watched
 from tests.serving import serving
 
 from costguard.store.transaction import Database
@@ -26,7 +26,7 @@ def test_every_page_in_both_themes(context: BrowserContext, story: Told, site: s
             if answer.status != 200:
                 wrong.append(f"{name}: {path} answered {answer.status}")
             # What is dark differs in its colours alone.
-            found = axe(page) if theme == "light" else axe(page, "cat.color")
+            found = axe(page) if theme == "light" else axe(page, *COLOURS)
             wrong += [f"{name}: {each}" for each in (*found, *overflow(page))]
             picture(page, f"{name}-{theme}")
     assert not wrong, "\n".join(wrong)

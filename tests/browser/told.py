@@ -26,11 +26,12 @@ from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
+from costguard.model.person import Acquaintance, Person
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.policy.rules import Rules, by_name
-from costguard.store import lease
+from costguard.store import lease, people
 from costguard.store import prices as price_rows
 from costguard.store.transaction import Database
 from costguard.web.door import Door
@@ -135,21 +136,27 @@ def _fleet(database: Database) -> str:
         rows.prices(connection, _RATES)
         unread = {"scope": "europe-west4-a", "code": "unreachable", "reason": "Google could not reach europe-west4-a."}
         rows.project(connection, "research", [unread])
+        for name in ("ada", "bob", "chi"):
+            person = Person(f"U{name.upper()}", f"{name}@lab.example", name.title(), "Europe/Berlin")
+            people.save(connection, Acquaintance(f"{name}@lab.example", person, NOW, f"D{name.upper()}"))
         ids = {}
         for number, (name, (known, run, age)) in enumerate(_FLEET.items()):
-            vm = rows.instance(connection, name, gce_id=str(9_500 + number), **known)
+            vm = rows.instance(connection, name, gce_id=str(9_500 + number), **{"created_at": NOW - age, **known})
             lifetime = rows.lifetime(connection, vm, NOW - age, **run)
             rows.storage(connection, vm, NOW - age, owner=known.get("owner", ADMIN), preset=known.get("preset", "t4"))
             ids[name] = (vm, lifetime, f"run:{vm}:{lifetime}")
-        vm, lifetime, subject = ids["debug-ada"]
+        vm, _, subject = ids["debug-ada"]
         rows.measured(connection, vm, NOW - 31 * HOUR)
         for stage, hours in ((0, 23), (1, 19), (2, 15)):
+            sent = {"intended_at": NOW - hours * HOUR, "accepted_at": NOW - hours * HOUR + MINUTE}
             key = f"reminder/{subject}/0/{stage}/owner"
-            reminder_rows.message(connection, key, intended_at=NOW - hours * HOUR, subject=subject, instance_id=vm)
-        rows.charge(connection, "lifetime", lifetime, NOW - 31 * HOUR, NOW - 12 * HOUR, 10_070_000_000)
+            reminder_rows.message(connection, key, subject=subject, instance_id=vm, stage=stage, **sent)
         kept, _, its = ids["notebook"]
         reminder_rows.keep(connection, kept, its, NOW + 20 * HOUR, reason="the demo is tomorrow")
-        rows.storage(connection, rows.instance(connection, "at-rest", gce_id="9600", status="stopped"), NOW - 90 * HOUR)
+        since = NOW - 4 * DAY
+        resting = rows.instance(connection, "at-rest", gce_id="9600", status="stopped", created_at=since)
+        rows.lifetime(connection, resting, since, ended_at=since + HOUR, end_reason="stopped", charged_to=since + HOUR)
+        rows.storage(connection, resting, since)
         for number, name in enumerate(_FLEET):
             at = NOW - number * 3 * HOUR
             rows.fact(connection, name, at, text=f"{name} started.", gce_id=str(9_500 + number), name=name)

@@ -14,10 +14,14 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, R
 _VENDOR = Path(__file__).parent / "vendor"
 _AXE = (_VENDOR / "axe.min.js").read_text("utf-8")
 _PICTURES = Path(__file__).parents[2] / ".cache" / "pictures"
-_RUN = """(tags) => axe.run(document, {resultTypes: ["violations"], ...(tags && {runOnly: tags})}).then((found) => found.violations.map((each) => ({
-    rule: each.id, impact: each.impact, help: each.help,
-    where: each.nodes.slice(0, 4).map((node) => `${node.target.join(" ")}: ${node.failureSummary}`),
-})))"""
+_RUN = """async (rules) => {
+    const found = await axe.run(document, {resultTypes: ["violations"], ...(rules.length && {runOnly: rules})});
+    return found.violations.map((each) => ({
+        rule: each.id, impact: each.impact, help: each.help,
+        where: each.nodes.slice(0, 4).map((node) => `${node.target.join(" ")}: ${node.failureSummary}`),
+    }));
+}"""
+COLOURS = ("color-contrast", "link-in-text-block")
 
 
 class Watch:
@@ -60,10 +64,10 @@ def watched(context: BrowserContext, origin: str) -> Iterator[Page]:
     assert watch.wrong == []
 
 
-def axe(page: Page, *tags: str) -> list[str]:
-    """Each serious or critical finding, with where it is; of the rules with these tags, or of all."""
+def axe(page: Page, *rules: str) -> list[str]:
+    """Each serious or critical finding, with where it is; of these rules, or of all that are on by themselves."""
     page.evaluate(_AXE)  # by the debugger, which the page's own policy for scripts does not bind
-    found: list[dict[str, Any]] = page.evaluate(_RUN, list(tags) or None)
+    found: list[dict[str, Any]] = page.evaluate(_RUN, list(rules))
     return [
         f"{each['impact']} {each['rule']}: {each['help']}\n    " + "\n    ".join(each["where"])
         for each in found

@@ -1,0 +1,73 @@
+"""Now without a mouse, and under a refresh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import BrowserContext, Page, ViewportSize
+from tests.browser.told import Told
+from tests.browser.watching import watched
+
+_FOCUS = """() => {
+    const here = document.activeElement;
+    const style = getComputedStyle(here);
+    const box = here.getBoundingClientRect();
+    return {
+        what: here.id || here.textContent.trim() || here.name || here.tagName,
+        outline: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0,
+        shadow: style.boxShadow !== "none",
+        seen: box.width > 0 && box.height > 0 && box.bottom > 0 && box.right > 0,
+    };
+}"""
+_TABS = 60
+
+
+def focus(page: Page) -> dict[str, Any]:
+    found: dict[str, Any] = page.evaluate(_FOCUS)
+    return found
+
+
+def refreshed(page: Page, site: str) -> None:
+    """The page asks for itself as it does every few seconds, and what came is in its place."""
+    with page.expect_response(lambda response: response.url == f"{site}/") as answered:
+        page.evaluate("htmx.trigger(document.getElementById('main'), 'seen')")
+    assert answered.value.ok
+    answered.value.finished()
+    page.evaluate("() => new Promise((done) => setTimeout(done, 50))")
+
+
+def test_now_can_be_walked_through_with_the_keyboard(context: BrowserContext, story: Told, site: str) -> None:
+    """First comes the way past the navigation; whatever has the focus is on the page and says so; Escape leaves."""
+    with watched(context, site) as page:
+        page.goto(site)
+        page.keyboard.press("Tab")
+        assert focus(page)["what"] == "Skip to the content"
+        assert focus(page)["seen"]
+        page.keyboard.press("Enter")
+        assert focus(page)["what"] == "main"
+        walked = []
+        for _ in range(_TABS):
+            page.keyboard.press("Tab")
+            walked.append(focus(page))
+        assert [each["what"] for each in walked if not (each["seen"] and (each["outline"] or each["shadow"]))] == []
+        assert any("debug-ada" in each["what"] for each in walked)
+        page.get_by_role("link", name="Stop debug-ada").focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("dialog").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="hidden")
+        assert focus(page)["what"] == "Stop debug-ada"
+
+
+def test_a_refresh_takes_nothing_from_the_reader(context: BrowserContext, site: str) -> None:
+    """The focus, what was typed, the caret and where one has scrolled to stay as they were."""
+    with watched(context, site) as page:
+        page.set_viewport_size(ViewportSize(width=900, height=400))
+        page.goto(site)
+        name = page.get_by_label("Name")
+        name.fill("debug")
+        name.evaluate("(input) => input.setSelectionRange(2, 2)")
+        page.evaluate("scrollTo(0, 300)")
+        refreshed(page, site)
+        caret = "() => [document.activeElement.value, document.activeElement.selectionStart, scrollY]"
+        assert page.evaluate(caret) == ["debug", 2, 300]
