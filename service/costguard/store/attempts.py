@@ -230,10 +230,14 @@ def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
     )
     both = union_all(ended, runs).subquery()
     return [
-        PlaceOutcome(row.zone, row.gpu_type, ProvisioningModel(row.provisioning_model), Outcome(row.outcome), row.at)
-        for row in connection.execute(select(both).order_by(both.c.at))
+        PlaceOutcome(zone, gpu_type, _MODELS[model], _OUTCOMES[outcome], at)
+        for zone, gpu_type, model, outcome, at in connection.execute(select(both).order_by(both.c.at))
     ]
 
+
+# Thousands of outcomes are read at once, and calling an enum is slow.
+_MODELS = {model.value: model for model in ProvisioningModel}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 # Made once: a thousand agents are heard every few seconds, and making a statement takes longer than running it.
 _CALLED = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, tuple_, update
+from sqlalchemy import BigInteger, Connection, Row, select, tuple_, type_coerce, update
 
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.money import Money
@@ -69,11 +70,59 @@ def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[
     return found
 
 
-def since(connection: Connection, moment: datetime) -> list[Interruption]:
-    """Those that happened from then on, the oldest first."""
-    query = select(interruptions).where(interruptions.c.happened_at >= moment)
-    ordered = query.order_by(interruptions.c.happened_at, interruptions.c.attempt_id, interruptions.c.run)
-    return [_interruption(row) for row in connection.execute(ordered)]
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How one interruption went by, without whose it was. The spans are from its beginning on."""
+
+    outcome: Outcome
+    noticed_by: Notice
+    noticed: timedelta
+    requested: timedelta | None
+    resumed: timedelta | None
+    lost: timedelta | None
+    lost_cost: Money | None
+    from_zero: bool
+
+
+def courses(connection: Connection, moment: datetime) -> list[Course]:
+    """Of those that happened from then on, the oldest first."""
+    return [
+        Course(
+            _OUTCOMES[outcome],
+            _NOTICES[noticed_by],
+            timedelta(microseconds=noticed),
+            None if requested is None else timedelta(microseconds=requested),
+            None if resumed is None else timedelta(microseconds=resumed),
+            None if lost_s is None else timedelta(seconds=lost_s),
+            None if lost_nanos is None else Money(lost_nanos),
+            bool(from_zero),
+        )
+        for outcome, noticed_by, noticed, requested, resumed, lost_s, lost_nanos, from_zero in connection.execute(
+            _COURSES.where(_OF.happened_at >= moment)
+        )
+    ]
+
+
+def newest(connection: Connection, moment: datetime, limit: int) -> list[Interruption]:
+    """Those that happened from then on, the newest first."""
+    query = select(interruptions).where(_OF.happened_at >= moment)
+    ordered = query.order_by(_OF.happened_at.desc(), _OF.attempt_id.desc(), _OF.run.desc())
+    return [_interruption(row) for row in connection.execute(ordered.limit(limit))]
+
+
+# A month may hold thousands, and calling an enum is slow.
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_NOTICES = {notice.value: notice for notice in Notice}
+_OF = interruptions.c
+_HAPPENED = type_coerce(_OF.happened_at, BigInteger)
+_COURSES = select(
+    _OF.outcome,
+    _OF.noticed_by,
+    *(type_coerce(moment, BigInteger) - _HAPPENED for moment in (_OF.noticed_at, _OF.requested_at, _OF.resumed_at)),
+    _OF.lost_s,
+    _OF.lost_nanos,
+    _OF.from_zero,
+).order_by(_OF.happened_at, _OF.attempt_id, _OF.run)
 
 
 def _interruption(row: Row[Any]) -> Interruption:
@@ -81,10 +130,10 @@ def _interruption(row: Row[Any]) -> Interruption:
         attempt_id=row.attempt_id,
         job_id=row.job_id,
         run=row.run,
-        outcome=Outcome(row.outcome),
+        outcome=_OUTCOMES[row.outcome],
         happened_at=row.happened_at,
         noticed_at=row.noticed_at,
-        noticed_by=Notice(row.noticed_by),
+        noticed_by=_NOTICES[row.noticed_by],
         requested_at=row.requested_at,
         resumed_at=row.resumed_at,
         lost=None if row.lost_s is None else timedelta(seconds=row.lost_s),

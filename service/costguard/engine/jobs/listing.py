@@ -18,6 +18,7 @@ from costguard.policy.jobs.pace import Pace, pace, step_of
 from costguard.policy.jobs.view import AttemptView, JobView
 from costguard.policy.jobs.words import span
 from costguard.store import attempts, interruptions, job_costs, jobs, seen_checkpoints
+from costguard.store.interruptions import Course
 from costguard.store.jobs import JobFilters
 from costguard.store.seen_checkpoints import KeptCheckpoint
 
@@ -122,7 +123,7 @@ def heard_last(tried: Sequence[Attempt]) -> Attempt | None:
     return next((each for each in reversed(tried) if each.heard.at is not None), None)
 
 
-def lost(ended: Sequence[Interruption]) -> Lost:
+def lost(ended: Sequence[Interruption | Course]) -> Lost:
     return Lost(
         sum((each.lost for each in ended if each.lost is not None), timedelta()),
         sum((each.lost_cost for each in ended if each.lost_cost is not None), ZERO),

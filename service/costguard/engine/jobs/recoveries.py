@@ -42,11 +42,11 @@ class Recoveries:
     newest: tuple[Recovery, ...]
 
 
-def recoveries(connection: Connection, since: datetime) -> Recoveries:
-    """All interruptions from then on; the newest come with their jobs."""
-    found = interruptions.since(connection, since)
+def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> Recoveries:
+    """All interruptions from then on; the newest, so many as are shown, come with their jobs."""
+    found = interruptions.courses(connection, since)
     preempted = [each for each in found if each.outcome is Outcome.PREEMPTED]
-    newest = found[: -_SHOWN - 1 : -1]
+    newest = interruptions.newest(connection, since, shown) if shown else []
     ids = {each.job_id for each in newest}
     of = jobs.of_ids(connection, ids)
     tried = {each.id: each for some in attempts.of_jobs(connection, ids).values() for each in some}
@@ -56,10 +56,8 @@ def recoveries(connection: Connection, since: datetime) -> Recoveries:
         by_outcome=dict(Counter(each.outcome for each in found).most_common()),
         noticed_first=dict(Counter(each.noticed_by for each in found).most_common()),
         lost=lost(found),
-        noticed=histogram(each.noticed_at - each.happened_at for each in preempted),
-        requested=histogram(
-            each.requested_at - each.happened_at for each in preempted if each.requested_at is not None
-        ),
-        resumed=histogram(each.resumed_at - each.happened_at for each in preempted if each.resumed_at is not None),
+        noticed=histogram(each.noticed for each in preempted),
+        requested=histogram(each.requested for each in preempted if each.requested is not None),
+        resumed=histogram(each.resumed for each in preempted if each.resumed is not None),
         newest=tuple(Recovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest),
     )

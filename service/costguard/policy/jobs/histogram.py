@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+_NOTHING = timedelta()
 _EDGES_S = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -25,12 +27,12 @@ class Histogram:
 
 def histogram(spans: Iterable[timedelta]) -> Histogram:
     """Spans below nothing, by clocks that differ, count as nothing."""
-    ordered = sorted(max(span, timedelta()) for span in spans)
+    ordered = sorted(max(span, _NOTHING) for span in spans)
     edges = [timedelta(seconds=seconds) for seconds in _EDGES_S]
     buckets: list[tuple[timedelta | None, int]] = []
     counted = 0
     for edge in edges:
-        below = sum(span <= edge for span in ordered)
+        below = bisect_right(ordered, edge)
         buckets.append((edge, below - counted))
         counted = below
     buckets.append((None, len(ordered) - counted))
