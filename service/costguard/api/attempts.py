@@ -32,8 +32,11 @@ MOST_EVENTS = 200
 _MOST_DIGITS = 10
 _MOST_SHOWN = 10
 
-_TOO_LARGE: dict[int | str, dict[str, Any]] = {413: problem("The body is too large.")}
-router = APIRouter(prefix="/api/v1", tags=["agents"], responses={**RESPONSES, **_TOO_LARGE})
+_BODIES: dict[int | str, dict[str, Any]] = {
+    400: problem("The body was cut off."),
+    413: problem("The body is too large."),
+}
+router = APIRouter(prefix="/api/v1", tags=["agents"], responses={**RESPONSES, **_BODIES})
 
 
 def _of_a_vm(moment: datetime) -> datetime:

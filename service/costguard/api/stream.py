@@ -34,7 +34,6 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Server-sent events: `id` is the fact's id, `event` its kind, `data` the fact as the list of "
         "facts has it. Comments come while nothing happens.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }
 

@@ -26,6 +26,7 @@ def _checked(request: Request) -> None:
 
 CHECKED = Depends(_checked)
 WRITTEN: dict[int | str, dict[str, Any]] = {
+    400: problem("The body cannot be read: it is cut off, or not in UTF-8."),
     413: problem("The body is too large."),
     415: problem("The body is not JSON."),
 }

@@ -70,6 +70,7 @@ _NAME = Problem.__name__
 
 
 _NEXT = {
+    HTTPStatus.BAD_REQUEST: "Send the body as JSON, in UTF-8.",
     HTTPStatus.NOT_FOUND: "GET /openapi.json lists the paths there are.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Send less at once.",
     HTTPStatus.METHOD_NOT_ALLOWED: "Use a method that `Allow` names; GET /openapi.json describes each path.",
