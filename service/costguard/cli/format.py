@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from costguard.model.unseen import UNSEEN
 from costguard.policy.narrate import span_text
 
-# C0 and C1 controls, and the marks that turn the direction of writing or hide.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_UNSAFE = re.compile(f"[\t\n]|{UNSEEN.pattern}")
 
 
 def clean(text: object) -> str:
@@ -74,4 +74,4 @@ def when(text: str | None) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

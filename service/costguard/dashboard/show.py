@@ -16,13 +16,9 @@ from costguard.engine.telling.correspondence import Entry
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
+from costguard.model.unseen import shown
 from costguard.policy.narrate import sentence, span_text
 
-# Controls, and the marks that turn the direction of writing, hide, or pass for nothing.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f"
-    "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
-)
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")
 _LONGEST = 2_000  # characters of one value; the API has the whole
 _STYLES = {"short": "%d %b, %H:%M", "clock": "%H:%M:%S", "day": "%d %b %Y"}  # as the page's script writes them, too
@@ -33,7 +29,7 @@ def visible(value: object) -> object:
     """Each value on its way into a page: what would hide or turn the text around it is shown as its number."""
     if isinstance(value, str) and not isinstance(value, Markup):
         short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
-        return _UNSEEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", short)
+        return shown(short)
     return value
 
 

@@ -6,12 +6,18 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from costguard.model.unseen import shown
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def safe(cell: str) -> str:
-    """A text that spreadsheets would run as a formula gets an apostrophe in front, which they do not show."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    """A text that spreadsheets would run as a formula gets an apostrophe in front, which they do not show.
+
+    Controls become their numbers: such a file is looked at in terminals, too.
+    """
+    text = f"'{cell}" if cell.startswith(_FORMULA) else cell
+    return shown(text)
 
 
 def lines(rows: Iterable[Sequence[object]]) -> str:

@@ -1,0 +1,47 @@
+"""What an attacker may write into the ledger does no harm on any page."""
+
+from __future__ import annotations
+
+from playwright.sync_api import BrowserContext
+from tests.browser import told
+from tests.browser.watching import overflow, watched
+from tests.hostile import HARMFUL, spoil
+from tests.serving import serving
+
+from costguard.store.transaction import Database
+
+
+def test_markup_in_names_and_outputs_is_text(context: BrowserContext, sqlite_database: Database) -> None:
+    """No script of theirs runs, no element of theirs is made, nothing is asked for elsewhere, no control is shown."""
+    story = told.tell(sqlite_database)
+    spoil(sqlite_database)
+    dialogs: list[str] = []
+    wrong = []
+    with serving(story.app) as site, watched(context, site) as page:
+        page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+        for name, path in story.pages.items():
+            answer = page.goto(site + path)
+            assert answer is not None
+            text = page.locator("main").inner_text()
+            wrong += [f"{name}: answered {answer.status}"] if answer.status != 200 else []
+            wrong += [f"{name}: harmed"] if page.evaluate("window.harmed === 1") else []
+            wrong += [f"{name}: an element"] if page.locator("main img, main script:not([type])").count() else []
+            wrong += [f"{name}: {found[0]!r}" for found in [HARMFUL.search(text.replace("\r", ""))] if found]
+            wrong += [f"{name}: a template of theirs"] if "onerror" in text and "{{ 7*7 }}" not in text else []
+            wrong += [f"{name}: {each}" for each in overflow(page)]
+    assert not wrong, "\n".join(wrong)
+    assert dialogs == []
+
+
+def test_a_megabyte_makes_no_page_heavy(context: BrowserContext, sqlite_database: Database) -> None:
+    """What is longer than anybody reads is cut, and said to be; the API has the whole."""
+    story = told.tell(sqlite_database)
+    spoil(sqlite_database, is_long=True)
+    wrong = []
+    with serving(story.app) as site, watched(context, site) as page:
+        for name, path in story.pages.items():
+            answer = page.goto(site + path)
+            assert answer is not None
+            if answer.status != 200 or len(answer.body()) > 1_500_000:
+                wrong.append(f"{name}: {answer.status}, {len(answer.body()):,} bytes")
+    assert not wrong, "\n".join(wrong)
