@@ -66,13 +66,15 @@ def test_every_figure_is_what_the_api_says(database: Database, client: TestClien
         "owner=ben@lab.example",
         "group_by=owner&preset=t4&owner=-",
         "from=2026-10-01&to=2026-10-31&group_by=owner",
+        "from=2026-05-01&to=2026-11-20&group_by=owner",
+        "from=2026-05-01&to=2026-11-20&group_by=project&owner=ben@lab.example",
     ):
         page = read(client, f"/spend?{query}")
         text = tidy(page.text)
         given: dict[str, Any] = dict(part.split("=") for part in query.split("&") if part)
         group_by = given.pop("group_by", "preset")
-        days = {name: given.pop(name) for name in ("from", "to") if name in given}
-        filters = {name: "" if value == "-" else value for name, value in given.items()}
+        days: dict[str, Any] = {name: given.pop(name) for name in ("from", "to") if name in given}
+        filters: dict[str, Any] = {name: "" if value == "-" else value for name, value in given.items()}
         by_group = client.get("/api/v1/spend", params={**days, **filters, "group_by": group_by}).json()
         for row in (*by_group["rows"], {**by_group["total"], "unpriced": by_group["unpriced"]}):
             assert dollars(row["total"]) in text

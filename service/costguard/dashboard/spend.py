@@ -56,9 +56,8 @@ def spend_page(source: Source, asked: SpendAsked, now: datetime) -> Spend:
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
         month = month_of(connection, accrual, asked.scope)
-        story = story_of(connection, accrual, asked.first, asked.last, asked.group_by, asked.scope)
+        story = story_of(connection, accrual, asked.first, asked.last, asked.group_by, asked.scope, SERIES)
         known = choices.read(connection)
-    own = len(story.groups) if len(story.groups) <= SERIES + 1 else SERIES
     whole = max(1, story.total.total.nanos)
     return Spend(
         month=month,
@@ -68,22 +67,14 @@ def spend_page(source: Source, asked: SpendAsked, now: datetime) -> Spend:
             Group(row, min(place, SERIES), 1000 * row.amounts.total.nanos // whole)
             for place, row in enumerate(story.groups)
         ],
-        others=len(story.groups) - own,
-        days=_days(story, own),
+        others=story.others,
+        days=_days(story),
         unpriced=story.unpriced[:_LISTED_UNPRICED],
         unpriced_count=len(story.unpriced),
         choices=known,
     )
 
 
-def _days(story: Story, own: int) -> list[DayRow]:
-    names = [row.group[0] for row in story.groups]
-    rows = []
-    for day in sorted(story.days, reverse=True):
-        amounts = [story.days[day].get(name, ZERO) for name in names]
-        total = sum(amounts, ZERO)
-        if own < len(names):
-            amounts[own:] = [sum(amounts[own:], ZERO)]
-        if total:
-            rows.append(DayRow(day, tuple(amounts), total))
-    return rows
+def _days(story: Story) -> list[DayRow]:
+    rows = [DayRow(day, amounts, sum(amounts, ZERO)) for day, amounts in sorted(story.days.items(), reverse=True)]
+    return [row for row in rows if row.total]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
 
@@ -18,6 +18,8 @@ from costguard.policy.budget import Outlook
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan
 
 _DAY = timedelta(days=1)
+_MANY = timedelta(days=100)
+_CAN_BE_MANY = frozenset({Grouping.OWNER, Grouping.PROJECT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,15 @@ class Month:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Some days by group: the groups with their sums, the most expensive first, and each day's share of them."""
+    """Some days by group: the groups with their sums, the most expensive first, and each day's share of them.
+
+    A day has an amount for each of the first groups, and where there are more, one for all of the others together.
+    """
 
     groups: tuple[SpendRow, ...]
+    others: int
     total: Amounts
-    days: Mapping[date, Mapping[str, Money]]
+    days: Mapping[date, tuple[Money, ...]]
     unpriced: tuple[UnpricedSpan, ...]
 
 
@@ -74,20 +80,62 @@ def month_of(connection: Connection, accrual: Accrual, scope: Scope) -> Month:
 
 
 def story_of(
-    connection: Connection, accrual: Accrual, first: date, last: date, group_by: Grouping, scope: Scope
+    connection: Connection, accrual: Accrual, first: date, last: date, group_by: Grouping, scope: Scope, most: int
 ) -> Story:
-    """The groups' sums are those of their days, so that one reading gives both."""
+    """Days with `most` groups, one more where that is all there are."""
+    if last - first > _MANY and group_by in _CAN_BE_MANY:
+        return _long_story(connection, accrual, first, last, group_by, scope, most)
     found = spend(connection, accrual, first, last, [Grouping.DAY, group_by], scope)
-    days: dict[date, dict[str, Money]] = {}
+    days: dict[str, dict[str, int]] = {}
     parts: dict[str, list[Amounts]] = {}
     for row in found.rows:
         day, group = row.group
-        days.setdefault(date.fromisoformat(day), {})[group] = row.amounts.total
+        days.setdefault(day, {})[group] = row.amounts.total.nanos
         parts.setdefault(group, []).append(row.amounts)
     unpriced = _unpriced(found, group_by)
     groups = [SpendRow((group,), _added(amounts), unpriced.get(group, 0)) for group, amounts in parts.items()]
     groups.sort(key=lambda row: (-row.amounts.total.nanos, row.group))
-    return Story(tuple(groups), found.total, days, found.unpriced)
+    others = _others(len(groups), most)
+    own = [row.group[0] for row in groups[: len(groups) - others]]
+    return Story(
+        groups=tuple(groups),
+        others=others,
+        total=found.total,
+        days={
+            date.fromisoformat(day): _shares([of_day.get(name, 0) for name in own], sum(of_day.values()), others)
+            for day, of_day in days.items()
+        },
+        unpriced=found.unpriced,
+    )
+
+
+def _long_story(
+    connection: Connection, accrual: Accrual, first: date, last: date, group_by: Grouping, scope: Scope, most: int
+) -> Story:
+    """A year of a hundred owners is few figures once all but some are told together: each of these is read alone."""
+    found = spend(connection, accrual, first, last, [group_by], scope)
+    others = _others(len(found.rows), most)
+    names = [row.group[0] for row in found.rows[: len(found.rows) - others]]
+
+    def by_day(of: Scope) -> dict[str, int]:
+        rows = spend(connection, accrual, first, last, [Grouping.DAY], of).rows
+        return {row.group[0]: row.amounts.total.nanos for row in rows}
+
+    parts = [by_day(replace(scope, **{group_by.value: name})) for name in names]
+    days = {
+        date.fromisoformat(day): _shares([part.get(day, 0) for part in parts], total, others)
+        for day, total in by_day(scope).items()
+    }
+    return Story(found.rows, others, found.total, days, found.unpriced)
+
+
+def _others(count: int, most: int) -> int:
+    return 0 if count <= most + 1 else count - most
+
+
+def _shares(own: Sequence[int], total: int, others: int) -> tuple[Money, ...]:
+    rest = (total - sum(own),) if others else ()
+    return tuple(Money(nanos) for nanos in (*own, *rest))
 
 
 def _unpriced(found: Spend, group_by: Grouping) -> dict[str, int]:

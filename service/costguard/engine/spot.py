@@ -16,6 +16,7 @@ from costguard.store import prices, spot
 from costguard.store.spend import day_start
 
 _DAY = timedelta(days=1)
+_CHARGED_WITHIN = timedelta(days=2)
 
 
 def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> SpotSaving:
@@ -27,7 +28,7 @@ def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: d
 
 def _live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Iterator[SpotUse]:
     start, end = day_start(first), day_start(last) + _DAY
-    for run, uncharged_from, count in spot.uncharged(connection, scope):
+    for run, uncharged_from, count in spot.uncharged(connection, scope, accrual.now - _CHARGED_WITHIN):
         since = max(uncharged_from, start)
         if since < min(end, run.ended_at or accrual.now):
             for charge in accrual.of_lifetime(run, since, end).charges:

@@ -67,14 +67,17 @@ def _charged_on(connection: Connection, day: date, scope: Scope) -> Sequence[Spo
     ]
 
 
-def uncharged(connection: Connection, scope: Scope) -> list[tuple[Lifetime, datetime, int]]:
-    """Runs of Spot VMs with charges that are not stored: from when on, and how many are alike in all of this."""
+def uncharged(connection: Connection, scope: Scope, ended_after: datetime) -> list[tuple[Lifetime, datetime, int]]:
+    """Runs of Spot VMs with charges that are not stored: from when on, and how many are alike in all of this.
+
+    Of those that ended, the ones that did so lately: older ones were charged by the pass that saw them end.
+    """
     of = lifetimes.c
     since = func.coalesce(of.charged_to, of.started_at, type_=of.started_at.type).label("since")
     is_spot = of.provisioning_model == ProvisioningModel.SPOT.value
     kind = [of[name] for name in _KIND]
     open_ones = _within(select(*kind, since, func.count()).where(of.ended_at.is_(None), is_spot), scope)
-    ended = _within(select(lifetimes, since).where(text(UNCHARGED), is_spot), scope)
+    ended = _within(select(lifetimes, since).where(of.ended_at > ended_after, text(UNCHARGED), is_spot), scope)
     return [
         *(
             (Lifetime(_NO_KEY, row.since, shape_of(row), ProvisioningModel.SPOT, row.zone), row.since, row[-1])
