@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard import story
 from tests.dashboard.html import Page
+from tests.doors import signed_in
 
 import costguard.dashboard
+from costguard.model.access import Role
 from costguard.store.transaction import Database
 
 FOLDER = Path(costguard.dashboard.__file__).parent
 VENDOR = FOLDER / "static" / "vendor"
+# The pages escape, and say what a browser may do, whatever the database; that all answer is tried on both.
 PAGES = (
     "/",
     "/?gone=yes",
@@ -30,7 +34,9 @@ PAGES = (
     "/jobs?state=x",
     "/jobs/none",
     "/vm/lab/9000",
+    "/vm/lab/9000/stop",
     "/vm/lab/none",
+    "/tokens",
     "/spend?from=x",
 )
 ATTACKS = (
@@ -44,9 +50,11 @@ ATTACKS = (
 )
 
 
-@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)  # the page escapes, whatever the database
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_names_chosen_by_an_attacker_are_only_text(database: Database, client: TestClient, attack: str) -> None:
+def test_names_chosen_by_an_attacker_are_only_text(
+    database: Database, client_with: Callable[..., TestClient], attack: str
+) -> None:
     """Whatever stands in a name, a label, an owner, a reason or a fact is shown as it is, and starts no tag."""
     project = attack.replace("/", "|")  # a path cannot hold it, and a project's id never does
     with database.write() as connection:
@@ -61,8 +69,10 @@ def test_names_chosen_by_an_attacker_are_only_text(database: Database, client: T
         rows.lifetime(connection, vm, NOW - story.HOUR, owner=attack, preset=attack, ended_by=attack)
         rows.storage(connection, vm, NOW - story.HOUR, name=attack, resource=attack)
         rows.fact(connection, "f", NOW, text=attack, actor=attack, project=project, gce_id="1", name=attack)
+    client = client_with(door=signed_in(Role.ADMIN, "root@lab.example"))
     pages = [client.get("/"), client.get("/spend?group_by=owner")]
-    pages += [client.get(next(a for a in Page(pages[0].text).addresses if a.startswith("/vm/")))]
+    vms = [address for address in Page(pages[0].text).addresses if address.startswith("/vm/")]
+    pages += [client.get(vms[0]), client.get(next(address for address in vms if address.endswith("/claim")))]
     pages += [client.get("/", params={"owner": attack}), client.get(f"/spend?group_by={attack}")]
     for answer in pages:
         page = Page(answer.text)
@@ -74,6 +84,7 @@ def test_names_chosen_by_an_attacker_are_only_text(database: Database, client: T
         assert all(address.startswith(("/", "#")) for address in page.addresses)
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_what_turns_or_hides_text_is_shown(database: Database, client: TestClient) -> None:
     """Marks that reverse, hide or split writing appear as their numbers, so that two names never look alike."""
     with database.write() as connection:
@@ -84,6 +95,7 @@ def test_what_turns_or_hides_text_is_shown(database: Database, client: TestClien
     assert not re.search("[\u202e\u200b\u2066\x07\u00ad]", text)
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_huge_value_leaves_the_page_small(database: Database, client: TestClient) -> None:
     """A megabyte in one field is cut, and its length told."""
     with database.write() as connection:
@@ -94,6 +106,7 @@ def test_a_huge_value_leaves_the_page_small(database: Database, client: TestClie
     assert "(1,000,000 characters)" in text
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("address", PAGES)
 def test_every_answer_says_what_a_browser_may_do(database: Database, client: TestClient, address: str) -> None:
     """Scripts and styles from here alone, no frames, no guessing of types, no referrer; wrong addresses included."""
@@ -108,6 +121,7 @@ def test_every_answer_says_what_a_browser_may_do(database: Database, client: Tes
     assert headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_static_files_may_be_kept_while_they_are_the_same(client: TestClient) -> None:
     """What a page names is addressed by its content and kept; without that, it is asked for anew."""
     found = [a for a in Page(client.get("/").text).addresses if a.startswith("/static/")]
@@ -154,6 +168,7 @@ def test_links_that_are_offered_exist(database: Database, client: TestClient) ->
     assert {address: client.get(address).status_code for address in seen} == dict.fromkeys(seen, 200)
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_thousand_vms_are_shown_at_once(database: Database, client: TestClient) -> None:
     """The first page of a fleet of 1,000 takes well under a second and stays small on the wire."""
     with database.write() as connection:

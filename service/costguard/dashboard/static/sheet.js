@@ -28,8 +28,11 @@ sheet.addEventListener("close", () => {
 });
 
 // What was asked is stored: tell it, and show the page as it is now.
-document.addEventListener("asked", () => {
+document.addEventListener("asked", async () => {
+  const row = from?.closest("tr, section");
   sheet.close();
-  htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerMorph" });
   setTimeout(() => notices.replaceChildren(), 12_000);
+  const here = location.pathname + location.search;
+  await htmx.ajax("GET", here, { target: "#main", select: "#main", swap: "outerMorph" });
+  if (document.activeElement === document.body) row?.querySelector("a")?.focus(); // what was pressed is gone
 });
