@@ -141,7 +141,7 @@ def test_a_job_that_is_over_stands_still(database: Database, client: TestClient)
     """It asks for nothing any more; secrets are shown by their references."""
     story = job_story.tell(database)
     over, running = read(client, story["gan"]), read(client, story["resnet"])
-    refreshes = [["data-refresh" in attrs for tag, attrs in page.tags if tag == "main"] for page in (over, running)]
+    refreshes = [["hx-get" in attrs for tag, attrs in page.tags if tag == "main"] for page in (over, running)]
     assert refreshes == [[False], [True]]
     assert "KEY projects/lab/secrets/k" in tidy(over.text)
     assert "Per hour nothing runs" in tidy(over.text)
@@ -172,10 +172,10 @@ def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: T
         seen = SeenCheckpoint(NOW, ATTACK, 1, NOW, torn=(ATTACK,))
         jobs.save_look(connection, "j7k2m9q4", seen)
         jobs.save_look(connection, "j7k2m9q4", replace(seen, error=ATTACK))
-    for address in ("/jobs", "/jobs/j7k2m9q4"):
+    for address in ("/jobs", "/jobs/j7k2m9q4", "/jobs/j7k2m9q4/cancel"):
         page = read(client, address)
         assert ATTACK in page.text
-        assert sum(tag == "script" for tag, _ in page.tags) == 1
+        assert all(str(attrs.get("src", "")).startswith("/static/") for tag, attrs in page.tags if tag == "script")
         assert all(each.startswith(("/", "#")) for each in page.addresses)
         assert all(not name.startswith("on") and name != "style" for _, attrs in page.tags for name in attrs)
 

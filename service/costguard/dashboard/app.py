@@ -16,6 +16,7 @@ from costguard.dashboard import (
     routes_fleet,
     routes_health,
     routes_jobs,
+    routes_launch,
     routes_prices,
     routes_spend,
     routes_tokens,
@@ -30,11 +31,13 @@ _ROUTERS = (
     routes_fleet.router,
     routes_fleet.acting_router,
     routes_jobs.router,
+    routes_jobs.acting_router,
     routes_spend.router,
     routes_facts.router,
     routes_tokens.router,
     routes_prices.router,
     routes_health.router,
+    routes_launch.router,
 )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.dashboard import histogram
+from costguard.dashboard import cancelling, histogram
 from costguard.dashboard.asked import LONGEST, BadAddress
+from costguard.dashboard.cancelling import Offer
 from costguard.dashboard.histogram import Bars
 from costguard.dashboard.show import gpu_words, link
 from costguard.dashboard.source import Source
@@ -15,6 +16,7 @@ from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs.listing import JobRow, jobs_page
 from costguard.engine.jobs.place_scores import PlaceScore, place_scores
 from costguard.engine.jobs.recoveries import recoveries
+from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState
@@ -75,6 +77,7 @@ class Line:
     zone: str
     is_spot: bool
     is_late: bool
+    offer: Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,10 @@ class Jobs:
     owners: Sequence[str]
     presets: Sequence[str]
     launchable: Sequence[str]
+    can_launch: bool
     recoveries: Recoveries
-    places: Sequence[Place]
+    places: Sequence[Place]  # those where something went wrong first
+    quiet: int  # of them, where nothing did
     stockout_half: timedelta = STOCKOUT_HALF_LIFE
     preemption_half: timedelta = PREEMPTION_HALF_LIFE
     example: str = _EXAMPLE
@@ -137,7 +142,7 @@ def jobs_asked(query: Mapping[str, str]) -> JobsAsked:
     )
 
 
-def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
+def jobs_page_of(source: Source, asked: JobsAsked, now: datetime, me: Principal) -> Jobs:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
@@ -145,7 +150,7 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
         opened = job_board.standings(connection)
         rate = job_board.rate(connection, _BILLED)
         is_any = bool(rows or opened or jobs.page(connection, JobFilters(), None, 1))
-        found = recoveries(connection, now - timedelta(days=_DAYS))
+        found = recoveries(connection, now - timedelta(days=_DAYS), shown=0)
         scores = place_scores(connection, source.rules, now)
     shown = rows[:PAGE]
     ways = ", ".join(f"{number} {outcome.value.replace('_', ' ')}" for outcome, number in found.by_outcome.items())
@@ -165,7 +170,7 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
         sentence=f"How: {ways}. What told of it first: {firsts}. Work lost: {span_text(found.lost.span)}.",
     )
     return Jobs(
-        lines=[line_of(row, now) for row in shown],
+        lines=[_line(row, now, cancelling.offer(source.rules, me, row.job)) for row in shown],
         next_address=_next_address(asked, shown[-1].job) if len(rows) > PAGE else "",
         is_any=is_any,
         running=_count(opened, JobState.RUNNING),
@@ -176,12 +181,14 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
         owners=sorted({each.owner for each in opened} | {row.job.spec.owner for row in shown}),
         presets=sorted({each.preset for each in opened} | {row.job.spec.preset for row in shown}),
         launchable=[name for name, preset in source.rules.presets.items() if preset.launch is not None],
+        can_launch=source.jobs is not None and me.may(Permission.JOBS),
         recoveries=told,
-        places=[_place(score) for score in scores],
+        places=sorted(map(_place, scores), key=lambda place: place.last is None),
+        quiet=sum(not score.events for score in scores),
     )
 
 
-def line_of(row: JobRow, now: datetime) -> Line:
+def _line(row: JobRow, now: datetime, offer: Offer) -> Line:
     last, deadline = row.last, row.job.spec.deadline
     return Line(
         job=row.job,
@@ -195,6 +202,7 @@ def line_of(row: JobRow, now: datetime) -> Line:
         zone=last.zone if last is not None else "",
         is_spot=last is not None and last.provisioning_model is ProvisioningModel.SPOT,
         is_late=deadline is not None and not row.job.state.is_over and deadline < now,
+        offer=offer,
     )
 
 

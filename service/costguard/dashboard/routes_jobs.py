@@ -1,25 +1,54 @@
-"""The routes of jobs."""
+"""The routes of jobs, and of cancelling one."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from fastapi import APIRouter, Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from costguard.dashboard import job, jobs
+from costguard.dashboard import cancelling, job, jobs
+from costguard.dashboard.forms import Form, is_in_place
 from costguard.dashboard.route import Given, PageRoute
+from costguard.dashboard.show import job_link
+from costguard.model.access import Permission
+from costguard.web.who import Asker, needs
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.READ)])
+acting_router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.JOBS)])
 
 
 @router.get("/jobs")
-def show_jobs(request: Request, board: Given) -> HTMLResponse:
+def show_jobs(request: Request, board: Given, me: Asker) -> HTMLResponse:
     moment = board.source.clock.now()
     wanted = jobs.jobs_asked(request.query_params)
-    shown = jobs.jobs_page_of(board.source, wanted, moment)
+    shown = jobs.jobs_page_of(board.source, wanted, moment, me)
     return board.renderer.page(request, "jobs.html", moment, asked=wanted, jobs=shown)
 
 
 @router.get("/jobs/{job_id}")
-def show_job(request: Request, board: Given, job_id: str) -> HTMLResponse:
+def show_job(request: Request, board: Given, me: Asker, job_id: str) -> HTMLResponse:
     moment = board.source.clock.now()
-    return board.renderer.page(request, "job.html", moment, view=job.job_page(board.source, job_id, moment))
+    shown = job.job_page(board.source, job_id, moment)
+    offer = cancelling.offer(board.source.rules, me, shown.job)
+    return board.renderer.page(request, "job.html", moment, view=shown, offer=offer)
+
+
+@router.get("/jobs/{job_id}/cancel")
+def ask_first(request: Request, board: Given, me: Asker, job_id: str) -> HTMLResponse:
+    moment = board.source.clock.now()
+    shown = job.job_page(board.source, job_id, moment)
+    offer = cancelling.offer(board.source.rules, me, shown.job)
+    happens = cancelling.what_happens(shown.job)
+    return board.renderer.page(request, "cancel.html", moment, view=shown, offer=offer, happens=happens)
+
+
+@acting_router.post("/jobs/{job_id}/cancel")
+def cancel(request: Request, board: Given, me: Asker, form: Form, job_id: str) -> Response:
+    """Without JavaScript the job's own page tells what was asked."""
+    text = cancelling.cancelled(board.source, me, job_id, form)
+    if is_in_place(request):
+        told = board.renderer.page(request, "_notice.html", board.source.clock.now(), text=text)
+        told.headers["HX-Trigger"] = "asked"
+        return told
+    return RedirectResponse(job_link(job_id), HTTPStatus.SEE_OTHER)

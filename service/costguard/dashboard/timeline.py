@@ -13,6 +13,7 @@ from costguard.policy.narrate import span_text
 WIDTH = 960
 _LEFT, _RIGHT, _TOP, _LANE, _BOTTOM = 132, 14, 10, 38, 26
 _BAR = 16
+_ROOM = 18  # for the number of an attempt
 _LEAST = 2.5  # so wide at least, to be seen
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _TICKS = (
@@ -64,6 +65,16 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class Number:
+    """Which attempt a bar is of, in the middle of its widest stretch; left out where there is no room."""
+
+    attempt: int
+    x: float
+    y: float
+    on: Doing
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     zone: str
     y: float
@@ -79,6 +90,7 @@ class Tick:
 class Timeline:
     lanes: tuple[Lane, ...]
     stretches: tuple[Stretch, ...]
+    numbers: tuple[Number, ...]
     cuts: tuple[Cut, ...]
     saved: tuple[Saved, ...]
     ticks: tuple[Tick, ...]
@@ -123,11 +135,24 @@ def draw(
     return Timeline(
         lanes=tuple(Lane(zone, y) for zone, y in ys.items()),
         stretches=tuple(found),
+        numbers=tuple(_numbers(found)),
         cuts=tuple(_cuts(attempts, interruptions, axis, ys)),
         saved=tuple(_saved(attempts, saved, axis, ys)),
         ticks=_ticks(axis),
         height=base + _BOTTOM,
     )
+
+
+def _numbers(stretches: Sequence[Stretch]) -> list[Number]:
+    widest: dict[int, Stretch] = {}
+    for each in stretches:
+        if each.attempt not in widest or each.width > widest[each.attempt].width:
+            widest[each.attempt] = each
+    room = (each for each in widest.values() if each.width >= _ROOM)
+    return [
+        Number(each.attempt, round(each.x + each.width / 2, 2), round(each.y + _BAR * 0.74, 2), each.doing)
+        for each in room
+    ]
 
 
 def _doings(attempt: Attempt, own: Sequence[Interruption], now: datetime) -> list[tuple[Doing, datetime, datetime]]:

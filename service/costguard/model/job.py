@@ -86,7 +86,7 @@ class Job:
     state: JobState
     reason: str
     created_at: datetime
-    via: str  # "api" or "cli"
+    via: str  # "api", "cli" or "page"
     settled_at: datetime | None = None
     cancel_asked_at: datetime | None = None
     cancel_asked_by: str = ""

@@ -1,0 +1,63 @@
+"""Whether somebody may cancel a job on a page, what is put to them before, and what they are told after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from costguard.dashboard.launch import office
+from costguard.dashboard.source import Source
+from costguard.model.access import Permission, Principal
+from costguard.model.job import Job, JobKind, JobState
+from costguard.policy import access
+from costguard.policy.jobs import roles
+from costguard.policy.rules import Rules
+
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """`is_open`: there is something to cancel. `refusal` says why this person may not; "" where they may."""
+
+    is_open: bool
+    refusal: str
+
+    @property
+    def is_given(self) -> bool:
+        return self.is_open and not self.refusal
+
+
+def offer(rules: Rules, me: Principal, job: Job) -> Offer:
+    is_open = not job.state.is_over and job.cancel_asked_at is None
+    return Offer(is_open, _refusal(rules, me, job) if is_open else "")
+
+
+def what_happens(job: Job) -> list[str]:
+    """What cancelling it does, one sentence each."""
+    if job.spec.kind is JobKind.DEV:
+        return ["Its VM is deleted, and its disk with it. What is not elsewhere is lost.", "It stops billing."]
+    if job.state is not JobState.RUNNING:
+        return ["No VM is launched for it any more.", "It cannot be taken up again; another like it can be launched."]
+    return [
+        "Its command gets its notice first, and the time to save; then its VM is deleted and stops billing.",
+        "It cannot be taken up again. Another like it can be launched, and resumes from what was saved.",
+    ]
+
+
+def cancelled(source: Source, me: Principal, job_id: str, form: Mapping[str, str]) -> str:
+    """What was stored, in words. Raises JobError, ActorError, and BadAddress where no jobs are taken."""
+    by = access.actor(me, form.get("by", "") if not me.address else "")
+    job, is_new = office(source).cancel(job_id, by.address, form.get("reason", "").strip()[:_LONGEST], by.granted)
+    if not is_new:
+        return f"{job.title} was cancelled before, or that was asked for."
+    return f"Asked to cancel {job.title}; the daemon carries it out within seconds."
+
+
+def _refusal(rules: Rules, me: Principal, job: Job) -> str:
+    if not me.may(Permission.JOBS):
+        return f"{me.address or 'Who asks'} may look, and not cancel: an admin gives roles under [access]."
+    if not me.address:
+        return ""  # whom the master token speaks for is asked, and held to it, with the form
+    by = access.actor(me)
+    return roles.cancel_refusal(by.address, job.spec.owner, rules.access, rules.teams, by.granted) or ""

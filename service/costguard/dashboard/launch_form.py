@@ -1,0 +1,232 @@
+"""The launch form: what is typed there becomes what REST would submit, or sentences beside its fields."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TypeVar
+
+from costguard.engine.jobs.submit import Overrides, Submission
+from costguard.model.checkpoint import Framework, LookFor
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
+from costguard.model.money import Money
+from costguard.policy.jobs.asked import Refusal
+
+LONGEST = 262_144  # characters of a field, as over REST
+_ONE_HOUR = timedelta(hours=1)
+_MOST_HOURS = 24 * 365
+_MOST_TRIES = 10_000
+_AMOUNT = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
+_NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
+_WHOLE = re.compile(r"[0-9]{1,6}")
+_CONTINUED = re.compile(r"\\\n")
+_YES_NO = {"yes": True, "no": False}
+_ROOM = "It is too long: put it into a file in the image or a bucket."
+_T = TypeVar("_T")
+
+# What a training job has and a development VM has not.
+TRAINING = (
+    "command", "image", "workdir", "mounts", "step_pattern", "environment", "secrets", "expected_hours",
+    "checkpoint.location", "checkpoint.resume", "checkpoint.framework", "checkpoint.pattern", "checkpoint.marker",
+    "max_preemptions", "max_crashes",
+)  # fmt: skip
+# Fields by the names that refusals call them.
+FIELDS = (
+    "kind", "preset", "project", "owner", "name", "ceiling", "deadline",
+    "overrides.zones", "overrides.spot", "overrides.on_demand_fallback", "overrides.machine_type",
+    "overrides.disk_gib", "overrides.max_run_hours", "overrides.image", *TRAINING,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`wrong` is what could not even be read; the submission then leaves it out."""
+
+    submission: Submission
+    hours: timedelta
+    wrong: tuple[Refusal, ...]
+
+
+def field_of(where: str) -> str:
+    """The field beside which a refusal belongs: `environment` of `environment.EPOCHS`; "" where there is none."""
+    if where in FIELDS:
+        return where
+    top = where.partition(".")[0]
+    return top if top in ("environment", "secrets") else ""
+
+
+def submission(form: Mapping[str, str], owner: str) -> Asked:
+    """Never raises: what is wrong stands in `wrong`, and what was typed is never repeated there."""
+    read = _Reader({name: value.strip() for name, value in typed(form).items() if name in FIELDS})
+    is_dev = read.text("kind") == JobKind.DEV
+    if is_dev:
+        read.forget(TRAINING)
+    expected = read.of("expected_hours", _hours)
+    spec = JobSpec(
+        kind=JobKind.DEV if is_dev else JobKind.TRAINING,
+        preset=read.text("preset"),
+        project=read.text("project"),
+        owner=owner,
+        name=read.text("name"),
+        command=read.of("command", _command) or (),
+        image=read.text("image"),
+        environment=read.of("environment", _pairs) or {},
+        secrets=read.of("secrets", _pairs) or {},
+        workdir=read.text("workdir"),
+        mounts=tuple(read.text("mounts").split()),
+        checkpoint=_checkpoint(read),
+        step_pattern=read.text("step_pattern"),
+        ceiling=read.of("ceiling", _dollars),
+        deadline=read.of("deadline", _moment),
+        expected=expected,
+        max_preemptions=_or(read.of("max_preemptions", _count), 100),
+        max_crashes=_or(read.of("max_crashes", _count), 3),
+    )
+    overrides = Overrides(
+        zones=tuple(re.split(r"[\s,]+", zones)) if (zones := read.text("overrides.zones").strip(", ")) else None,
+        spot=_YES_NO.get(read.text("overrides.spot")),
+        machine_type=read.text("overrides.machine_type") or None,
+        disk_gib=read.of("overrides.disk_gib", _whole),
+        max_run=read.of("overrides.max_run_hours", _hours),
+        on_demand_fallback=_YES_NO.get(read.text("overrides.on_demand_fallback")),
+        image=read.text("overrides.image") or None,
+    )
+    return Asked(Submission(spec, overrides), expected or _ONE_HOUR, tuple(read.wrong))
+
+
+def typed(form: Mapping[str, str]) -> dict[str, str]:
+    """The form's own fields, to be read, or shown again. Browsers end lines in a way of their own."""
+    return {name: value.replace("\r\n", "\n") for name, value in form.items() if name in (*FIELDS, "key")}
+
+
+def like(job: Job) -> dict[str, str]:
+    """The form as it would have been filled in for this job, but for what it has otherwise than its preset."""
+    spec, plan = job.spec, job.spec.checkpoint
+    values = {
+        "kind": spec.kind.value,
+        "preset": spec.preset,
+        "project": spec.project,
+        "name": spec.name,
+        "command": shlex.join(spec.command),
+        "image": spec.image,
+        "workdir": spec.workdir,
+        "mounts": "\n".join(spec.mounts),
+        "step_pattern": spec.step_pattern,
+        "environment": "\n".join(f"{name}={value}" for name, value in spec.environment.items()),
+        "secrets": "\n".join(f"{name}={value}" for name, value in spec.secrets.items()),
+        "ceiling": f"{spec.ceiling.dollars.normalize():f}" if spec.ceiling is not None else "",
+        "expected_hours": _plain(spec.expected) if spec.expected is not None else "",
+        "max_preemptions": str(spec.max_preemptions),
+        "max_crashes": str(spec.max_crashes),
+    }
+    if plan is not None:
+        look = plan.look_for
+        values |= {
+            "checkpoint.location": plan.location,
+            "checkpoint.resume": plan.resume,
+            "checkpoint.framework": look.framework.value if look.framework is not None else "",
+            "checkpoint.pattern": look.pattern,
+            "checkpoint.marker": look.marker,
+        }
+    return values
+
+
+class _Reader:
+    """Reads fields one by one, and remembers what was wrong with them."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self._values = dict.fromkeys(FIELDS, "") | values
+        self.wrong = [Refusal(name, _ROOM) for name, value in values.items() if len(value) > LONGEST]
+        self.forget([refusal.where for refusal in self.wrong])
+
+    def forget(self, names: Collection[str]) -> None:
+        self._values |= dict.fromkeys(names, "")
+
+    def text(self, name: str) -> str:
+        return self._values[name]
+
+    def of(self, name: str, read: Callable[[str], _T]) -> _T | None:
+        """None where it is empty, or wrong: then it is remembered."""
+        if not self._values[name]:
+            return None
+        try:
+            return read(self._values[name])
+        except ValueError as error:
+            self.wrong.append(Refusal(name, str(error)))
+            return None
+
+
+def _checkpoint(read: _Reader) -> CheckpointPlan | None:
+    names = ("location", "resume", "framework", "pattern", "marker")
+    location, resume, framework, pattern, marker = (read.text(f"checkpoint.{name}") for name in names)
+    known = Framework(framework) if framework in list(Framework) else None
+    if not any((location, resume, pattern, marker)):
+        return None
+    return CheckpointPlan(location, resume, LookFor(known, pattern, marker))
+
+
+def _command(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(_CONTINUED.sub(" ", text)))
+    except ValueError:
+        raise ValueError("A quote in it is not closed: close it; it is split as a shell would.") from None
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        name, sign, value = line.strip().partition("=")
+        if line.strip() and not (sign and name):
+            raise ValueError(f"Line {number} has no name and value: write NAME=VALUE, one a line.")
+        if name in found:
+            raise ValueError(f"Line {number} gives a name again: keep one of the two.")
+        if name:
+            found[name] = value
+    return found
+
+
+def _dollars(text: str) -> Money:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        raise ValueError("It is no amount of dollars: write one such as 60 or 12.50.")
+    return Money.of(match[1])
+
+
+def _hours(text: str) -> timedelta:
+    number = Decimal(text) if _NUMBER.fullmatch(text) else Decimal()
+    if not 0 < number <= _MOST_HOURS:
+        raise ValueError(f"It is no number of hours: write one above 0, and at most {_MOST_HOURS}.")
+    return timedelta(seconds=round(number * 3600))
+
+
+def _moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("It is no time: write one such as 2026-11-22T08:00, of UTC.") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _whole(text: str) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise ValueError("It is no whole number: write one such as 200.")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if (number := _whole(text)) > _MOST_TRIES:
+        raise ValueError(f"It is more than {_MOST_TRIES:,}: write fewer.")
+    return number
+
+
+def _or(given: int | None, otherwise: int) -> int:
+    return otherwise if given is None else given
+
+
+def _plain(span: timedelta) -> str:
+    hours = Decimal(int(span.total_seconds())) / 3600
+    return f"{hours.quantize(Decimal('0.0001')).normalize():f}"
