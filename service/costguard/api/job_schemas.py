@@ -33,7 +33,7 @@ class Job(Out):
     project: str
     image: str
     command: list[str]
-    via: str = Field(description="api or cli.")
+    via: str = Field(description="api, cli or page.")
     created_at: Moment
     settled_at: Moment | None = Field(description="When it was over; null: it is not.")
     next_at: Moment | None = Field(description="Nothing is done for it before, unless there is news.")
