@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_headers_conformance,
@@ -48,9 +49,10 @@ def test_every_answer_is_in_the_document(sqlite_database: Database) -> None:
     bearers = [f"Bearer {told.token(role, who)}" for role, who in ((Role.VIEWER, VIC), (Role.ADMIN, ROOT))]
     schema = schemathesis.openapi.from_dict(told.app.openapi())
     schema.app = told.app
-    answered = sum(
-        _ask(operation.ok(), mode, bearers) for operation in schema.get_all_operations() for mode in GenerationMode
-    )
+    answered = 0
+    for operation in schema.get_all_operations():
+        assert isinstance(operation, Ok)
+        answered += sum(_ask(operation.ok(), mode, bearers) for mode in (*GenerationMode,))
     told.gate.close()
     assert answered > 300
 
@@ -70,7 +72,7 @@ def _ask(operation: Any, mode: GenerationMode, bearers: list[str]) -> int:
         suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy(generation_mode=mode, path_parameters=known))
-    def ask(case: Case) -> None:
+    def ask(case: Case[Any]) -> None:
         nonlocal answered
         for bearer in bearers:
             case.call_and_validate(headers={"Authorization": bearer}, checks=CHECKS)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costguard.model.access import Role
+from costguard.errors import NobodyNamed, NotTheirName
+from costguard.model.access import PERMISSIONS, Principal, Role, Via
 from costguard.model.reminder import Asked, Team
-from costguard.policy.access import refusal, role_of
+from costguard.policy.access import Actor, actor, refusal, role_of
 from costguard.policy.rules import Access
 
 ANA, BEN, OP, LEAD, ROOT = (f"{name}@example.com" for name in ("ana", "ben", "op", "lead", "root"))
@@ -73,3 +74,21 @@ def test_refusals_say_who_may() -> None:
     assert told(Asked.KEEP, "", None) == "Only an operator or an admin can keep debug-ana."
     assert told(Asked.CLAIM, ANA, None) == "Only an operator or an admin can take over debug-ana from ana@example.com."
     assert told(Asked.STOP, ANA, None, by="") == "Slack tells no e-mail address of yours, so you cannot stop debug-ana."
+
+
+def test_in_whose_name_somebody_acts() -> None:
+    """Their own, with the role that was granted to them; another's only as an admin, with that other's role then."""
+
+    def who(address: str, role: Role, is_granted: bool = False) -> Principal:
+        return Principal(address, role, PERMISSIONS[role], Via.TOKEN, is_granted=is_granted)
+
+    master = Principal("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_granted=True)
+    assert actor(who(ANA, Role.OPERATOR)) == Actor(ANA)
+    assert actor(who(ANA, Role.OPERATOR, is_granted=True), " Ana@Example.com ") == Actor(ANA, Role.OPERATOR)
+    assert actor(who(ROOT, Role.ADMIN, is_granted=True), ANA) == actor(master, ANA) == Actor(ANA)
+    with pytest.raises(NotTheirName):
+        actor(who(OP, Role.OPERATOR), ANA)
+    with pytest.raises(NobodyNamed):
+        actor(master)
+    assert refusal(Asked.STOP, BEN, "debug-ana", ANA, VISION, ACCESS, Role.ADMIN) is None
+    assert refusal(Asked.STOP, ROOT, "debug-ana", ANA, VISION, ACCESS, Role.VIEWER) is not None

@@ -8,6 +8,7 @@ from datetime import timedelta
 from tests.api import rows
 from tests.api.rows import NOW
 
+from costguard.model.access import Role
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.store import requests
 from costguard.store.requests import StoredRequest
@@ -17,7 +18,7 @@ from costguard.store.transaction import Database
 def asked(database: Database) -> Request:
     with database.write() as connection:
         subject = Subject(About.RUN, rows.instance(connection, "trainer-7"), 4)
-    return Request("press/1", Asked.KEEP, subject, "ada@lab.example", "U0ADA", "slack", NOW, 4, "a\0b", NOW)
+    return Request("press/1", Asked.KEEP, subject, "ada@lab.example", "U0ADA", "slack", NOW, 4, "a\0b", NOW, Role.ADMIN)
 
 
 def test_a_repeated_press_is_one_request(database: Database) -> None:
