@@ -51,6 +51,10 @@ function options({ heads, rows, days }) {
 
 class StackedChart extends HTMLElement {
   connectedCallback() {
+    queueMicrotask(() => this.isConnected && this.start()); // a swap may bring the table right after this
+  }
+
+  start() {
     const table = document.getElementById(this.getAttribute("table"));
     this.canvas = this.appendChild(document.createElement("canvas"));
     this.canvas.setAttribute("aria-hidden", "true"); // whoever cannot see it has the table
@@ -62,10 +66,10 @@ class StackedChart extends HTMLElement {
   }
 
   disconnectedCallback() {
-    this.changes.disconnect();
+    this.changes?.disconnect();
     dark.removeEventListener("change", this.theme);
     this.chart?.destroy();
-    this.canvas.remove();
+    this.canvas?.remove();
   }
 
   draw(table) {
