@@ -84,7 +84,8 @@ def facts(deps: Given, query: Annotated[FactQuery, Parameter()], request: Reques
         headers = {"Content-Disposition": 'attachment; filename="costguard-facts.csv"'}
         if more is not None:
             headers["Link"] = f'<{request.url.include_query_params(cursor=more)}>; rel="next"'
-        return Response(fact_sheet.text(found.facts), media_type="text/csv; charset=utf-8", headers=headers)
+        text = fact_sheet.head() + fact_sheet.lines(found.facts)
+        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
     return Facts(
         as_of=deps.clock.now(),
         facts=[told(stored) for stored in found.facts],

@@ -16,12 +16,11 @@ from costguard.dashboard.source import Source
 from costguard.store import fact_search, projects
 from costguard.store.fact_search import FactFilters, Found
 from costguard.store.facts import StoredFact
-from costguard.web import sheets
+from costguard.web import fact_sheet
 
 PAGE = 100
 _CHUNK = 1000  # facts of a file that are read at once
 _FIELDS = ("kind", "project", "vm", "job", "who", "words")
-_HEAD = ("id", "occurred_at", "recorded_at", "kind", "who", "project", "gce_id", "name", "job", "text", "data")
 _LARGEST_ID = 2**62
 _INNER = re.compile(r"(?<=[a-z])[A-Z]")
 # Ends of kinds that somebody will want to see first.
@@ -123,9 +122,9 @@ def facts_page(source: Source, asked: FactsAsked) -> Facts:
 
 def csv_text(source: Source, asked: FactsAsked) -> Iterator[str]:
     """All that is asked for, the newest first, piece by piece; formulas are made harmless."""
-    yield sheets.lines([_HEAD])
+    yield fact_sheet.head()
     for found in _all(source, asked):
-        yield sheets.lines(_cells(each) for each in found.facts)
+        yield fact_sheet.lines(found.facts)
 
 
 def json_text(source: Source, asked: FactsAsked) -> Iterator[str]:
@@ -150,16 +149,8 @@ def _all(source: Source, asked: FactsAsked) -> Iterator[Found]:
         before = found.next_id
 
 
-def _cells(stored: StoredFact) -> list[object]:
-    fact = stored.fact
-    job, data = _job(stored), json.dumps(fact.data, ensure_ascii=False, sort_keys=True)
-    times = [fact.occurred_at.isoformat(), stored.recorded_at.isoformat()]
-    return [stored.id, *times, fact.kind, fact.actor, fact.project, fact.gce_id, fact.name, job, fact.text, data]
-
-
 def _object(stored: StoredFact) -> dict[str, Any]:
-    *cells, _ = _cells(stored)
-    return {**dict(zip(_HEAD, cells, strict=False)), "data": stored.fact.data}
+    return {**dict(zip(fact_sheet.HEAD, fact_sheet.cells(stored), strict=True)), "data": stored.fact.data}
 
 
 def _line(stored: StoredFact) -> Line:

@@ -11,8 +11,12 @@ from costguard.web import sheets
 HEAD = ("id", "occurred_at", "recorded_at", "kind", "who", "project", "gce_id", "name", "job", "text", "data")
 
 
-def text(found: Iterable[StoredFact]) -> str:
-    return sheets.lines([HEAD, *map(cells, found)])
+def head() -> str:
+    return sheets.lines([HEAD])
+
+
+def lines(found: Iterable[StoredFact]) -> str:
+    return sheets.lines(map(cells, found))
 
 
 def cells(stored: StoredFact) -> list[object]:
