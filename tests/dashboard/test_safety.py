@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tests.dashboard.html import Page
 from tests.doors import signed_in
 
 import costguard.dashboard
+from costguard.dashboard.now import PAGE
 from costguard.model.access import Role
 from costguard.store.transaction import Database
 
@@ -51,33 +52,45 @@ ATTACKS = (
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_names_chosen_by_an_attacker_are_only_text(
-    database: Database, client_with: Callable[..., TestClient], attack: str
-) -> None:
+def test_names_chosen_by_attackers_are_only_text(database: Database, client_with: Callable[..., TestClient]) -> None:
     """Whatever stands in a name, a label, an owner, a reason or a fact is shown as it is, and starts no tag."""
-    project = attack.replace("/", "|")  # a path cannot hold it, and a project's id never does
     with database.write() as connection:
         rows.prices(connection)
-        part = {"scope": attack, "code": "x", "reason": attack}
-        rows.project(connection, project, [part])
-        words: dict[str, Any] = dict.fromkeys(("name", "zone", "preset", "owner", "owner_source", "created_by"), attack)
-        vm = rows.instance(
-            connection,
-            **{**words, "project": project, "gce_id": "1", "machine_type": attack, "labels": {attack: attack}},
-        )
-        rows.lifetime(connection, vm, NOW - story.HOUR, owner=attack, preset=attack, ended_by=attack)
-        rows.storage(connection, vm, NOW - story.HOUR, name=attack, resource=attack)
-        rows.fact(connection, "f", NOW, text=attack, actor=attack, project=project, gce_id="1", name=attack)
+        for number, attack in enumerate(ATTACKS):
+            project = attack.replace("/", "|")  # a path cannot hold it, and a project's id never does
+            part = {"scope": attack, "code": "x", "reason": attack}
+            rows.project(connection, project, [part])
+            words: dict[str, Any] = dict.fromkeys(
+                ("name", "zone", "preset", "owner", "owner_source", "created_by"), attack
+            )
+            vm = rows.instance(
+                connection,
+                **{
+                    **words,
+                    "project": project,
+                    "gce_id": f"{number}",
+                    "machine_type": attack,
+                    "labels": {attack: attack},
+                },
+            )
+            rows.lifetime(connection, vm, NOW - story.HOUR, owner=attack, preset=attack, ended_by=attack)
+            rows.storage(connection, vm, NOW - story.HOUR, name=attack, resource=attack)
+            told = {"text": attack, "actor": attack, "project": project, "gce_id": f"{number}", "name": attack}
+            rows.fact(connection, f"f{number}", NOW, **told)
     client = client_with(door=signed_in(Role.ADMIN, "root@lab.example"))
-    pages = [client.get("/"), client.get("/spend?group_by=owner")]
-    vms = [address for address in Page(pages[0].text).addresses if address.startswith("/vm/")]
-    pages += [client.get(vms[0]), client.get(next(address for address in vms if address.endswith("/claim")))]
-    pages += [client.get("/", params={"owner": attack}), client.get(f"/spend?group_by={attack}")]
-    for answer in pages:
-        page = Page(answer.text)
+    fleet = client.get("/").text
+    assert all(attack in Page(fleet).text for attack in ATTACKS)
+    pages = [fleet, client.get("/spend?group_by=owner").text]
+    vms = [address for address in Page(fleet).addresses if re.fullmatch("/vm/[^/]+/[0-9](/claim)?", address)]
+    assert len(vms) >= 2 * len(ATTACKS)
+    pages += [client.get(address).text for address in vms]
+    for attack in ATTACKS:
+        found = [client.get("/", params={"owner": attack}).text, client.get(f"/spend?group_by={attack}").text]
+        assert all(attack in Page(text).text for text in found)
+        pages += found
+    for text in pages:
+        page = Page(text)
         assert page.mistakes == []
-        assert attack in page.text
         assert {tag for tag, _ in page.tags}.isdisjoint({"img", "b"})
         assert all(attrs.get("src") for tag, attrs in page.tags if tag == "script")
         assert all(not name.startswith("on") and name != "style" for _, attrs in page.tags for name in attrs)
@@ -107,11 +120,14 @@ def test_a_huge_value_leaves_the_page_small(database: Database, client: TestClie
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("address", PAGES)
-def test_every_answer_says_what_a_browser_may_do(database: Database, client: TestClient, address: str) -> None:
+def test_every_answer_says_what_a_browser_may_do(database: Database, client: TestClient) -> None:
     """Scripts and styles from here alone, no frames, no guessing of types, no referrer; wrong addresses included."""
     story.tell(database)
-    headers = client.get(address).headers
+    for address in PAGES:
+        _says_what_it_may(client.get(address).headers)
+
+
+def _says_what_it_may(headers: Mapping[str, str]) -> None:
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
@@ -169,12 +185,12 @@ def test_links_that_are_offered_exist(database: Database, client: TestClient) ->
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-def test_a_thousand_vms_are_shown_at_once(database: Database, client: TestClient) -> None:
-    """The first page of a fleet of 1,000 takes well under a second and stays small on the wire."""
+def test_a_full_page_of_vms_is_quick_and_small(database: Database, client: TestClient) -> None:
+    """As many as a page holds take well under a second, and little on the wire."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection)
-        for number in range(1000):
+        for number in range(PAGE + 20):
             vm = rows.instance(connection, f"vm-{number}", gce_id=str(number), owner=f"user{number % 40}@lab.example")
             rows.lifetime(connection, vm, NOW - story.HOUR * (1 + number % 50))
             rows.storage(connection, vm, NOW - story.HOUR * (1 + number % 50))
