@@ -110,6 +110,7 @@ def upgrade() -> None:
         sa.Column("seconds", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("day", "project", "owner", name=op.f("pk_daily_owners")),
     )
+    op.create_index("ix_daily_owners_owner", "daily_owners", ["owner", "day"])
     op.execute(
         "INSERT INTO daily_owners (day, project, owner, machine_nanos, gpu_nanos, storage_nanos, seconds) "
         "SELECT day, project, owner, SUM(machine_nanos), SUM(gpu_nanos), SUM(storage_nanos), SUM(seconds) "
@@ -118,6 +119,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index("ix_daily_owners_owner", "daily_owners")
     op.drop_table("daily_owners")
     op.drop_table("burn_rates")
     for table in _ALIKE:

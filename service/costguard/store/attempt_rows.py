@@ -24,8 +24,14 @@ _TEXTS = frozenset({"machine", "output"})
 WITHOUT_TEXTS = tuple(column for column in attempts.c if column.name not in _TEXTS)
 
 
-def attempt_of(row: Row[*tuple[Any, ...]]) -> Attempt:
-    """Without what was not asked for of the texts."""
+# Thousands are read for a list, and calling an enum is slow.
+_STATES = {state.value: state for state in AttemptState}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_MODELS = {model.value: model for model in ProvisioningModel}
+
+
+def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attempt:
+    """`with_texts` where the row has them."""
     return Attempt(
         id=row.id,
         job_id=row.job_id,
@@ -33,15 +39,15 @@ def attempt_of(row: Row[*tuple[Any, ...]]) -> Attempt:
         name=row.name,
         project=row.project,
         zone=row.zone,
-        provisioning_model=ProvisioningModel(row.provisioning_model),
+        provisioning_model=_MODELS[row.provisioning_model],
         request_uuid=row.request_uuid,
         max_run=timedelta(seconds=row.max_run_s),
-        state=AttemptState(row.state),
+        state=_STATES[row.state],
         intended_at=row.intended_at,
         rate=None if row.rate_nanos is None else Money(row.rate_nanos),
         resume_from=row.resume_from,
         resume_step=row.resume_step,
-        outcome=None if row.outcome is None else Outcome(row.outcome),
+        outcome=None if row.outcome is None else _OUTCOMES[row.outcome],
         reason=row.reason,
         asked_at=row.asked_at,
         operation=row.operation,
@@ -56,7 +62,7 @@ def attempt_of(row: Row[*tuple[Any, ...]]) -> Attempt:
         tries=row.tries,
         try_after=row.try_after,
         error=row.error,
-        heard=_heard(row),
+        heard=_heard(row, with_texts),
     )
 
 
@@ -78,8 +84,7 @@ def columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _heard(row: Row[*tuple[Any, ...]]) -> Heard:
-    with_texts = "output" in row._fields
+def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> Heard:
     return Heard(
         at=row.heard_at,
         run=row.run,

@@ -253,4 +253,4 @@ _IS_LIVE = (attempts.c.state != AttemptState.OVER.value).label("is_live")
 
 def _one(connection: Connection, *conditions: ColumnElement[bool]) -> Attempt | None:
     row = connection.execute(select(attempts).where(*conditions)).first()
-    return None if row is None else attempt_of(row)
+    return None if row is None else attempt_of(row, with_texts=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Table, cast, func, literal_column, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Table, case, cast, func, literal_column, or_, select
 
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution
 from costguard.model.money import Money
 from costguard.store.accruing import within_scope
-from costguard.store.tables import daily_spend, daily_totals, instances, lifetimes, storage_spans
+from costguard.store.tables import daily_owners, daily_spend, daily_totals, instances, lifetimes, storage_spans
 
 
 class Grouping(StrEnum):
@@ -26,7 +26,7 @@ class Grouping(StrEnum):
     PROVISIONING_MODEL = "provisioning_model"
 
 
-_KEY_START = frozenset({Grouping.DAY, Grouping.PROJECT, Grouping.PRESET})
+_KEY_START = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET)  # of each roll-up that has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ def rolled_up(
 ) -> list[tuple[tuple[str, ...], Amounts]]:
     """What the daily roll-up holds of the days [first, last], by group; each group once."""
     # By the beginning of the primary key SQLite adds up as it reads; by anything else it sorts a year first.
-    by_key = Grouping.DAY in group_by and _KEY_START.issuperset(group_by)
-    sql_groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET] if by_key else list(group_by)
-    whose = {Grouping.OWNER, Grouping.JOB} & set(group_by) or scope.owner is not None or scope.job is not None
-    table = daily_spend if whose else daily_totals
+    table = _table(group_by, scope)
+    key_start = [grouping for grouping in _KEY_START if grouping.value in table.c]
+    by_key = Grouping.DAY in group_by and set(key_start).issuperset(group_by)
+    sql_groups = key_start if by_key else list(group_by)
     columns = [table.c[grouping.value] for grouping in sql_groups]
     # PostgreSQL adds BIGINTs up to NUMERIC, and thousands of those take their time; nine billion dollars fit BIGINT.
     sums = [
@@ -86,6 +86,19 @@ def rolled_up(
         old = found.get(group)
         found[group] = figures if old is None else [a + b for a, b in zip(old, figures, strict=True)]
     return [(group, _amounts(figures)) for group, figures in found.items()]
+
+
+def days_of(
+    connection: Connection, first: date, last: date, group_by: Grouping, names: Sequence[str], scope: Scope
+) -> dict[date, list[int]]:
+    """What the daily roll-up holds of each of these groups, and last of all groups, in nano-dollars by day."""
+    table = _table((group_by,), scope)
+    amount = table.c.machine_nanos + table.c.gpu_nanos + table.c.storage_nanos
+    # A column for each: days come one after the other in the order of the primary key, groups would have to be sorted.
+    of_each = [func.sum(case((table.c[group_by.value] == name, amount), else_=0)) for name in names]
+    query = select(table.c.day, *(cast(column, BigInteger) for column in (*of_each, func.sum(amount))))
+    query = query.where(table.c.day.between(first, last), *within_scope(table, scope)).group_by(table.c.day)
+    return {row[0]: list(row[1:]) for row in connection.execute(query)}
 
 
 def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> list[UnpricedSpan]:
@@ -132,6 +145,13 @@ def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> l
 
 def day_start(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
+
+
+def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
+    """The smallest that tells apart what is asked for."""
+    asked = {grouping.value for grouping in group_by}
+    asked |= {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
+    return next(table for table in (daily_totals, daily_owners, daily_spend) if asked <= set(table.c.keys()))
 
 
 def _amounts(sums: Sequence[int]) -> Amounts:

@@ -325,6 +325,7 @@ daily_owners = Table(
     Column("storage_nanos", BigInteger, nullable=False),
     Column("seconds", BigInteger, nullable=False),
 )
+Index("ix_daily_owners_owner", daily_owners.c.owner, daily_owners.c.day)
 
 prices = Table(
     "prices",
