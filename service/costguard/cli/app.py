@@ -24,6 +24,7 @@ from costguard.cli import (
     commands_slack,
     commands_spend,
     commands_vm,
+    commands_webhooks,
 )
 from costguard.cli.client import WrongUsage
 from costguard.cli.format import clean_lines
@@ -61,6 +62,7 @@ for _module in (
     commands_demo,
     commands_fleet,
     commands_vm,
+    commands_webhooks,
     commands_spend,
     commands_budgets,
     commands_reminders,

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from costguard import __version__
 from costguard.engine.ports import Clock
 from costguard.engine.webhooks import Webhooks
+from costguard.model.webhook import Answer
 from costguard.settings import Settings
 from costguard.store.transaction import Database
 from costguard.webhooks.client import HttpPoster
+
+
+def try_out(settings: Settings, clock: Clock, name: str) -> Answer:
+    """What this receiver answers to a test. Raises WebhookUnknown and WebhookUnreachable."""
+    with (
+        closing(Database.open(settings.database.url.get_secret_value())) as database,
+        webhooks(settings, database, clock) as hooks,
+    ):
+        return hooks.send_test(name)
 
 
 @contextmanager

@@ -58,8 +58,8 @@ def wait(tries: int, answer: Answer | None) -> timedelta:
 
 
 def refusal(answer: Answer) -> str:
-    """What its answer means, in a sentence that says what to do."""
-    said = f": {answer.words}" if answer.words else ""
+    """What its answer means, and what to do about it where that is known."""
+    said = f' ("{answer.words}")' if answer.words else ""
     head = f"The receiver answered {answer.status}{said}."
     if answer.is_gone:
         return f"{head} It wants no more facts: take the webhook out of the settings, or mend its url; then restart."
@@ -67,7 +67,7 @@ def refusal(answer: Answer) -> str:
         return f"{head} Redirects are not followed: set url to where it moved."
     if answer.status in (401, 403):
         return f"{head} Check that it knows the secret that signs."
-    return f"{head} It is tried again."
+    return head
 
 
 def _z(moment: datetime) -> str:
