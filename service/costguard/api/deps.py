@@ -63,6 +63,7 @@ class Deps:
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
     hearing: Hearing | None = None  # None: no agents are listened to
     jobs: JobOffice | None = None  # None: no jobs are taken in
+    is_https: bool = False  # whether people reach it by https
     limits: Limits | None = None  # None: anybody may ask as often as they like
     wake: Callable[[], None] = lambda: None  # asks the daemon for a pass
     streams: Streams = field(default_factory=Streams)

@@ -113,5 +113,5 @@ def _read(deps: Deps, query: StreamQuery, after: int) -> tuple[list[StoredFact],
 
 
 def _may_listen(deps: Deps, request: Request) -> bool:
-    who = deps.door.who(credentials(request.headers))
+    who = deps.door.who(credentials(request.headers, deps.is_https))
     return isinstance(who, Principal) and who.may(Permission.READ)

@@ -55,8 +55,8 @@ class Limits(Protocol):
 class Guarded:
     """Refuses every request of strangers, for unknown paths too, so that nobody learns which exist."""
 
-    def __init__(self, app: ASGIApp, door: Door, limits: Limits | None = None) -> None:
-        self._app, self._door, self._limits = app, door, limits
+    def __init__(self, app: ASGIApp, door: Door, limits: Limits | None = None, is_https: bool = False) -> None:
+        self._app, self._door, self._limits, self._is_https = app, door, limits, is_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -72,7 +72,7 @@ class Guarded:
         is_open = _is_open(scope)
         # A page to sign in at says who one is already.
         if not is_open or scope["path"].startswith("/sign-in"):
-            who = await run_in_threadpool(self._door.who, credentials(headers))
+            who = await run_in_threadpool(self._door.who, credentials(headers, self._is_https))
             if isinstance(who, Principal):
                 state["principal"] = who
                 state["csrf"] = self._door.csrf(who) if who.is_ambient else ""
@@ -93,10 +93,13 @@ def bearer(headers: Mapping[str, str]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def credentials(headers: Headers) -> Credentials:
-    """All that came with a request to say who asks."""
+def credentials(headers: Headers, is_https: bool) -> Credentials:
+    """All that came with a request to say who asks.
+
+    Where people come by https only the first name counts: any host beside ours could set the other.
+    """
     cookies = cookie_parser(headers.get("cookie", ""))
-    session = next((cookies[name] for name in COOKIES if name in cookies), "")
+    session = next((cookies[name] for name in COOKIES[: 1 if is_https else 2] if name in cookies), "")
     return Credentials(bearer(headers), session, headers.get(IAP_HEADER, ""))
 
 
