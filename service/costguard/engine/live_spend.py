@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
 
@@ -38,7 +39,23 @@ class Live:
 
 
 def live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]) -> Live:
-    """What is not stored of the UTC days [first, last], up to now, told apart by the columns that `by` names."""
+    """What is not stored of the UTC days [first, last], up to now, told apart by the columns that `by` names.
+
+    A page asks more than once: within one transaction and moment the answer is the same, and is kept.
+    """
+    whose = frozenset(by) | {"project", "preset"}  # telling these apart costs nothing, and so more answers are the same
+    kept = _kept.setdefault(accrual, {})
+    key = (connection, first, last, scope, whose)
+    if key not in kept:
+        kept[key] = _live(connection, accrual, first, last, scope, whose)
+    return kept[key]
+
+
+# What a transaction has written since is not seen, so writers ask before they write.
+_kept: WeakKeyDictionary[Accrual, dict[Hashable, Live]] = WeakKeyDictionary()
+
+
+def _live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]) -> Live:
     start, end = day_start(first), day_start(last) + _DAY
     if accrual.now <= start:
         return Live([], [])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 
 NANOS_PER_DOLLAR = 1_000_000_000
+_NANOS_PER_CENT = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,7 +31,8 @@ class Money:
     @property
     def cents(self) -> int:
         """Whole cents, halves to even."""
-        return int((Decimal(self.nanos) / 10_000_000).to_integral_value(ROUND_HALF_EVEN))
+        whole, rest = divmod(self.nanos, _NANOS_PER_CENT)
+        return whole + (2 * rest > _NANOS_PER_CENT or (2 * rest == _NANOS_PER_CENT and whole % 2 == 1))
 
     def over(self, span: timedelta) -> Money:
         """What this rate an hour comes to over a span, cut off to a nano-dollar."""
@@ -49,8 +51,9 @@ class Money:
         return self.nanos != 0
 
     def __str__(self) -> str:
-        sign = "-" if self.cents < 0 else ""
-        whole, part = divmod(abs(self.cents), 100)
+        cents = self.cents
+        sign = "-" if cents < 0 else ""
+        whole, part = divmod(abs(cents), 100)
         return f"{sign}${whole:,}.{part:02d}"
 
 
