@@ -1,0 +1,81 @@
+"""The daemon sends facts beside its passes, and what it does is counted."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from datetime import timedelta
+
+from tests.builders import PROJECT, at, observation, seen
+from tests.fakes import FakeCloud, HandClock
+from tests.webhooks.office import webhook
+from tests.webhooks.receiver import Receiver
+
+from costguard.engine.reconcile import PassReport, Reconciler
+from costguard.engine.schedule import Beside, Daemon
+from costguard.engine.webhooks import Webhooks
+from costguard.model.instance import InstanceKey
+from costguard.policy.ledger import Belonging
+from costguard.policy.owner import OwnerRules
+from costguard.policy.rules import Rules
+from costguard.store.lease import Lease
+from costguard.store.transaction import Database
+from costguard.web.meters import Meters
+from costguard.webhooks.client import HttpPoster
+
+PATIENCE = 30.0  # seconds until a test that hangs fails
+LATER = seen(key=InstanceKey(PROJECT, "2"), name="later", fingerprint="g")
+
+
+def test_what_a_pass_records_is_sent(sqlite_database: Database, receiver: Receiver) -> None:
+    """Facts of the first pass are history; those of the next reach the receiver, though nobody waits for it."""
+    clock, meters, sent = HandClock(at("12:00")), Meters(), threading.Event()
+    cloud = FakeCloud({PROJECT: observation(seen())})
+    passing = Reconciler(sqlite_database, cloud, clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))
+    passes = threading.Semaphore(0)
+
+    def passed(seconds: float, report: PassReport | None) -> None:
+        meters.passed(seconds, report)
+        passes.release()
+
+    def told(name: str, outcome: str) -> None:
+        meters.delivery(name, outcome)
+        sent.set()
+
+    with closing(HttpPoster("1")) as poster:
+        hooks = Webhooks(sqlite_database, poster, clock, [webhook(receiver.url)], told)
+        began = threading.Event()
+
+        def run(fence: Lease, stop: threading.Event) -> None:
+            hooks.run(fence, stop)
+            began.set()
+
+        beside = {"webhooks": Beside(timedelta(seconds=0.1), run)}
+        hour = timedelta(hours=1)
+        daemon = Daemon(
+            sqlite_database,
+            passing,
+            tuple,
+            lambda _prices, _fence: None,
+            "one",
+            hour,
+            None,
+            beside=beside,
+            passed=passed,
+        )
+        daemon.start()
+        try:
+            assert passes.acquire(timeout=PATIENCE)
+            assert began.wait(PATIENCE)
+            cloud.observations[PROJECT] = observation(seen(), LATER, read="12:01")
+            daemon.ask_for_pass()
+            assert sent.wait(PATIENCE)
+        finally:
+            daemon.stop()
+            hooks.close()
+    assert set(receiver.names) == {"later"}
+    assert passes.acquire(timeout=PATIENCE)
+    count = "costguard_pass_duration_seconds_count"
+    assert meters.registry.get_sample_value(count, {"outcome": "done"}) == 2
+    sends = {"webhook": "pager", "outcome": "accepted"}
+    assert meters.registry.get_sample_value("costguard_webhook_deliveries_total", sends)
