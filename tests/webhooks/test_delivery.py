@@ -71,6 +71,23 @@ def test_facts_come_in_order_and_only_those_asked_for(office: Office, receiver: 
     assert receiver.names[4:] == ["d", "e", "f"]
 
 
+def test_what_waits_is_counted_from_the_first_that_was_refused(sqlite_database: Database) -> None:
+    """A receiver of few kinds has no long way to look back to it, and no more is counted than is of use."""
+    poster = FakePoster()
+    office = Office(sqlite_database, poster, webhook(kinds=frozenset({"JobFailed"})))
+    office.record("a", "b", "c")
+    office.record("x", "y", kind="JobFailed")
+    office.record("d")
+    poster.trouble = WebhookUnreachable("No connection.")
+    office.delivery().run()
+    assert (office.stored().fact_id, office.stored().tries) == (3, 1)
+    [state] = office.troubled()
+    assert (state.waiting, state.since, state.accepted_at) == (2, T0, None)
+    poster.trouble = None
+    office.delivery().run()
+    assert (len(poster.ids), office.stored().fact_id) == (2, 6)
+
+
 def test_what_is_refused_is_sent_again_before_anything_else(office: Office, receiver: Receiver) -> None:
     """Waits grow and obey Retry-After, what came after waits too, and the trouble is told until it is over."""
     office.record("a", "b", "c")

@@ -88,7 +88,8 @@ class Delivery:
                 return False
             answer, error = self._try(stored)
             if error:
-                self._refuse(done, 1 if done > start else place.tries + 1, answer, error, fence)
+                # Whatever lies between the two is for other receivers.
+                self._refuse(stored.id - 1, 1 if done > start else place.tries + 1, answer, error, fence)
                 return False
             done = stored.id
             if self._monotonic() - written_s >= _COMMIT_EVERY_S:

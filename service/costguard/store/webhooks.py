@@ -14,6 +14,7 @@ from costguard.store.tables import facts, webhooks
 from costguard.store.types import storable
 
 MOST_COUNTED = 10_000
+_MOST_READ = 100_000  # facts that are looked at for it: a receiver of few kinds may be millions behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Facts that a receiver has not accepted yet: how many (MOST_COUNTED at most), and since when."""
+    """Facts that a receiver has not accepted yet: how many, as far as that is quickly said, and since when."""
 
     count: int
     since: datetime | None
@@ -70,8 +71,8 @@ def refused(connection: Connection, name: str, fact_id: int, tries: int, try_aft
 
 def waiting(connection: Connection, webhook: Webhook, fact_id: int) -> Waiting:
     conditions = fact_stream.matching(fact_id, webhook.kinds, webhook.projects)
-    first = select(facts.c.id, facts.c.recorded_at).where(*conditions).order_by(facts.c.id).limit(MOST_COUNTED)
-    found = first.subquery()
+    first = select(facts.c.id, facts.c.recorded_at).where(*conditions, facts.c.id <= fact_id + _MOST_READ)
+    found = first.order_by(facts.c.id).limit(MOST_COUNTED).subquery()
     count = connection.execute(select(func.count()).select_from(found)).scalar_one()
     since: datetime | None = connection.scalar(select(found.c.recorded_at).order_by(found.c.id).limit(1))
     return Waiting(count, since)
