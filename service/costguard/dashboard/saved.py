@@ -37,6 +37,7 @@ class Saved:
     shadows: Sequence[ShadowReport]
     keeps: Sequence[KeepReport]
     is_shadow: bool
+    listed: int = 200  # of each kind
 
     @property
     def by_stops(self) -> Priced:
