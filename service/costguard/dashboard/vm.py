@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from costguard.dashboard.asked import never_seen
 from costguard.dashboard.rows import Row, rows_of
@@ -16,6 +16,7 @@ from costguard.engine.telling import correspondence
 from costguard.engine.telling.correspondence import Entry
 from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
+from costguard.model.lifetime import Lifetime
 from costguard.model.price import Price
 from costguard.store import facts, prices
 from costguard.store import fleet as stored_fleet
@@ -23,12 +24,36 @@ from costguard.store.facts import StoredFact
 
 _FACTS = 100
 _SAID = 60
+_RUNS = 60  # a VM that is started every morning has hundreds
+_STRIP = timedelta(days=30)
+_LEAST = 3  # so wide at least, to be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A run on a bar of a thousand parts; `how` it ended, or "open". Rounded for drawing alone."""
+
+    x: int
+    width: int
+    how: str
+    started_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """When it ran, from `since` until now; a month at most."""
+
+    since: datetime
+    stretches: Sequence[Stretch]
 
 
 @dataclass(frozen=True, slots=True)
 class Vm:
     row: Row
-    lifetimes: Sequence[LifetimeView]
+    lifetimes: Sequence[LifetimeView]  # the latest
+    runs: int  # in all
+    strip: Strip | None  # None: it did not run within a month
     storage: Sequence[StorageView]
     prices: Mapping[int, Price]
     facts: Sequence[StoredFact]
@@ -49,9 +74,30 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
         lifetimes = history.lifetimes_of(connection, accrual, found)
         return Vm(
             row=row,
-            lifetimes=lifetimes,
+            lifetimes=lifetimes[:_RUNS],
+            runs=len(lifetimes),
+            strip=_strip([run.stored.lifetime for run in lifetimes], now),
             storage=history.storage_of(connection, accrual, found),
             prices=prices.by_id(connection),
             facts=facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS),
             said=correspondence.of_vm(connection, found, [run.stored.id for run in lifetimes], _SAID),
         )
+
+
+def _strip(lifetimes: Sequence[Lifetime], now: datetime) -> Strip | None:
+    shown = [run for run in lifetimes if (run.ended_at or now) > now - _STRIP]
+    if not shown:
+        return None
+    since = max(now - _STRIP, min(run.started_at for run in shown))
+    whole = max(now - since, timedelta(seconds=1))
+
+    def place(moment: datetime) -> int:
+        return 1000 * (min(now, max(since, moment)) - since) // whole
+
+    stretches = []
+    for run in shown:
+        x = min(place(run.started_at), 1000 - _LEAST)
+        how = "open" if run.ended_at is None else run.end_reason.value if run.end_reason is not None else "unknown"
+        width = max(_LEAST, place(run.ended_at or now) - x)
+        stretches.append(Stretch(x, width, how, run.started_at, run.ended_at))
+    return Strip(since, stretches)
