@@ -37,6 +37,7 @@ def test_facts_are_searched(sqlite_database: Database) -> None:
         ("words=%25%25", []),
         ("job=j1&kind=JobEnded&since=2026-11-20T11:30:00Z", [2]),
         ("job=j2", []),
+        ("sort=oldest", [1, 2, 3]),
     ):
         answer = client.get(f"/api/v1/facts?{query}").json()
         assert [each["id"] for each in answer["facts"]] == found, query

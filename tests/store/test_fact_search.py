@@ -63,3 +63,9 @@ def test_a_search_says_how_far_it_looked_and_goes_on_from_there(database: Databa
         assert seen == [f"number {number}" for number in reversed(range(7))]
         assert looks <= 6
         assert search(connection, FactFilters(words="number 0"), 999, 2, window=3).facts == []
+        last, forward = None, list[str]()
+        while not forward or last is not None:
+            found = search(connection, FactFilters(words="number"), last, 2, window=3, oldest_first=True)
+            forward += [each.fact.text for each in found.facts]
+            last = found.next_id
+        assert forward == seen[::-1]

@@ -37,8 +37,8 @@ class Facts(Out):
     as_of: Moment
     facts: list[Fact]
     looked_to: Moment | None = Field(
-        description="null: the page is full, or this is the end. Else it was looked back so far and no further: there "
-        "may be more, which `next_cursor` finds."
+        description="null: the page is full, or this is the end. Else it was looked so far and no further: there may "
+        "be more, which `next_cursor` finds."
     )
     next_cursor: str | None = Field(description="null: this was the last page.")
 
@@ -52,6 +52,7 @@ class FactQuery(Query):
     job: Text | None = Field(None, description="The id of a job.")
     who: Text | None = Field(None, description="Part of who did it.", examples=["ana@"])
     words: Text | None = Field(None, description="Part of the text, or of the VM's name.")
+    sort: Literal["newest", "oldest"] = Field("newest", description="By when they happened.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
     format: Literal["json", "csv"] | None = Field(None, description="Default: what Accept asks for, else json.")
@@ -59,14 +60,15 @@ class FactQuery(Query):
 
 @router.get(
     "/facts",
-    summary="What happened, the latest first",
+    summary="What happened",
     operation_id="listFacts",
     response_model=Facts,
     responses=CSV,
 )
 def facts(deps: Given, query: Annotated[FactQuery, Parameter()], request: Request) -> Any:
     """The audit log: facts are appended once and never changed. As CSV, `Link` leads to the next page."""
-    before = None if query.cursor is None else int(cursors.decode(query.cursor, "facts", (int,))[0])
+    order = f"facts {query.sort}"
+    last = None if query.cursor is None else int(cursors.decode(query.cursor, order, (int,))[0])
     filters = FactFilters(
         since=query.since,
         until=query.until,
@@ -78,8 +80,8 @@ def facts(deps: Given, query: Annotated[FactQuery, Parameter()], request: Reques
         words=query.words or "",
     )
     with deps.database.read() as connection:
-        found = fact_search.search(connection, filters, before, query.limit)
-    more = None if found.next_id is None else cursors.encode("facts", found.next_id)
+        found = fact_search.search(connection, filters, last, query.limit, oldest_first=query.sort == "oldest")
+    more = None if found.next_id is None else cursors.encode(order, found.next_id)
     if wants_csv(request, query.format):
         headers = {"Content-Disposition": 'attachment; filename="costguard-facts.csv"'}
         if more is not None:

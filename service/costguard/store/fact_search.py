@@ -1,11 +1,11 @@
-"""Looking through the facts, the newest first, by what no index holds as well: who, which job, which words."""
+"""Looking through the facts, in the order of time, by what no index holds as well: who, which job, which words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
 
 from costguard.store.facts import StoredFact, stored
 from costguard.store.tables import facts
@@ -33,7 +33,7 @@ class FactFilters:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`next_id` is where to go on, None at the end. `looked_to`: as far back as was looked, where fewer were found
+    """`next_id` is where to go on, None at the end. `looked_to`: as far as was looked, where fewer were found
     than might be there."""
 
     facts: list[StoredFact]
@@ -42,17 +42,23 @@ class Found:
 
 
 def search(
-    connection: Connection, filters: FactFilters, before_id: int | None, limit: int, window: int = WINDOW
+    connection: Connection,
+    filters: FactFilters,
+    last_id: int | None,
+    limit: int,
+    window: int = WINDOW,
+    *,
+    oldest_first: bool = False,
 ) -> Found:
-    """At most `limit` of them. `before_id` is the `next_id` of the search before."""
-    ordered = (facts.c.occurred_at.desc(), facts.c.id.desc())
-    by_index = _by_index(connection, filters, before_id)
+    """At most `limit` of them, the newest first unless told. `last_id` is the `next_id` of the search before."""
+    ordered = [column.asc() if oldest_first else column.desc() for column in (facts.c.occurred_at, facts.c.id)]
+    by_index = [*_by_index(filters), *_beyond(connection, last_id, oldest_first)]
     conditions, end = [*by_index, *_by_looking(filters)], None
     if filters.is_windowed:
         looked = select(facts.c.occurred_at, facts.c.id).where(and_(True, *by_index)).order_by(*ordered)
         end = connection.execute(looked.offset(window - 1).limit(1)).one_or_none()
     if end is not None:
-        conditions.append(_is_not_before(end.occurred_at, end.id))
+        conditions += _side(end.occurred_at, end.id, not oldest_first, inclusive=True)
     query = select(facts).where(and_(True, *conditions)).order_by(*ordered).limit(limit + 1)
     found = [stored(row) for row in connection.execute(query)]
     if len(found) > limit:
@@ -68,7 +74,7 @@ def kinds(connection: Connection) -> list[str]:
     return list(connection.scalars(select(steps.c.kind).where(steps.c.kind.is_not(None))))
 
 
-def _by_index(connection: Connection, filters: FactFilters, before_id: int | None) -> list[ColumnElement[bool]]:
+def _by_index(filters: FactFilters) -> list[ColumnElement[bool]]:
     found: list[ColumnElement[bool]] = []
     if filters.since is not None:
         found.append(facts.c.occurred_at >= filters.since)
@@ -78,11 +84,6 @@ def _by_index(connection: Connection, filters: FactFilters, before_id: int | Non
         found.append(facts.c.kind == filters.kind)
     if filters.gce_id:
         found.append(facts.c.gce_id == filters.gce_id)
-    if before_id is not None:
-        last = connection.execute(select(facts.c.occurred_at, facts.c.id).where(facts.c.id == before_id)).one_or_none()
-        if last is not None:
-            found.append(facts.c.occurred_at <= last.occurred_at)
-            found.append(or_(facts.c.occurred_at < last.occurred_at, facts.c.id < last.id))
     return found
 
 
@@ -100,6 +101,17 @@ def _by_looking(filters: FactFilters) -> list[ColumnElement[bool]]:
     return found
 
 
-def _is_not_before(moment: datetime, fact_id: int) -> ColumnElement[bool]:
-    is_later = or_(facts.c.occurred_at > moment, facts.c.id >= fact_id)
-    return and_(facts.c.occurred_at >= moment, is_later)
+def _beyond(connection: Connection, last_id: int | None, later: bool) -> list[ColumnElement[bool]]:
+    if last_id is None:
+        return []
+    last = connection.execute(select(facts.c.occurred_at, facts.c.id).where(facts.c.id == last_id)).one_or_none()
+    return [] if last is None else _side(last.occurred_at, last.id, later)
+
+
+def _side(moment: datetime, last_id: int, later: bool, *, inclusive: bool = False) -> list[ColumnElement[bool]]:
+    """Before or after this fact. The bound on the time alone is what an index goes by."""
+    at, fact_id = facts.c.occurred_at, facts.c.id
+    same = fact_id == last_id if inclusive else false()
+    if later:
+        return [at >= moment, or_(at > moment, fact_id > last_id, same)]
+    return [at <= moment, or_(at < moment, fact_id < last_id, same)]
