@@ -167,7 +167,7 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime, me: Principal)
         lost_cost=found.lost.cost,
         from_zero=found.lost.from_zero,
         charts=charts,
-        sentence=f"How: {ways}. What told of it first: {firsts}. Work lost: {span_text(found.lost.span)}.",
+        sentence=f"How: {ways}. What told of it first: {firsts}. Work lost: {_lost(found.lost.span)}.",
     )
     return Jobs(
         lines=[_line(row, now, cancelling.offer(source.rules, me, row.job)) for row in shown],
@@ -213,6 +213,10 @@ def rate_now(last: Attempt | None) -> Money:
 def steps_per_hour(row: JobRow) -> str:
     found = pace(row.attempts, row.cost).per_hour
     return "" if found is None else f"{round(found):,}"
+
+
+def _lost(span: timedelta) -> str:
+    return span_text(span) if span else "none"
 
 
 def _count(opened: Sequence[Standing], *states: JobState) -> int:
