@@ -43,9 +43,10 @@ def live(connection: Connection, accrual: Accrual, first: date, last: date, scop
 
     A page asks more than once: within one transaction and moment the answer is the same, and is kept.
     """
-    whose = frozenset(by) | {"project", "preset"}  # telling these apart costs nothing, and so more answers are the same
+    # Telling projects and presets apart costs nothing, and so more answers are the same; all else always is.
+    whose = {"owner", "job"}.intersection(by) | {"project", "preset"}
     kept = _kept.setdefault(accrual, {})
-    key = (connection, first, last, scope, whose)
+    key = (connection, first, last, scope, frozenset(whose))
     if key not in kept:
         kept[key] = _live(connection, accrual, first, last, scope, whose)
     return kept[key]
