@@ -22,6 +22,15 @@ document.addEventListener("input", (event) => {
   if (chooses) event.target.form.querySelector(`[value="${chooses}"]`).checked = true;
 });
 
+// The menu under one's name closes as menus do.
+const you = document.querySelector(".you");
+document.addEventListener("click", (event) => you?.open && !you.contains(event.target) && (you.open = false));
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !you?.open) return;
+  you.open = false;
+  you.firstElementChild.focus();
+});
+
 sheet.addEventListener("close", () => {
   sheet.replaceChildren();
   if (from?.isConnected) from.focus();
