@@ -13,6 +13,7 @@ from costguard.dashboard.source import Source
 from costguard.engine.health import Health, ProjectState, Verdict, health
 from costguard.errors import StoreError
 from costguard.model.observation import Unread
+from costguard.policy.narrate import span_text
 from costguard.store import health as stored
 
 _COMMAND = re.compile(r"`(gcloud [^`]+)`")
@@ -90,7 +91,7 @@ def _detail(of: Health) -> str:
         what = "One thing is not as it should be" if number == 1 else f"{number} things are not as they should be"
         return f"{what}; the rest is fresh."
     ages = [state.age for state in of.projects if state.age is not None]
-    oldest = f", the oldest look {max(ages) // timedelta(seconds=1)} s ago" if ages else ""
+    oldest = f", the oldest look {span_text(max(ages))} ago" if ages else ""
     number = len(of.projects)
     return f"{number} {'project is' if number == 1 else 'projects are'} read whole{oldest}."
 
