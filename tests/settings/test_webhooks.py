@@ -23,7 +23,7 @@ def test_what_is_set_reaches_the_webhook(tmp_path: Path) -> None:
     text = GOOD + 'url = "http://[::1]:9/"\nkinds = ["JobFailed", "LifetimeEnded"]\nprojects = ["ml-training"]\n'
     settings = read(tmp_path, text, **{f"{VARIABLE}_FILE": str(tmp_path / "secret")})
     [chosen] = settings.webhook_list()
-    assert (chosen.kinds, chosen.projects) == ({"JobFailed", "LifetimeEnded"}, {"ml-training"})
+    assert (chosen.kinds, chosen.projects) == (frozenset({"JobFailed", "LifetimeEnded"}), frozenset({"ml-training"}))
     assert chosen.secrets == (b"\2" * 24, b"\1" * 24)
     assert not any(shown in f"{settings!r} {chosen!r} {settings.model_dump()}" for shown in (NEW, OLD, r"\x02"))
 
