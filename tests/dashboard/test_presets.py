@@ -42,13 +42,14 @@ def test_each_preset_says_how_it_is_recognised_launched_and_ended(
     """With how many VMs of it there are, what they burn, and the month; one that the settings lost is still shown."""
     with database.write() as connection:
         rows.prices(connection)
-        rows.instance(connection, "one", provisioning_model="spot", rate_nanos=530_000_000)
-        rows.instance(connection, "two", status="stopped", rate_nanos=None)
-        rows.instance(connection, "three", preset="lost")
+        one = rows.instance(connection, "one", provisioning_model="spot")
+        rows.lifetime(connection, one, NOW, provisioning_model="spot")
+        rows.instance(connection, "two", status="stopped")
+        rows.instance(connection, "three", preset="lost", status="stopped")
         rows.day(connection, (NOW - timedelta(days=1)).date(), gpu_nanos=3 * 10**9)
     page = read(client_with(rules=Rules(by_name(PRESETS))), "/presets")
     text = tidy(page.text)
-    assert "t4Launch a t4 One T4, for debugging Running 1 1 Spot and 1 at rest Burning $0.530 + ? an hour" in text
+    assert "t4Launch a t4 One T4, for debugging Running 1 1 Spot and 1 at rest Burning $0.165 an hour" in text
     assert "November so far $3.00" in text
     assert "Recognised by 1 GPU of type T4 with the label team=vision" in text
     assert "Limit 8 h, then the owner is asked every 4 h" in text

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from costguard.dashboard.source import Source
+from costguard.engine import burn_rates
 from costguard.engine.accrual import accrual_at
 from costguard.engine.spend import spend
-from costguard.model.instance import ProvisioningModel, Status
+from costguard.model.instance import ProvisioningModel
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.preset import Preset
-from costguard.store.fleet import Burning, burning_by
+from costguard.store.fleet import Burning
 from costguard.store.spend import Grouping
 
 _FEW = 4  # zones that are shown before the rest
@@ -44,8 +45,9 @@ def presets_page(source: Source, now: datetime) -> Presets:
     first = now.date().replace(day=1)
     known = source.rules.presets
     with source.database.read() as connection:
-        burning = burning_by(connection)
-        month = spend(connection, accrual_at(connection, now), first, now.date(), [Grouping.PRESET])
+        accrual = accrual_at(connection, now)
+        burning = burn_rates.burning(connection, accrual)
+        month = spend(connection, accrual, first, now.date(), [Grouping.PRESET])
     spent = {row.group[0]: row for row in month.rows}
     names = dict.fromkeys([*known, *(each.preset for each in burning), *spent])
     cards = []
@@ -64,12 +66,11 @@ def presets_page(source: Source, now: datetime) -> Presets:
 
 
 def _card(name: str, preset: Preset | None, burning: Sequence[Burning], month: Money, unpriced: int) -> Card:
-    running = [each for each in burning if each.status is Status.RUNNING]
     return Card(
         name=name,
         preset=preset,
-        running=sum(each.count for each in running),
-        spot=sum(each.count for each in running if each.provisioning_model is ProvisioningModel.SPOT),
+        running=sum(each.running for each in burning),
+        spot=sum(each.running for each in burning if each.provisioning_model is ProvisioningModel.SPOT),
         present=sum(each.count for each in burning),
         rate=Priced(sum((each.rate for each in burning), ZERO), not any(each.unpriced for each in burning)),
         month=month,

@@ -63,7 +63,7 @@ def standings(
 def outlooks(
     connection: Connection, accrual: Accrual, asked: Sequence[tuple[Scope, Period]], teams: Sequence[Team] = ()
 ) -> list[Outlook]:
-    """What each scope has spent in its present period and is thought to spend. The ledger is read once for all.
+    """What each scope has spent in its present period and is thought to spend. The ledger is read once a kind.
 
     Raises ValueError for a scope whose team is not among `teams`: it would look as if nothing were spent.
     """
@@ -75,29 +75,67 @@ def outlooks(
     now = accrual.now
     periods = [policy.bounds(period, now) for _, period in asked]
     first = min([now.date() - HISTORY * _DAY, *(start.date() for start, _ in periods)])
-    groups = [Grouping.DAY, Grouping.PROJECT, Grouping.PRESET]
-    if wanted or any(scope.owner is not None for scope, _ in asked):
-        groups.append(Grouping.OWNER)
-    if any(scope.job is not None for scope, _ in asked):
-        groups.append(Grouping.JOB)
-    spent = spend(connection, accrual, first, now.date(), groups)
+    kinds: dict[tuple[Grouping, ...], list[Scope]] = defaultdict(list)
+    for scope, _ in asked:
+        kinds[_told_apart_by(scope)].append(scope)
+    watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
+    ledgers = {
+        groups: _ledger(connection, accrual, first, groups, _common(scopes), watched, teams)
+        for groups, scopes in kinds.items()
+    }
+    return [
+        _outlook(scope, period, start, end, ledgers[_told_apart_by(scope)], now)
+        for (scope, period), (start, end) in zip(asked, periods, strict=True)
+    ]
+
+
+def _told_apart_by(scope: Scope) -> tuple[Grouping, ...]:
+    """What a reading must tell apart for this scope. Owners alone have a roll-up of their own, as presets have."""
+    if scope.job is not None:
+        return Grouping.PROJECT, Grouping.PRESET, Grouping.OWNER, Grouping.JOB
+    if scope.owner is None and scope.team is None:
+        return Grouping.PROJECT, Grouping.PRESET
+    return (Grouping.PROJECT, *((Grouping.PRESET,) if scope.preset is not None else ()), Grouping.OWNER)
+
+
+def _common(scopes: Sequence[Scope]) -> Scope:
+    """What all of them have in common, so that no more is read than one of them counts. Spend knows no teams."""
+    first, *others = scopes
+
+    def same(name: str) -> str | None:
+        value: str | None = getattr(first, name)
+        return value if all(getattr(other, name) == value for other in others) else None
+
+    return Scope(same("project"), same("preset"), same("owner"), job=same("job"))
+
+
+def _ledger(
+    connection: Connection,
+    accrual: Accrual,
+    first: date,
+    groups: tuple[Grouping, ...],
+    within: Scope,
+    watched: Mapping[str, datetime],
+    teams: Sequence[Team],
+) -> _Ledger:
+    spent = spend(connection, accrual, first, accrual.now.date(), [Grouping.DAY, *groups], within)
     days: dict[Whose, dict[date, int]] = defaultdict(dict)
     for row in spent.rows:
-        whose = Whose(**{name: value for name, value in zip(groups, row.group, strict=True) if name != Grouping.DAY})
-        days[whose][date.fromisoformat(row.group[0])] = row.amounts.total.nanos
-    watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
+        day, *values = row.group
+        days[_whose_of(groups, values)][date.fromisoformat(day)] = row.amounts.total.nanos
     burns = _burns(connection, accrual, groups)
-    everybody = {*days, *burns, *map(_whose, spent.unpriced)} if wanted else ()
+    everybody = {*days, *burns, *map(_whose, spent.unpriced)} if teams and Grouping.OWNER in groups else ()
     named = {
         (each.project, each.owner): team.name
         for each in everybody
         if (team := team_of(each.project, each.owner, teams)) is not None
     }
-    ledger = _Ledger(days, burns, spent.unpriced, watched, named)
-    return [
-        _outlook(scope, period, start, end, ledger, now)
-        for (scope, period), (start, end) in zip(asked, periods, strict=True)
-    ]
+    return _Ledger(days, burns, spent.unpriced, watched, named)
+
+
+def _whose_of(groups: Sequence[Grouping], values: Sequence[str]) -> Whose:
+    known = {group.value: value for group, value in zip(groups, values, strict=True)}
+    return Whose(known["project"], known.get("preset", ""), known.get("owner", ""), known.get("job", ""))
 
 
 class BudgetWatch:
