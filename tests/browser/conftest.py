@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ViewportSize, sync_playwright
@@ -36,12 +39,16 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context.close()
 
 
-@pytest.fixture
-def story(sqlite_database: Database) -> Told:
-    return told.tell(sqlite_database)
+@pytest.fixture(scope="session")
+def story(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """Told once a worker, for tests that only read; those that change something tell it to a database of theirs."""
+    path = tmp_path_factory.mktemp("story") / "costguard.db"
+    shutil.copyfile(sqlite_template, path)
+    with closing(Database.open(f"sqlite:///{path}")) as database:
+        yield told.tell(database)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def site(story: Told) -> Iterator[str]:
     with serving(story.app) as url:
         yield url
