@@ -92,11 +92,12 @@ def test_too_much_is_refused_and_not_read(knocking: TestClient, door: Door, path
 
     answers = [
         knocking.post(path, content=b"x" * (LIMIT + 1)),
-        knocking.post(path, content=b"", headers={"Content-Length": "9" * 400}),
+        knocking.post(path, content=b"", headers={"Content-Length": str(LIMIT + 1)}),
         knocking.post(path, content=endless()),
     ]
     assert [(answer.status_code, answer.content) for answer in answers] == [(401, b"")] * 3
     assert (door.refused, door.taken) == ({"oversized": 3}, [])
+    assert knocking.post(path, content=b"", headers={"Content-Length": "9" * 400}).status_code == 413, "by the door"
     assert knocking.post(path, content=b"x" * LIMIT).status_code == 200
 
 

@@ -130,12 +130,12 @@ def test_csv(filled: Database, client: TestClient, format_: str, accept: str) ->
 
 @pytest.mark.parametrize("owner", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_csv_cells_are_never_formulas(database: Database, client: TestClient, owner: str) -> None:
-    """An owner that a spreadsheet would run gets an apostrophe in front."""
+    """An owner that a spreadsheet would run gets an apostrophe in front; a control character is told by its number."""
     with database.write() as connection:
         rows.day(connection, NOW.date(), owner=owner, gpu_nanos=1)
     answer = client.get("/api/v1/spend?group_by=owner&format=csv")
     (_, row) = csv.reader(io.StringIO(answer.text, newline=""))
-    assert row[0] == f"'{owner}"
+    assert row[0] == "'" + owner.replace("\r", "[U+000D]")
 
 
 def test_a_format_beats_accept(filled: Database, client: TestClient) -> None:
