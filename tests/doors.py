@@ -47,6 +47,22 @@ class OpenDoor:
         return text == "the page's own"
 
 
+@dataclass
+class SwingDoor:
+    """Whoever comes is who it was set to: an application takes long to make, and who asks changes often."""
+
+    principal: Principal
+
+    def who(self, shown: Credentials) -> Principal | Stranger:
+        return self.principal
+
+    def csrf(self, principal: Principal) -> str:
+        return "the page's own"
+
+    def is_csrf(self, principal: Principal, text: str) -> bool:
+        return text == "the page's own"
+
+
 EVERYBODY = OpenDoor(somebody())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,11 +11,11 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.doors import OpenDoor, somebody
+from tests.doors import SwingDoor, somebody
 from tests.engine.office import ADA, RULES
 
 from costguard.api.app import create_app
-from costguard.model.access import Permission, Role, Via
+from costguard.model.access import Permission, Principal, Role, Via
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.store import facts, requests
 from costguard.store.tables import lifetimes
@@ -24,20 +24,21 @@ from costguard.store.transaction import Database
 MASTER = somebody()
 OWNER = somebody(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)
 STRANGER = somebody(Role.OPERATOR, "vic@lab.example", Via.TOKEN, is_granted=False)
-GUEST = somebody(Role.OPERATOR, "guest@else.example", Via.TOKEN)  # in no list: the role came with the token
+GUEST = somebody(Role.ADMIN, "guest@else.example", Via.TOKEN)  # in no list: the role came with the token
 ADMIN = somebody(Role.ADMIN, "adam@lab.example", Via.TOKEN, is_granted=False)
 VIEWER = somebody(Role.VIEWER, ADA, Via.TOKEN, is_granted=False)
 STARTED = NOW - timedelta(hours=9)
 
 
-@dataclass
 class Api:
-    database: Database
-    woken: list[bool] = field(default_factory=list)
+    def __init__(self, database: Database) -> None:
+        self.database, self.woken, self._door = database, list[bool](), SwingDoor(OWNER)
+        deps = replace(deps_of(database), rules=RULES, door=self._door, wake=lambda: self.woken.append(True))
+        self._client = TestClient(create_app(deps))
 
-    def client(self, who: Any) -> TestClient:
-        deps = replace(deps_of(self.database), rules=RULES, door=OpenDoor(who), wake=lambda: self.woken.append(True))
-        return TestClient(create_app(deps))
+    def client(self, who: Principal) -> TestClient:
+        self._door.principal = who
+        return self._client
 
     def post(self, what: str, body: Any = None, who: Any = OWNER, key: str | None = None, vm: str = "trainer") -> Any:
         headers = {} if key is None else {"Idempotency-Key": key}
@@ -141,14 +142,14 @@ def test_what_cannot_be_done_is_said_at_once(api: Api) -> None:
 
 def test_in_whose_name_it_is_asked(api: Api) -> None:
     """A role that came with the token counts, and is kept for the pass; who is named by an admin is held to theirs."""
-    api.vm("trainer", owner="someone@else.example")
+    api.vm("trainer", owner="")
     assert api.post("stop", {}, GUEST).status_code == 202
     assert api.post("suspend", {}, replace(GUEST, is_granted=False)).status_code == 403
     assert api.post("stop", {"by": "Adam@lab.example"}, MASTER).status_code == 202
     assert api.post("suspend", {"by": "guest@else.example"}, MASTER).status_code == 403
     assert api.post("claim", {}, ADMIN).status_code == 202
     assert [(request.by, request.role) for request in api.open] == [
-        ("guest@else.example", Role.OPERATOR),
+        ("guest@else.example", Role.ADMIN),
         ("adam@lab.example", None),
         ("adam@lab.example", None),
     ]

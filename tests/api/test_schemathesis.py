@@ -29,7 +29,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-TIMES = {GenerationMode.POSITIVE: 4, GenerationMode.NEGATIVE: 2}  # of each operation
+TIMES = {GenerationMode.POSITIVE: 3, GenerationMode.NEGATIVE: 2}  # of each operation
 # What right requests are about, where there is something; wrong ones are about anything.
 THERE = {
     "project": "lab",
@@ -54,7 +54,7 @@ def test_every_answer_is_in_the_document(sqlite_database: Database) -> None:
         assert isinstance(operation, Ok)
         answered += sum(_ask(operation.ok(), mode, bearers) for mode in (*GenerationMode,))
     told.gate.close()
-    assert answered > 300
+    assert answered > 200
 
 
 def _ask(operation: Any, mode: GenerationMode, bearers: list[str]) -> int:
