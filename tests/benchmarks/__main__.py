@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.benchmarks.checkpoints import checkpoints
 from tests.benchmarks.measure import Measured, show, write
 from tests.benchmarks.observing import observing
+from tests.benchmarks.pages import pages
 from tests.benchmarks.recording import recording
 from tests.benchmarks.served import served_fleet
 from tests.benchmarks.spending import spending
@@ -30,6 +31,7 @@ def _with_fleet(folder: Path, wanted: set[str]) -> Iterator[Measured]:
 
 def _main(arguments: list[str]) -> None:
     others: dict[str, Callable[[Path], Iterator[Measured]]] = {
+        "pages": pages,
         "spending": spending,
         "starting": starting,
         "checkpoints": checkpoints,

@@ -14,6 +14,7 @@ from tests.store.job_rows import RECIPE, SPEC
 
 from costguard.engine import burn_rates
 from costguard.model.attempt import attempt_name
+from costguard.model.budget import Budget, Period, Scope
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
@@ -26,7 +27,19 @@ JOBS = 1_000
 _RUNNING = 900  # of the jobs; the others are between two VMs
 _SAVED = 20  # checkpoints that were seen of each
 _OUTPUT = "epoch 3 step 1200 loss 0.0123 lr 0.0001 samples/s 812\n" * 150
-RULES = Rules(by_name(Preset(f"preset-{number}", Match(), timedelta(hours=8)) for number in range(year.PRESETS)))
+_PRESETS = [f"preset-{number}" for number in range(year.PRESETS)]
+RULES = Rules(
+    by_name(Preset(name, Match(), timedelta(hours=8), launch=RECIPE) for name in _PRESETS),
+    budgets=(
+        Budget("all", Scope(), Money.of("5000000"), Period.MONTH),
+        Budget("project", Scope(project="acme"), Money.of("2000000"), Period.MONTH),
+        *(Budget(name, Scope(preset=name), Money.of("900000"), Period.MONTH) for name in _PRESETS),
+        *(
+            Budget(f"owner {number}", Scope(owner=f"owner-{number}@example.com"), Money.of("20000"), Period.WEEK)
+            for number in range(10)
+        ),
+    ),
+)
 
 # Three kinds of VM in six zones, so that no two rates of neighbours are the same.
 _KINDS = """

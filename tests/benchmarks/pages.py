@@ -1,0 +1,164 @@
+"""Every page, and every list of the API, over a year of a million lifetimes, ten thousand VMs and a thousand jobs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from fastapi.testclient import TestClient
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tests.benchmarks import busy_year, year
+from tests.benchmarks.databases import both
+from tests.benchmarks.measure import Measured
+from tests.doors import EVERYBODY
+
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.dashboard.app import add_dashboard
+from costguard.store.transaction import Database
+
+_ROUNDS = 20
+_GOAL_MS, _GOAL_P95_MS, _GOAL_KB = 100, 250, 300
+_YEAR = f"from={year.LAST - timedelta(days=year.DAYS - 1)}&to={year.LAST}"
+_RUNNING, _GONE = f"acme/{1_000_000 + year.VMS}", "acme/1000005"
+
+# What is asked of a route: one address or more. Every other route that needs nothing is asked as it stands.
+_ADDRESSES = {
+    "/": ("/", "/?preset=preset-1", "/?owner=owner-3%40example.com", "/?sort=age", "/?name=vm-21"),
+    "/vm/{project}/{gce_id}": (f"/vm/{_RUNNING}", f"/vm/{_GONE}"),
+    "/jobs": ("/jobs", "/jobs?all=yes", "/jobs?owner=owner-3%40example.com"),
+    "/jobs/{job_id}": ("/jobs/j5",),
+    "/spend": ("/spend", f"/spend?{_YEAR}", f"/spend?group_by=owner&{_YEAR}", "/spend?owner=owner-3%40example.com"),
+    "/facts": ("/facts", "/facts?kind=InstancePreempted"),
+    "/api/v1/instances": ("/api/v1/instances", "/api/v1/instances?sort=age&preset=preset-1"),
+    "/api/v1/instances/{project}/{gce_id}": (f"/api/v1/instances/{_RUNNING}",),
+    "/api/v1/jobs/{job_id}": ("/api/v1/jobs/j5",),
+    "/api/v1/jobs/{job_id}/attempts": ("/api/v1/jobs/j5/attempts",),
+    "/api/v1/jobs/{job_id}/output": ("/api/v1/jobs/j5/output",),
+    "/api/v1/spend": ("/api/v1/spend", f"/api/v1/spend?{_YEAR}&group_by=day&group_by=preset"),
+}
+# One row or none, forms, exports of everything, a stream without an end, what only machines ask, and
+# the month's discounts, which are an estimate over every lifetime of a month.
+_LEFT_OUT = {
+    "/api/v1",
+    "/api/v1/discounts",
+    "/api/v1/facts/stream",
+    "/api/v1/reminders/preview",
+    "/api/v1/requests/{request_id}",
+    "/facts.csv",
+    "/facts.json",
+    "/healthz",
+    "/jobs/{job_id}/cancel",
+    "/launch",
+    "/openapi.json",
+    "/problems/{kind}",
+    "/readyz",
+    "/slack/commands",
+    "/slack/interactions",
+    "/tokens/{token_id}/revoke",
+    "/vm/{project}/{gce_id}/{wish}",
+}
+_NEEDED = re.compile(r'(?:src|href)="(/static/[^"]+)"')
+_WITHIN = re.compile(r"url\(['\"]?([^'\")]+)['\"]?\)")
+
+
+class _Standstill:
+    def now(self) -> datetime:
+        return year.NOW
+
+
+class Timed:
+    """Between the server and the application: how long the last answer took, and its bytes as they are sent."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.ms = 0.0
+        self.size = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.size = 0
+
+        async def counted(message: Message) -> None:
+            self.size += len(message.get("body", b""))
+            await send(message)
+
+        begun = time.perf_counter()
+        await self._app(scope, receive, counted)
+        self.ms = (time.perf_counter() - begun) * 1000
+
+
+def pages(folder: Path) -> Iterator[Measured]:
+    with both(folder, "pages") as databases:
+        for name, database in databases:
+            busy_year.fill(database)
+            yield from times(name, database, _ROUNDS)
+        yield from weights(databases[0][1])
+
+
+def times(name: str, database: Database, rounds: int) -> Iterator[Measured]:
+    """Server times: from the request's arrival until its answer was sent, compressed; the client's own is not in it."""
+    app = _app(database)
+    timed = Timed(app)
+    client = TestClient(timed)
+    for address in addresses(app):
+        took = []
+        for number in range(rounds + 1):
+            answer = client.get(address)
+            assert answer.status_code == 200, f"{address}: {answer.text[:500]}"
+            took += [timed.ms] if number else []  # the first one compiles the template and the statements
+        yield Measured(f"{address}, {name}", "ms", took, _GOAL_MS, _GOAL_P95_MS)
+
+
+def weights(database: Database) -> Iterator[Measured]:
+    """Of pages with all that they load, as a browser that keeps nothing gets them."""
+    app = _app(database)
+    timed = Timed(app)
+    client = TestClient(timed)
+    for address in addresses(app):
+        if address.startswith("/api/") or address == "/metrics":
+            continue
+        page = client.get(address)
+        whole, loaded = timed.size, set[str]()
+        waiting = _NEEDED.findall(page.text)
+        while waiting:
+            path = waiting.pop().replace("&amp;", "&")
+            if path not in loaded:
+                loaded.add(path)
+                found = client.get(path)
+                assert found.status_code == 200, path
+                whole += timed.size
+                if ".css" in path:
+                    waiting += [str(found.url.join(each).path) for each in _WITHIN.findall(found.text)]
+        yield Measured(f"First visit of {address}, compressed", "kB", [whole / 1000], _GOAL_KB)
+
+
+def addresses(app: FastAPI) -> list[str]:
+    """Of all that can be got, so that no page is forgotten: one that needs to be told what of asks for it here."""
+    found: list[str] = []
+    for route in iter_route_contexts(app.routes):
+        path = route.path or ""
+        if "GET" not in (route.methods or ()) or path in _LEFT_OUT:
+            continue
+        assert path in _ADDRESSES or "{" not in path, f"no address is known for {path}"
+        found += _ADDRESSES.get(path, (path,))
+    return found
+
+
+def _app(database: Database) -> FastAPI:
+    deps = Deps(
+        database=database,
+        clock=_Standstill(),
+        rules=busy_year.RULES,
+        door=EVERYBODY,
+        version="1",
+        stale_after=timedelta(minutes=10),
+        status=lambda: DaemonStatus(is_acting=True, last_pass_at=year.NOW),
+    )
+    app = create_app(deps)
+    add_dashboard(app, deps)
+    return app
