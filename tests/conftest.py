@@ -10,12 +10,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from sqlalchemy import make_url
 from tests.postgres import shared_server
 
 from costguard.store.migrate import upgrade
 from costguard.store.tables import metadata
 from costguard.store.transaction import Database
+
+# How long examples take says how busy the machine is, and nothing of what is tested.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 # Quicker than TRUNCATE, which makes new files for every table and index.
 _EMPTY = "; ".join(

@@ -56,7 +56,7 @@ def stored(database: Database) -> list[Request]:
     ("role", "address", "offered"),
     [
         (
-            Role.OPERATOR,
+            Role.ADMIN,
             BOB,
             {"forgotten/stop", "forgotten/keep", "forgotten/claim", "far/stop", "far/keep", "far/disown"},
         ),
@@ -67,7 +67,7 @@ def stored(database: Database) -> list[Request]:
 def test_what_somebody_may_ask_stands_beside_the_vm(
     database: Database, client_with: Clients, role: Role, address: str, offered: set[str]
 ) -> None:
-    """An operator is offered what makes sense; who may ask for nothing at all is told so once, and offered nothing."""
+    """An admin is offered what makes sense; who may ask for nothing at all is told so once, and offered nothing."""
     addresses = story.tell(database)
     ids = {name: place.removeprefix("/vm/lab/") for name, place in addresses.items()}
     page = page_of(client_with(door=signed_in(role, address)), "/")
@@ -111,7 +111,7 @@ def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Datab
     """The daemon is woken; a double click asks once; the row says who waits for what, and offers it no more."""
     addresses = story.tell(database)
     woken: list[str] = []
-    client = client_with(door=signed_in(Role.OPERATOR, BOB), wake=lambda: woken.append("woken"))
+    client = client_with(door=signed_in(Role.ADMIN, BOB), wake=lambda: woken.append("woken"))
     place = addresses["forgotten"]
     form = page_of(client, f"{place}/stop")
     sent = {
@@ -143,7 +143,7 @@ def test_a_keep_says_for_how_long(
 ) -> None:
     """Four hours, until tomorrow morning, or a number of hours; anything else is explained and stores nothing."""
     place = story.tell(database)["forgotten"]
-    client = client_with(door=signed_in(Role.OPERATOR, BOB))
+    client = client_with(door=signed_in(Role.ADMIN, BOB))
     answer = client.post(f"{place}/keep", data={**CSRF, "until": until, "hours": hours}, follow_redirects=False)
     assert answer.status_code == (422 if expected == 422 else 303)
     assert [each.hours for each in stored(database)] == ([] if expected == 422 else [expected])
@@ -156,14 +156,14 @@ def test_a_keep_says_for_how_long(
         (Role.OPERATOR, "forgotten/stop", {}, 403, "It is not certain that a page of Costguard's sent this"),
         (Role.OPERATOR, "forgotten/delete", CSRF, 404, "There is no such page."),
         (
-            Role.OPERATOR,
+            Role.ADMIN,
             "forgotten/stop",
             {**CSRF, "started_at": "2026-11-20T11:59:00+00:00"},
             409,
             "started anew since",
         ),
         (Role.OPERATOR, "forgotten/stop", {**CSRF, "started_at": "yesterday"}, 422, "started_at is no moment"),
-        (Role.OPERATOR, "resting/stop", CSRF, 409, "is stopped already"),
+        (Role.ADMIN, "resting/stop", CSRF, 409, "is stopped already"),
         (Role.OPERATOR, "left/stop", CSRF, 409, "gone"),
     ],
 )

@@ -39,11 +39,13 @@ def test_roles(address: str, role: Role) -> None:
 
 @pytest.mark.parametrize("asked", [Asked.STOP, Asked.SUSPEND, Asked.KEEP, Asked.DISOWN])
 def test_whose_vm_it_is_decides(asked: Asked) -> None:
-    """The owner, the team's operators, operators within their team or where there is none, and admins."""
+    """The owner, the team's operators, operators within their team, for nobody's of no team any of them, and admins."""
     assert may(asked, ANA)
     assert may(asked, "Ana@Example.com")
     assert not may(asked, BEN)
-    assert may(asked, OP)
+    assert not may(asked, OP)
+    assert may(asked, OP, owner="")
+    assert not may(asked, OP, owner="", team=VISION)
     assert not may(asked, OP, team=VISION)
     assert may(asked, OP, team=MANAGED)
     assert may(asked, LEAD, team=VISION)
@@ -58,7 +60,8 @@ def test_claims() -> None:
     assert may(Asked.CLAIM, BEN, owner="")
     assert may(Asked.CLAIM, ANA)
     assert not may(Asked.CLAIM, BEN)
-    assert may(Asked.CLAIM, OP)
+    assert not may(Asked.CLAIM, OP)
+    assert may(Asked.CLAIM, OP, team=MANAGED)
     assert not may(Asked.CLAIM, "", owner="")
 
 
@@ -72,7 +75,8 @@ def test_refusals_say_who_may() -> None:
         "Only ana@example.com, an operator of team vision or an admin can stop debug-ana."
     )
     assert told(Asked.KEEP, "", None) == "Only an operator or an admin can keep debug-ana."
-    assert told(Asked.CLAIM, ANA, None) == "Only an operator or an admin can take over debug-ana from ana@example.com."
+    assert told(Asked.CLAIM, ANA, None) == "Only an admin can take over debug-ana from ana@example.com."
+    assert told(Asked.STOP, ANA, None) == "Only ana@example.com or an admin can stop debug-ana."
     assert told(Asked.STOP, ANA, None, by="") == "Slack tells no e-mail address of yours, so you cannot stop debug-ana."
 
 

@@ -11,6 +11,7 @@ from costguard_sandbox.slack.messages import Message
 from costguard_sandbox.vm import Status
 
 ACCESS = {"operators": ["ben@example.com", "dana@example.com"], "admins": ["chiara@example.com"]}
+HELPERS = {"admins": ["chiara@example.com", "dana@example.com"]}
 TEAMS = {"vision": {"members": ["ana@example.com", "ben@example.com"]}}
 QUICK = {"t4": {"limit": "8h", "remind_every": "1h", "keeps": 1}}
 
@@ -51,7 +52,7 @@ def test_the_owner_is_asked_once_and_keeps_it(sqlite_url: str) -> None:
 
 def test_tomorrow_is_the_pressers(sqlite_url: str) -> None:
     """Tomorrow at nine where the person is who pressed: in Los Angeles, for a VM of somebody in Madrid."""
-    with story(sqlite_url, access=ACCESS, presets=QUICK) as told:
+    with story(sqlite_url, access=HELPERS, presets=QUICK) as told:
         told.press(in_channel(told), "keep", by="dana")
         (fact,) = told.facts("LifetimeKept")
         assert fact == "dana@example.com keeps trainer until 17:00 UTC on 3 Nov."
@@ -59,7 +60,7 @@ def test_tomorrow_is_the_pressers(sqlite_url: str) -> None:
 
 def test_a_button_that_is_late(sqlite_url: str) -> None:
     """Pressed after somebody else's keep and before the message shows it, a stop is refused in private."""
-    with story(sqlite_url, access=ACCESS, presets=QUICK) as told:
+    with story(sqlite_url, access=HELPERS, presets=QUICK) as told:
         asked = in_channel(told)
         told.world.slack.press("dana", asked.channel, asked.ts, "keep:4")
         told.press(asked, "stop", by="chiara")

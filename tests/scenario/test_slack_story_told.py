@@ -149,8 +149,8 @@ def said(told: Story, who: str, text: str) -> tuple[str, dict[str, str]]:
 
 
 def test_gpu(sqlite_url: str) -> None:
-    """Lists somebody's own VMs with buttons that work, everybody's for operators, and says how it is used."""
-    with story(sqlite_url, access={"operators": ["dana@example.com"]}) as told:
+    """Lists somebody's own VMs with buttons that work, everybody's for admins, and says how it is used."""
+    with story(sqlite_url, access={"admins": ["dana@example.com"]}) as told:
         told.vm()
         told.vm("other", owner="ben")
         told.later(HOUR)

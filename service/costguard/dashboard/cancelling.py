@@ -60,4 +60,4 @@ def _refusal(rules: Rules, me: Principal, job: Job) -> str:
     if not me.address:
         return ""  # whom the master token speaks for is asked, and held to it, with the form
     by = access.actor(me)
-    return roles.cancel_refusal(by.address, job.spec.owner, rules.access, rules.teams, by.granted) or ""
+    return roles.cancel_refusal(by.address, job.spec.owner, job.spec.project, rules, by.granted) or ""

@@ -69,19 +69,22 @@ def refusal(
     if not by:
         return f"Slack tells no e-mail address of yours, so you cannot {_VERB[asked]} {name}."
     is_owner = bool(owner) and by.lower() == owner.lower()
-    if is_owner or (asked is Asked.CLAIM and not owner) or _operates(by, team, access, granted):
+    if is_owner or (asked is Asked.CLAIM and not owner) or operates(by, owner, team, access, granted):
         return None
     who = [] if asked is Asked.CLAIM or not owner else [owner]
-    who.append(f"an operator of team {team.name}" if team is not None else "an operator")
-    sentence = f"Only {', '.join(who)} or an admin can {_VERB[asked]} {name}"
+    if team is not None or not owner:
+        who.append(f"an operator of team {team.name}" if team is not None else "an operator")
+    sentence = f"Only {', '.join(who)}{' or ' if who else ''}an admin can {_VERB[asked]} {name}"
     return f"{sentence} from {owner}." if asked is Asked.CLAIM else f"{sentence}."
 
 
-def _operates(by: str, team: Team | None, access: Access, granted: Role | None) -> bool:
-    """Operators act for their own team's VMs, and for VMs of no team."""
+def operates(by: str, owner: str, team: Team | None, access: Access, granted: Role | None) -> bool:
+    """Admins act for everybody, operators within their own team, and for what is nobody's and of no team."""
     role = role_for(by, access, granted)
-    if role is Role.ADMIN or team is None:
-        return role in (Role.ADMIN, Role.OPERATOR)
+    if role is Role.ADMIN:
+        return True
+    if team is None:
+        return role is Role.OPERATOR and not owner
     return _listed(by, team.operators) or (role is Role.OPERATOR and _listed(by, team.members))
 
 

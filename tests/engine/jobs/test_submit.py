@@ -38,6 +38,7 @@ from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.money import Money
+from costguard.model.reminder import Team
 from costguard.policy.rules import Access, JobRules
 from costguard.store import facts, jobs
 from costguard.store.jobs import JobFilters
@@ -264,10 +265,13 @@ def test_a_quote_of_what_would_be_refused_says_why(office: Office) -> None:
 
 
 def test_cancelling_is_written_down_once(office: Office) -> None:
-    """By its owner, an operator or an admin; the command's notice is the daemon's business."""
-    office.rules = replace(RULES, access=Access(operators=frozenset({"ada@lab.example", "bob@lab.example"})))
+    """By its owner, an operator of their team or an admin; the command's notice is the daemon's business."""
+    lab = Team("lab", frozenset({"ada@lab.example", "bob@lab.example"}))
+    office.rules = replace(
+        RULES, access=Access(operators=frozenset({"ada@lab.example", "bob@lab.example"})), teams=(lab,)
+    )
     office.it.submit(asked(), None, "api")
-    with pytest.raises(JobNotTheirs, match=r"Only ada@lab\.example, an operator or an admin"):
+    with pytest.raises(JobNotTheirs, match=r"Only ada@lab\.example, an operator of team lab or an admin"):
         office.it.cancel("j1", "eve@lab.example", "")
     job, is_new = office.it.cancel("j1", "bob@lab.example", "wrong data.")
     assert (is_new, job.cancel_asked_by, job.cancel_asked_at, job.state) == (

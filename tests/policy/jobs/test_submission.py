@@ -19,7 +19,7 @@ from costguard.policy.jobs import image, quote, recipe, roles, submission
 from costguard.policy.jobs.asked import Overrides
 from costguard.policy.jobs.image import ImageReference
 from costguard.policy.jobs.quote import Rate
-from costguard.policy.rules import Access
+from costguard.policy.rules import Access, Rules
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GUARD = "https://guard.example"
@@ -289,14 +289,17 @@ def test_who_may_launch_and_what_they_may_override() -> None:
 
 
 def test_who_may_cancel() -> None:
-    """Its owner, operators and admins; where nobody has a role, everybody."""
-    access = Access(operators=frozenset({"ana@lab.example"}))
+    """Its owner, operators of the owner's team, and admins."""
+    ana, ada = "ana@lab.example", "ada@lab.example"
+    access = Access(operators=frozenset({ana}), admins=frozenset({ada}))
 
-    def may(by: str, given: Access = access) -> bool:
-        return roles.cancel_refusal(by, "Bob@lab.example", given, ()) is None
+    def may(by: str, *teams: Team) -> bool:
+        rules = Rules({}, access=access, teams=teams)
+        return roles.cancel_refusal(f"{by}@lab.example", "Bob@lab.example", "lab", rules) is None
 
-    assert [may(f"{name}@lab.example") for name in ("bob", "ana", "eve")] == [True, True, False]
-    assert may("eve@lab.example", Access())
+    assert [may(by) for by in ("bob", "ana", "eve", "ada")] == [True, False, False, True]
+    vision = Team("vision", frozenset({"bob@lab.example", ana}), frozenset({"eve@lab.example"}))
+    assert [may(by, vision) for by in ("ana", "eve", "mel")] == [True, True, False]
 
 
 SPOT, USUAL = ProvisioningModel.SPOT, ProvisioningModel.STANDARD

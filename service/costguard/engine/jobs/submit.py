@@ -102,8 +102,7 @@ class JobOffice:
             job = jobs.read(connection, job_id)
             if job is None:
                 raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
-            access, teams = self._rules.access, self._rules.teams
-            if refusal := roles.cancel_refusal(by, job.spec.owner, access, teams, granted):
+            if refusal := roles.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, granted):
                 raise JobNotTheirs(refusal, "Ask one of them.")
             if job.state in (JobState.SUCCEEDED, JobState.FAILED):
                 raise JobIsOver(f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.")

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator
 from costguard.model.access import Role
 from costguard.model.launch import Recipe
 from costguard.model.reminder import Team
-from costguard.policy.access import role_for
+from costguard.policy.access import operates, role_for
 from costguard.policy.jobs.asked import Overrides, Refusal, shown
 from costguard.policy.jobs.recipe import used
-from costguard.policy.rules import Access
+from costguard.policy.rules import Access, Rules
+from costguard.policy.teams import team_of
 
 
 def launch_problems(
@@ -35,13 +36,13 @@ def launch_problems(
             yield Refusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
 
 
-def cancel_refusal(
-    by: str, owner: str, access: Access, teams: Collection[Team], granted: Role | None = None
-) -> str | None:
+def cancel_refusal(by: str, owner: str, project: str, rules: Rules, granted: Role | None = None) -> str | None:
     """Why this person may not cancel a job of this owner's; None: they may."""
-    if by.lower() == owner.lower() or _operates(by, access, teams, granted):
+    team = team_of(project, owner, rules.teams)
+    if by.lower() == owner.lower() or operates(by, owner, team, rules.access, granted):
         return None
-    return f"Only {owner}, an operator or an admin can cancel it."
+    whose = f", an operator of team {team.name}" if team is not None else ""
+    return f"Only {owner}{whose} or an admin can cancel it."
 
 
 def _operates(address: str, access: Access, teams: Collection[Team], granted: Role | None) -> bool:
