@@ -59,7 +59,7 @@ def burn_down(of: Standing, now: datetime) -> Curve:
     low, high = limit - outlook.forecast.low, limit - outlook.forecast.high
     left = [limit - spent for spent in _climbing(outlook.days)]
     # A wild range must not press the rest into a corner.
-    floor = max(min(ZERO, high, *left), min(*left, Money(-limit.nanos // 2)))
+    floor = max(min(ZERO, high, *left), min(ZERO, *left) - Money(limit.nanos // 2))
     down = _scale(floor, limit)
     points = _points(_moments(outlook, now), left, down)
     end = (_WIDTH, limit - outlook.forecast.expected)
