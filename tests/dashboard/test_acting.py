@@ -136,7 +136,14 @@ def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Datab
 
 @pytest.mark.parametrize(
     ("until", "hours", "expected"),
-    [("4", "", 4), ("morning", "9", None), ("hours", "30", 30), ("hours", "0", 422), ("x", "", 422)],
+    [
+        ("4", "", 4),
+        ("morning", "9", None),
+        ("hours", "30", 30),
+        ("hours", "0", 422),
+        ("hours", "000001999999", 422),
+        ("x", "", 422),
+    ],
 )
 def test_a_keep_says_for_how_long(
     database: Database, client_with: Clients, until: str, hours: str, expected: int | None

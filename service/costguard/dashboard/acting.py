@@ -103,8 +103,11 @@ def _hours(form: Mapping[str, str]) -> int | None:
     text = form.get("hours", "") if until == "hours" else until
     if until == "morning":
         return None
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= _MOST_HOURS:
-        raise BadAddress("It is not said for how long to keep it.", "Give a whole number of hours, 1 or more.")
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_HOURS))
+    if not is_number or not 1 <= int(text) <= _MOST_HOURS:
+        raise BadAddress(
+            "It is not said for how long to keep it.", f"Give a whole number of hours, 1 to {_MOST_HOURS}."
+        )
     return int(text)
 
 

@@ -53,6 +53,13 @@ function say(words) {
   if (link.textContent !== words) link.textContent = words;
 }
 
+// Where somebody waits for an answer, else in the head of the page.
+function tell(words) {
+  const place = document.querySelector("dialog[open] [role=alert], form.htmx-request [role=alert]");
+  if (place) place.textContent = words;
+  else say(words);
+}
+
 const isPoll = (ctx) => ctx?.sourceElement === main();
 
 document.addEventListener("htmx:config:request", (event) => {
@@ -74,11 +81,17 @@ document.addEventListener("htmx:before:swap", (event) => {
     }
     say("");
   }
+  if (ctx.response.headers.get("content-type")?.startsWith("application/problem+json")) {
+    const { detail, next } = JSON.parse(ctx.text);
+    tell(`${detail} ${next}`);
+    event.preventDefault();
+  }
   for (const task of tasks) adopt(task.fragment);
 });
 
 document.addEventListener("htmx:error", (event) => {
   if (isPoll(event.detail.ctx)) say("No answer: what is shown is old.");
+  else if (event.detail.ctx) tell("No answer came. Load the page again to see how things stand.");
 });
 
 document.addEventListener("visibilitychange", () => document.hidden || htmx.trigger(main(), "seen"));
