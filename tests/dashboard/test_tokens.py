@@ -47,7 +47,11 @@ def test_a_token_is_made_and_its_secret_shown_once(database: Database, client_wi
     secret = secret_of(page)
     token = known(database, secret)
     assert token is not None
-    assert (token.owner, token.role, token.permissions) == (ADA, Role.OPERATOR, frozenset({Permission.READ, Permission.JOBS}))
+    assert (token.owner, token.role, token.permissions) == (
+        ADA,
+        Role.OPERATOR,
+        frozenset({Permission.READ, Permission.JOBS}),
+    )
     assert token.expires_at == token.made_at + timedelta(days=30)
     assert made.headers["cache-control"] == "no-store"
     again = client.post("/tokens", data=FORM)
