@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
 from fastapi.testclient import TestClient
 
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.model.utilisation import IdleRule
 from costguard.policy.rules import Rules, by_name
+from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is said here rests on no SQL of either kind."""
+    return sqlite_database
 
 
 def test_presets_show_what_follows_the_limit(client_with: Callable[..., TestClient]) -> None:

@@ -33,12 +33,17 @@ class Api:
     token: str | None = None
     base: str = "http://127.0.0.1:8765"
     headers: dict[str, str] = field(default_factory=dict)
+    _made: dict[object, TestClient] = field(default_factory=dict)
 
     @property
     def client(self) -> TestClient:
-        door = EVERYBODY if self.token is None else keyed(self.token)
-        deps = replace(deps_of(self.office.database), rules=self.office.rules, jobs=self.office.it, door=door)
-        return TestClient(create_app(deps), self.base, headers=self.headers)
+        office = self.office
+        key = (self.token, self.base, *self.headers, id(office.rules), id(office.store))
+        if key not in self._made:
+            door = EVERYBODY if self.token is None else keyed(self.token)
+            deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, door=door)
+            self._made[key] = TestClient(create_app(deps), self.base, headers=self.headers)
+        return self._made[key]
 
     def post(self, path: str, body: Any, **headers: str) -> Any:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

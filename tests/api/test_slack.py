@@ -17,6 +17,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.errors import DatabaseLocked
 from costguard.model.press import Answer
+from costguard.store.transaction import Database
 
 PATHS = ("/slack/interactions", "/slack/commands")
 LIMIT = 1000
@@ -47,6 +48,12 @@ class Door:
         self.refused[reason] = self.refused.get(reason, 0) + 1
         self.came.set()
         return Answer(401)
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is said here rests on no SQL of either kind."""
+    return sqlite_database
 
 
 @pytest.fixture
