@@ -8,7 +8,7 @@ from itertools import combinations
 from tests.api.rows import day
 
 from costguard.model.budget import Scope
-from costguard.store.spend import Grouping, rolled_up
+from costguard.store.spend import Grouping, days_of, rolled_up
 from costguard.store.transaction import Database
 
 _FIRST, _LAST = date(2026, 11, 1), date(2026, 11, 2)
@@ -37,3 +37,12 @@ def test_every_grouping_names_its_groups(database: Database) -> None:
                 assert len(found) == 2**width
                 assert all(group[at] in values[by] for group, _ in found for at, by in enumerate(groupings))
                 assert sum(amounts.machine.nanos for _, amounts in found) == 32_000
+        for grouping in [each for each in values if each is not Grouping.DAY]:
+            for scope, share in ((Scope(), 1), (Scope(owner="ada@lab.example"), 2), (Scope(preset="t4"), 2)):
+                names = [*sorted(values[grouping]), "nobody"]
+                days = days_of(connection, _FIRST, _LAST, grouping, names, scope)
+                assert [list(days), {sum(of_day[:2]) for of_day in days.values()}] == [
+                    [_FIRST, _LAST],
+                    {16_000 // share},
+                ]
+                assert all(of_day[2:] == [0, 16_000 // share] for of_day in days.values())
