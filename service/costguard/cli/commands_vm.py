@@ -30,38 +30,43 @@ Why = Annotated[str, typer.Option("--reason", help="For whoever reads it later."
 Wait = Annotated[bool, typer.Option("--wait", help="Until it is carried out or refused; exits 1 when it is refused.")]
 
 
+# What is asked without more ado, what its help says, and how it is typed.
+_PLAIN = {
+    "stop": (
+        "Stop a VM. One that works on a job has the job cancelled; disks stay, and bill.",
+        "costguard stop trainer-3 --reason 'done for today' --wait",
+    ),
+    "suspend": ("Suspend a VM: its memory is saved, and bills.", "costguard suspend notebook-1"),
+    "claim": (
+        "Say that a VM is yours: what it costs from now on counts for you, and you are asked about it.",
+        "costguard claim trainer-3",
+    ),
+    "disown": (
+        "Say that a VM is not its owner's: its team is asked about it from now on.",
+        "costguard disown trainer-3 --reason 'not of my team'",
+    ),
+}
+
+
 def register(app: typer.Typer) -> None:
-    app.command("stop", epilog="Example:  costguard stop trainer-3 --reason 'done for today' --wait")(stop)
-    app.command("suspend", epilog="Example:  costguard suspend notebook-1")(suspend)
+    for verb, (told, example) in _PLAIN.items():
+        app.command(verb, help=told, epilog=f"Example:  {example}")(_plain(verb))
     app.command("keep", epilog=_KEEP_EXAMPLES)(keep)
-    app.command("claim", epilog="Example:  costguard claim trainer-3")(claim)
-    app.command("disown", epilog="Example:  costguard disown trainer-3 --reason 'not of my team'")(disown)
 
 
-def stop(
-    vm: Vm,
-    project: Project = None,
-    reason: Why = "",
-    wait: Wait = False,
-    owner: Me = "",
-    url: Url = DEFAULT_URL,
-    as_json: AsJson = False,
-) -> None:
-    """Stop a VM. One that works on a job has the job cancelled; disks stay, and bill."""
-    _ask("stop", Server(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
+def _plain(verb: str) -> Callable[..., None]:
+    def asked(
+        vm: Vm,
+        project: Project = None,
+        reason: Why = "",
+        wait: Wait = False,
+        owner: Me = "",
+        url: Url = DEFAULT_URL,
+        as_json: AsJson = False,
+    ) -> None:
+        _ask(verb, Server(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
 
-
-def suspend(
-    vm: Vm,
-    project: Project = None,
-    reason: Why = "",
-    wait: Wait = False,
-    owner: Me = "",
-    url: Url = DEFAULT_URL,
-    as_json: AsJson = False,
-) -> None:
-    """Suspend a VM: its memory is saved, and bills."""
-    _ask("suspend", Server(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
+    return asked
 
 
 def keep(
@@ -76,32 +81,6 @@ def keep(
 ) -> None:
     """Keep a VM: nobody is asked about it for so long, and no rule stops it."""
     _ask("keep", Server(url), vm, project, {"reason": reason, "by": owner, "hours": hours}, wait, as_json)
-
-
-def claim(
-    vm: Vm,
-    project: Project = None,
-    reason: Why = "",
-    wait: Wait = False,
-    owner: Me = "",
-    url: Url = DEFAULT_URL,
-    as_json: AsJson = False,
-) -> None:
-    """Say that a VM is yours: what it costs from now on counts for you, and you are asked about it."""
-    _ask("claim", Server(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
-
-
-def disown(
-    vm: Vm,
-    project: Project = None,
-    reason: Why = "",
-    wait: Wait = False,
-    owner: Me = "",
-    url: Url = DEFAULT_URL,
-    as_json: AsJson = False,
-) -> None:
-    """Say that a VM is not its owner's: its team is asked about it from now on."""
-    _ask("disown", Server(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
 
 
 def _ask(
