@@ -24,6 +24,7 @@ from costguard.store.spend import Amounts, UnpricedSpan, day_start
 
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOOK_BACK = timedelta(days=62)  # as far as most questions go: two months
 _CHARGED_WITHIN = timedelta(days=2)  # what ended longer ago has its charges in the roll-up
 _NOBODY = ("", "", "", "")
 _NO_KEY = InstanceKey("", "")
