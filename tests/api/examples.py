@@ -59,6 +59,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "getForecast": ("GET", "/api/v1/forecast?owner=ada@lab.example", None),
     "listReminders": ("GET", "/api/v1/reminders", None),
     "previewReminders": ("GET", "/api/v1/reminders/preview", None),
+    "getSavings": ("GET", "/api/v1/savings", None),
     "getEnforcement": ("GET", "/api/v1/enforcement", None),
     "listPresets": ("GET", "/api/v1/presets", None),
     "listProjects": ("GET", "/api/v1/projects", None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from fastapi.testclient import TestClient
@@ -68,3 +69,27 @@ def test_a_period_that_ends_before_it_begins_is_refused(client: TestClient) -> N
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["where"] == "query.from"
     assert "first day" in answer.json()["next"]
+
+
+def test_savings_of_spot_stops_and_keeps_stand_side_by_side(ledger: Database, client: TestClient) -> None:
+    """Each with its method; only what the scope holds, and nothing that could not be compared."""
+    with ledger.write() as connection:
+        spot = rows.instance(connection, "spot", provisioning_model="spot")
+        rows.lifetime(connection, spot, NOW - 2 * HOUR, provisioning_model="spot")
+        kept = rows.instance(connection, "kept", owner="bob@lab.example")
+        run = rows.lifetime(connection, kept, NOW - 10 * HOUR)
+        reminder_rows.keep(connection, kept, f"run:{kept}:{run}", NOW + HOUR, reason="a demo")
+    answer = client.get("/api/v1/savings").json()
+    assert (answer["from"], answer["to"], answer["spot"]["from"]) == ("2026-11-01", "2026-11-20", "2026-11-01")
+    cost, on_demand, saved = (Decimal(answer["spot"][part]) for part in ("cost", "on_demand", "saved"))
+    assert cost > 0
+    assert saved == on_demand - cost > 0
+    assert answer["spot"]["percent"] == 100 * saved // on_demand
+    stops = answer["stops"]
+    assert (stops["carried_out"], stops["saved"]["amount"], stops["only_recorded"]) == (1, "2.65", 1)
+    assert stops["would_have_saved"]["amount"] == "12.72"
+    (keep,) = answer["keeps"]["keeps"]
+    assert (keep["name"], keep["reason"], keep["owner"]) == ("kept", "a demo", "bob@lab.example")
+    theirs = client.get("/api/v1/savings", params={"owner": "bob@lab.example"}).json()
+    assert (theirs["stops"]["carried_out"], len(theirs["keeps"]["keeps"]), theirs["spot"]["cost"]) == (0, 1, "0.00")
+    assert client.get("/api/v1/savings", params={"from": "2026-11-20", "to": "2026-11-19"}).status_code == 422

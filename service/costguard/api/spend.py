@@ -83,7 +83,7 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
     now = deps.clock.now()
     last = query.to or now.date()
     first = query.from_ or min(now.date(), last).replace(day=1)
-    _check(first, last)
+    check_days(first, last)
     group_by = _groupings(query.group_by)
     with deps.database.read() as connection:
         accrual = accrual_at(connection, now)
@@ -116,7 +116,8 @@ def _first(day: date) -> dict[str, Any]:
     return {"from": day}  # a keyword of Python's, so it cannot be written as an argument
 
 
-def _check(first: date, last: date) -> None:
+def check_days(first: date, last: date) -> None:
+    """Raises a 422 problem for days that are no range, or too long a one."""
     if first > last:
         raise _wrong("from", f"from ({first}) is after to ({last}).", "Exchange them: `from` is the first day.")
     if last - first > _LONGEST:

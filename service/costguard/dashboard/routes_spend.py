@@ -27,7 +27,16 @@ def show_saved(request: Request, board: Given) -> HTMLResponse:
     moment = board.source.clock.now()
     wanted = spend_asked(request.query_params, moment.date())
     shown = saved.saved_page(board.source, wanted, moment)
-    return board.renderer.page(request, "saved.html", moment, asked=wanted, saved=shown, methods=saved.METHODS)
+    return board.renderer.page(
+        request,
+        "saved.html",
+        moment,
+        asked=wanted,
+        saved=shown,
+        is_shadow=board.source.rules.is_shadow,
+        methods=saved.METHODS,
+        listed=saved.LISTED,
+    )
 
 
 @router.get("/budgets")

@@ -2,89 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 
 from costguard.dashboard.source import Source
 from costguard.dashboard.spend_asked import SpendAsked
 from costguard.engine.accrual import accrual_at
-from costguard.engine.acting.kept import KeepReport, kept
-from costguard.engine.acting.savings import ShadowReport, StopReport, enforcements
-from costguard.engine.spot import saved_by_spot
-from costguard.model.budget import Scope
-from costguard.model.money import Money, Priced
+from costguard.engine.saved import Saved, saved_between
 from costguard.policy.savings import KEEP_METHOD, SHADOW_METHOD, STOP_METHOD
-from costguard.policy.spot import METHOD, SpotSaving
-from costguard.store.enforced import StopRow
-from costguard.store.kept import KeepRow
-from costguard.store.spend import day_start
-from costguard.store.spot import lost_to_preemptions
+from costguard.policy.spot import METHOD
 
-LONGEST = timedelta(days=31)  # of Spot: its comparison is made from single charges
+LISTED = 200  # of each kind
 METHODS = {"spot": METHOD, "stop": STOP_METHOD, "shadow": SHADOW_METHOD, "keep": KEEP_METHOD}
-_DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """`spot_first` is later than the first day that was asked for where that is too far back."""
-
-    spot: SpotSaving
-    spot_first: date
-    lost: Money  # what was paid for work that had to be done again
-    stops: Sequence[StopReport]
-    shadows: Sequence[ShadowReport]
-    keeps: Sequence[KeepReport]
-    is_shadow: bool
-    listed: int = 200  # of each kind
-
-    @property
-    def by_stops(self) -> Priced:
-        return _sum(each.saving.amount for each in self.stops if each.saving is not None)
-
-    @property
-    def carried_out(self) -> int:
-        return sum(each.saving is not None for each in self.stops)
-
-    @property
-    def by_shadows(self) -> Priced:
-        return _sum(each.saving.amount for each in self.shadows if each.saving is not None)
-
-    @property
-    def by_keeps(self) -> Priced:
-        return _sum(each.cost for each in self.keeps)
-
-    @property
-    def spot_share(self) -> int:
-        """What Spot cost, in thousandths of what on-demand would have."""
-        return min(1000, 1000 * self.spot.cost.nanos // max(1, self.spot.on_demand.nanos))
 
 
 def saved_page(source: Source, asked: SpendAsked, now: datetime) -> Saved:
     """Everything that the page shows, read in one transaction."""
-    scope, since, until = asked.scope, day_start(asked.first), day_start(asked.last) + _DAY
-    spot_first = max(asked.first, asked.last - LONGEST + _DAY)
     with source.database.read() as connection:
-        accrual = accrual_at(connection, now)
-        spot = saved_by_spot(connection, accrual, spot_first, asked.last, scope)
-        lost = lost_to_preemptions(connection, spot_first, asked.last, scope)
-        found = enforcements(connection, accrual.book, now, since, until)
-        keeps = kept(connection, accrual.book, now, since, until)
-    return Saved(
-        spot=spot,
-        spot_first=spot_first,
-        lost=lost,
-        stops=[each for each in found.stops if _is_in(scope, each.stop)],
-        shadows=[each for each in found.shadows if _is_in(scope, each.stop)],
-        keeps=[each for each in keeps if _is_in(scope, each.keep)],
-        is_shadow=source.rules.is_shadow,
-    )
-
-
-def _is_in(scope: Scope, of: StopRow | KeepRow) -> bool:
-    return scope.holds(of.key.project, of.preset, of.owner, "")
-
-
-def _sum(amounts: Iterable[Priced]) -> Priced:
-    return sum(amounts, Priced())
+        return saved_between(connection, accrual_at(connection, now), asked.first, asked.last, asked.scope)

@@ -1,0 +1,80 @@
+"""What was saved and what keeps cost: Spot against on-demand, stops, stops that were only recorded, and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.engine.acting.kept import KeepReport, kept
+from costguard.engine.acting.savings import ShadowReport, StopReport, enforcements
+from costguard.engine.spot import saved_by_spot
+from costguard.model.budget import Scope
+from costguard.model.money import Money, Priced
+from costguard.policy.spot import SpotSaving
+from costguard.store.enforced import StopRow
+from costguard.store.kept import KeepRow
+from costguard.store.spend import day_start
+from costguard.store.spot import lost_to_preemptions
+
+LONGEST = timedelta(days=31)  # of Spot: its comparison is made from single charges
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """`spot_first` is later than the first day that was asked for where that is too far back."""
+
+    spot: SpotSaving
+    spot_first: date
+    lost: Money  # what was paid for work that had to be done again
+    stops: Sequence[StopReport]
+    shadows: Sequence[ShadowReport]
+    keeps: Sequence[KeepReport]
+
+    @property
+    def by_stops(self) -> Priced:
+        return _sum(each.saving.amount for each in self.stops if each.saving is not None)
+
+    @property
+    def carried_out(self) -> int:
+        return sum(each.saving is not None for each in self.stops)
+
+    @property
+    def by_shadows(self) -> Priced:
+        return _sum(each.saving.amount for each in self.shadows if each.saving is not None)
+
+    @property
+    def by_keeps(self) -> Priced:
+        return _sum(each.cost for each in self.keeps)
+
+    @property
+    def spot_share(self) -> int:
+        """What Spot cost, in thousandths of what on-demand would have."""
+        return min(1000, 1000 * self.spot.cost.nanos // max(1, self.spot.on_demand.nanos))
+
+
+def saved_between(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Saved:
+    """On the UTC days [first, last], of what the scope holds."""
+    since, until = day_start(first), day_start(last) + _DAY
+    spot_first = max(first, last - LONGEST + _DAY)
+    found = enforcements(connection, accrual.book, accrual.now, since, until)
+    return Saved(
+        spot=saved_by_spot(connection, accrual, spot_first, last, scope),
+        spot_first=spot_first,
+        lost=lost_to_preemptions(connection, spot_first, last, scope),
+        stops=[each for each in found.stops if _is_in(scope, each.stop)],
+        shadows=[each for each in found.shadows if _is_in(scope, each.stop)],
+        keeps=[each for each in kept(connection, accrual.book, accrual.now, since, until) if _is_in(scope, each.keep)],
+    )
+
+
+def _is_in(scope: Scope, of: StopRow | KeepRow) -> bool:
+    return scope.holds(of.key.project, of.preset, of.owner, "")
+
+
+def _sum(amounts: Iterable[Priced]) -> Priced:
+    return sum(amounts, Priced())
