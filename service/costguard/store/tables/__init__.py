@@ -20,21 +20,17 @@ from costguard.store.tables.ledger import (
     UNPRICED_RANK,
     burn_rates,
     charges,
-    daily_owners,
-    daily_spend,
-    daily_totals,
     facts,
     instances,
     leases,
     lifetimes,
     operations,
-    price_refusals,
-    prices,
     projects,
     storage_spans,
     utilisation,
 )
 from costguard.store.tables.people import WAITING, claims, keeps, messages, people, requests, stops
+from costguard.store.tables.spend import daily_owners, daily_spend, daily_totals, price_refusals, prices
 
 __all__ = [
     "LIVE_ATTEMPT",
