@@ -47,9 +47,10 @@ check: test
 bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 	@$(BIN)/python -m tests.benchmarks
 
-pictures: $(VENV)/installed-dev ## take pictures of every kind of message, into deploy/pictures (needs Chromium)
+pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of message, into deploy/pictures
 	@$(BIN)/python -m tests.browser.found
 	@$(BIN)/python -m tests.pictures
+	@$(BIN)/python -m tests.page_pictures
 
 lock: $(VENV)/installed ## write the locked requirements anew
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml -o requirements.txt

@@ -13,14 +13,17 @@ _MOST_COLOURS = 256
 _ROUNDED = bytes(17 * round(value / 17) for value in range(256))
 
 
-def with_palette(png: bytes) -> bytes:
-    """The same picture in at most 256 colours; for pictures of 8 bits, red, green and blue."""
+def with_palette(png: bytes, is_rounded: bool = True) -> bytes:
+    """The same picture in at most 256 colours; for pictures of 8 bits, red, green and blue.
+
+    Without rounding faint colours stay what they are, and the picture is somewhat larger.
+    """
     chunks = list(_chunks(png))
     width, height, *kind = struct.unpack(">IIBBBBB", chunks[0][1])
     if kind != [8, 2, 0, 0, 0]:
         raise ValueError(f"only plain pictures in red, green and blue can be read, not {kind}")
     raw = zlib.decompress(b"".join(data for name, data in chunks if name == b"IDAT"))
-    rows = [row.translate(_ROUNDED) for row in _unfiltered(raw, 3 * width)]
+    rows = [row.translate(_ROUNDED) if is_rounded else row for row in _unfiltered(raw, 3 * width)]
     pixels = [[row[at : at + 3] for at in range(0, len(row), 3)] for row in rows]
     counted = Counter(pixel for row in pixels for pixel in row)
     colours = [colour for colour, _ in counted.most_common(_MOST_COLOURS)]

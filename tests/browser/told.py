@@ -114,6 +114,8 @@ def tell(database: Database, door: Door | None = None) -> Told:
         "jobs": "/jobs",
         "job": jobs["resnet"],
         "job-failed": jobs["gan"],
+        "cancel": f"{jobs['resnet']}/cancel",
+        "launch": "/launch?preset=t4",
         "spend": "/spend?from=2026-10-20&to=2026-11-20",
         "spend-owner": "/spend?group_by=owner",
         "saved": "/spend/saved",
