@@ -23,7 +23,7 @@ from costguard.store.facts import StoredFact
 from costguard.store.fleet import Burning
 from costguard.store.projects import ProjectLook
 
-PAGE = 100
+PAGE = 50
 _FACTS = 12
 
 

@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.engine import burn_rates
 from costguard.engine.accrual import accrual_at
 from costguard.engine.budgets import standings
 from costguard.engine.spend import SpendRow, spend
@@ -18,7 +19,7 @@ from costguard.model.job import JobState
 from costguard.policy.budget import Standing
 from costguard.policy.forecast import HISTORY
 from costguard.policy.rules import Rules
-from costguard.store import counts, fact_stream, fleet, health, projects
+from costguard.store import counts, fact_stream, health, projects
 from costguard.store.counts import Interrupted
 from costguard.store.fleet import Burning
 from costguard.store.projects import ProjectLook
@@ -74,7 +75,7 @@ def figures(connection: Connection, rules: Rules, now: datetime, told: FactCount
     spent = spend(connection, accrual, first, today, MONTH).rows
     return Figures(
         as_of=now,
-        burning=fleet.burning_by(connection),
+        burning=burn_rates.burning(connection, accrual),
         looks=projects.read_all(connection),
         prices_at=health.prices_recorded_at(connection),
         month=[row for row in spent if date.fromisoformat(row.group[MONTH.index(Grouping.DAY)]) >= begins],
