@@ -7,7 +7,10 @@ count, except L4, A100 and H100. Never discounted: Spot VMs, E2, A2, A3 and G2.
 
 Method: use is added up per project, region, month and resource, whatever the machine types ("inferred
 instances"): at any moment the n-th vCPU in use belongs to the n-th inferred instance, so that one VM after
-another makes one whole month. A sweep over starts and ends gives how long each level was in use. Google
+another makes one whole month. A sweep over starts and ends gives how long each height of use was held, and
+from the top down these add up to how long each inferred instance was in use. What one saves depends on that
+time alone, and not on when it was, as long as the price stays the same: so it is worked out once for each
+price, as what was saved when that price ended less what was saved when it began. All in whole numbers. Google
 counts per billing account, which Costguard does not know; per project errs on the low side. Committed use,
 which Google takes off first, is not known either. Each second counts at the price that it cost.
 """
@@ -15,20 +18,22 @@ which Google takes off first, is not known either. Each second counts at the pri
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import PriceKey
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import parts_of_shape
 
-# What each quarter of the month costs, of the list price.
-QUARTERS = (Fraction(1), Fraction(4, 5), Fraction(3, 5), Fraction(2, 5))
+_PER_CENT_OFF = (0, 20, 40, 60)  # the list price, in each quarter of the month
+_PARTS = 1024  # of a vCPU, a GPU or a GiB: memory comes in whole MiB, the others are whole
 _NEVER = frozenset({"gpu:nvidia-l4", "gpu:nvidia-tesla-a100", "gpu:nvidia-a100-80gb"})
 _N1 = frozenset({"n1:core", "n1:ram", "n1-custom:core", "n1-custom:ram"})
 
@@ -44,13 +49,6 @@ class Estimate:
     discount: Money
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    start: datetime
-    end: datetime
-    quantity: Fraction
-
-
 def estimate(lifetimes: Iterable[Lifetime], book: PriceBook, month: date, until: datetime) -> tuple[Estimate, ...]:
     """The discounts of the calendar month that `month` lies in, for use up to `until`; none that are zero.
 
@@ -58,20 +56,24 @@ def estimate(lifetimes: Iterable[Lifetime], book: PriceBook, month: date, until:
     """
     first = datetime(month.year, month.month, 1, tzinfo=UTC)
     after = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
-    pools: dict[tuple[str, str, str], list[_Use]] = defaultdict(list)
+    last = min(after, until)
+    # By how much the use of each pool changes, at so many microseconds of the month.
+    pools: dict[tuple[str, str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for lifetime in lifetimes:
         start = max(first, lifetime.started_at)
-        end = min(after, until, lifetime.ended_at or until)
+        end = last if lifetime.ended_at is None else min(last, lifetime.ended_at)
         if lifetime.provisioning_model is ProvisioningModel.SPOT or start >= end:
             continue
         region = lifetime.zone.rsplit("-", 1)[0]
-        for part in parts_of_shape(lifetime.shape):
-            if is_eligible(part.resource, lifetime.shape.family):
-                pools[lifetime.key.project, region, part.resource].append(_Use(start, end, part.quantity))
+        begins, ends = _microseconds(start - first), _microseconds(end - first)
+        for resource, height in _eligible(lifetime.shape):
+            changes = pools[lifetime.key.project, region, resource]
+            changes[begins] += height
+            changes[ends] -= height
     found = []
-    for (project, region, resource), uses in sorted(pools.items()):
+    for (project, region, resource), changes in sorted(pools.items()):
         key = PriceKey(resource, region, ProvisioningModel.STANDARD)
-        discount = _discount(uses, book, key, _seconds(after - first))
+        discount = _discount(changes, _rates(book, key, first, after), _microseconds(after - first))
         if discount:
             found.append(Estimate(project, region, first.date(), resource, discount))
     return tuple(found)
@@ -84,84 +86,52 @@ def is_eligible(resource: str, family: str) -> bool:
     return resource in _N1
 
 
-def _discount(uses: Sequence[_Use], book: PriceBook, key: PriceKey, month: Fraction) -> Money:
-    """Walk up each level of use through the quarters of the month."""
-    used: list[_Level] = []
+@lru_cache(maxsize=4096)
+def _eligible(shape: Shape) -> tuple[tuple[str, int], ...]:
+    """The resources of this shape that earn the discount, and how much it has of each, in _PARTS."""
+    parts = [part for part in parts_of_shape(shape) if is_eligible(part.resource, shape.family)]
+    return tuple((part.resource, int(part.quantity * _PARTS)) for part in parts)
+
+
+def _rates(book: PriceBook, key: PriceKey, first: datetime, after: datetime) -> dict[int, Fraction]:
+    """Nano-dollars a second, by the microsecond of the month until which they hold; empty when there is no price."""
+    return {
+        _microseconds(end - first): Fraction(price.rate_nanos, price.unit.seconds)
+        for price, start, end in book.pieces(key, first, after)
+        if price is not None and start < end
+    }
+
+
+def _discount(changes: Mapping[int, int], rates: Mapping[int, Fraction], month: int) -> Money:
+    """What the use of one pool saved, each stretch of constant price at its own rate."""
     total = Fraction(0)
-    for start, end, height in _steps(uses):
-        for price, piece_start, piece_end in book.pieces(key, start, end):
-            if price is None:
-                continue
-            seconds = _seconds(piece_end - piece_start)
-            rate = Fraction(price.rate_nanos, price.unit.seconds)
-            used, saved = _climb(used, height, seconds, month)
-            total += saved * rate
-    return Money(round(total))
+    held: dict[int, int] = defaultdict(int)  # for how long so much was in use, no less and no more
+    height = saved = last = 0
+    for moment in sorted({*changes, *rates}):
+        held[height] += moment - last
+        height += changes.get(moment, 0)
+        last = moment
+        if moment in rates:
+            before, saved = saved, _saved(held, month)
+            total += (saved - before) * rates[moment]
+    return Money(round(total / (100 * _PARTS * 1_000_000)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """The slice of use between two heights, and for how many seconds of the month it was in use."""
-
-    top: Fraction
-    seconds: Fraction
-
-
-def _climb(
-    levels: Sequence[_Level], height: Fraction, seconds: Fraction, month: Fraction
-) -> tuple[list[_Level], Fraction]:
-    """All levels up to `height` are in use for some more seconds; what that saves, in list-price seconds.
-
-    Levels are ordered by height, and a lower one was never in use for less time than a higher one.
-    """
-    saved = Fraction(0)
-    grown: list[_Level] = []
-    bottom = Fraction(0)
-    for level in (*levels, _Level(max(height, levels[-1].top if levels else height), Fraction(0))):
-        lower = min(level.top, height)
-        if lower > bottom:
-            more = level.seconds + seconds
-            saved += (lower - bottom) * (_saving(more, month) - _saving(level.seconds, month))
-            _put(grown, _Level(lower, more))
-        if level.top > max(bottom, height):
-            _put(grown, level)
-        bottom = max(bottom, level.top)
-    return grown, saved
+def _saved(held: Mapping[int, int], month: int) -> int:
+    """What use up to such heights for so long saves: per cent of the list price, of _PARTS in microseconds."""
+    saved = used = 0
+    for height, below in pairwise((*sorted(held, reverse=True), 0)):
+        used += held[height]  # all between `below` and this height was in use at this height, and at all above it
+        saved += (height - below) * _saving(used, month // len(_PER_CENT_OFF))
+    return saved
 
 
-def _put(levels: list[_Level], level: _Level) -> None:
-    """On top of the others, as one with the last when both were in use as long."""
-    if levels and levels[-1].seconds == level.seconds:
-        levels.pop()
-    levels.append(level)
-
-
-def _saving(seconds: Fraction, month: Fraction) -> Fraction:
-    """How many list-price seconds a level saves that was in use for so long."""
-    quarter = month / len(QUARTERS)
+def _saving(used: int, quarter: int) -> int:
+    """Of each quarter of the month its own share, as far as it was used."""
     return sum(
-        (
-            min(max(seconds - quarter * number, Fraction(0)), quarter) * (1 - share)
-            for number, share in enumerate(QUARTERS)
-        ),
-        Fraction(0),
+        min(max(used - quarter * number, 0), quarter) * per_cent for number, per_cent in enumerate(_PER_CENT_OFF)
     )
 
 
-def _steps(uses: Iterable[_Use]) -> Iterator[tuple[datetime, datetime, Fraction]]:
-    """Stretches of time over which the sum of what is in use stays the same."""
-    changes: dict[datetime, Fraction] = defaultdict(Fraction)
-    for use in uses:
-        changes[use.start] += use.quantity
-        changes[use.end] -= use.quantity
-    height = Fraction(0)
-    last: datetime | None = None
-    for moment in sorted(changes):
-        if last is not None and height > 0:
-            yield last, moment, height
-        height += changes[moment]
-        last = moment
-
-
-def _seconds(span: timedelta) -> Fraction:
-    return Fraction(span // timedelta(microseconds=1), 1_000_000)
+def _microseconds(span: timedelta) -> int:
+    return span // timedelta(microseconds=1)
