@@ -12,10 +12,12 @@ from tests.api.rows import EARLIER, NOW
 
 from costguard.engine import burn_rates, fleet
 from costguard.engine.accrual import accrual_at
+from costguard.engine.budgets import outlooks
 from costguard.engine.fleet import FleetPage, Sort
 from costguard.engine.live_spend import live
 from costguard.engine.spend import spend
-from costguard.model.budget import Scope
+from costguard.model.budget import Period, Scope
+from costguard.model.money import ZERO
 from costguard.store import accruing, tables
 from costguard.store.fleet import Filters
 from costguard.store.transaction import Database
@@ -68,6 +70,21 @@ def test_the_database_ranks_as_the_policy_does(database: Database) -> None:
         assert [pages(connection, NOW, filters, sort) for filters, sort in asked] == worked_out
         assert [row.instance.name for page in worked_out[0] for row in page.rows][:2] == ["h100", "spot"]
         assert worked_out[0][0].totals.unpriced == 2
+
+
+def test_budgets_burn_alike_whether_rates_are_kept_or_worked_out(sqlite_database: Database) -> None:
+    """With and without a limit of Google's, for everything and for parts of it: one rate, one forecast."""
+    scopes = (Scope(), Scope(preset="t4"), Scope(owner="ada@lab.example"), Scope(project="lab"), Scope(job="j1"))
+    asked = [(scope, Period.MONTH) for scope in scopes]
+    with sqlite_database.write() as connection:
+        some_fleet(connection)
+        limited = rows.instance(connection, "limited", job="j1", termination_at=NOW + 2 * HOUR)
+        rows.lifetime(connection, limited, NOW - HOUR, job="j1")
+        worked_out = outlooks(connection, accrual_at(connection, NOW), asked)
+        burn_rates.keep(connection, NOW)
+        kept = outlooks(connection, accrual_at(connection, NOW), asked)
+    assert kept == worked_out
+    assert all(each.rate > ZERO for each in kept)
 
 
 def test_rates_are_written_when_they_change(sqlite_database: Database) -> None:

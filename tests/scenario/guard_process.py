@@ -18,7 +18,7 @@ from costguard.main.guard import opened
 from costguard.main.serve import serve
 from costguard.settings import load
 
-TOKEN = "a token for tests alone"
+TOKEN = "a-token-for-tests-alone"
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload([__name__])

@@ -245,7 +245,8 @@ def _burns(connection: Connection, accrual: Accrual, groups: Collection[Grouping
     found: dict[Whose, Counter[_Until]] = defaultdict(Counter)
     if burn_rates.are_current(connection, accrual):
         for kept in burning.kept_rates(connection, Grouping.OWNER in groups, Grouping.JOB in groups):
-            found[kept.whose].update({kept.until: kept.machine_nanos, None: kept.storage_nanos})
+            found[kept.whose][kept.until] += kept.machine_nanos
+            found[kept.whose][None] += kept.storage_nanos
         return found
     kinds: list[tuple[Running | Stored, Money | None]] = [
         *((each, accrual.rate(each.shape, each.zone, each.provisioning_model)) for each in burning.running(connection)),

@@ -14,7 +14,7 @@ from costguard.engine.access.links import is_good, make_link, redeem
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import NewToken, TokenOffice
-from costguard.errors import SignInRefused, TokenRefused, TokenUnknown
+from costguard.errors import SignInRefused, TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.policy.rules import Access
 from costguard.store import facts, tokens
@@ -137,7 +137,7 @@ def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
     made, secret = house.office.make(NewToken("laptop", frozenset({Permission.READ, Permission.JOBS})), ana, "k1")
     assert secret is not None
     assert house.office.make(NewToken("laptop", made.permissions), ana, "k1") == (made, None)
-    with pytest.raises(TokenRefused, match="another token"):
+    with pytest.raises(TokenKeyTaken, match="another token"):
         house.office.make(NewToken("desktop"), ana, "k1")
     gate = house.gate()
     found = gate.who(Credentials(secret))
