@@ -98,23 +98,56 @@ def test_a_t4_earns_on_an_n1() -> None:
     assert not any(is_eligible(f"gpu:{name}", "n1") for name in ("nvidia-l4", "nvidia-h100-80gb", "nvidia-a100-80gb"))
 
 
-spans = st.tuples(st.integers(0, 720), st.integers(0, 720), st.sampled_from([1, 2, 4]))
+TICK = timedelta(hours=6)  # thirty of them are a quarter of April
+ticks = st.integers(0, 120)
+some_uses = st.lists(
+    # From, to (None: it still runs), vCPUs and MiB of memory.
+    st.tuples(ticks, ticks | st.none(), st.sampled_from([1, 2, 4]), st.sampled_from([1, 3, 7])),
+    max_size=8,
+)
+some_rates = st.dictionaries(ticks, st.integers(0, 10**10), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(spans, max_size=8))
-def test_the_discount_lies_between_nothing_and_thirty_per_cent(given_spans: list[tuple[int, int, int]]) -> None:
-    """It is what an hour-by-hour count of each inferred vCPU gives, and at most 30 % of the list price."""
+def earned(heights: list[int], rates: list[int]) -> Fraction:
+    """Slowly, tick by tick: each unit in use takes the share off its price that the ticks before have earned it."""
+    total = Fraction(0)
+    for level in range(max(heights)):
+        used = 0
+        for height, rate in zip(heights, rates, strict=True):
+            if height > level:
+                total += rate * 6 * Fraction((0, 20, 40, 60)[used // 30], 100)
+                used += 1
+    return total
+
+
+@settings(max_examples=80, deadline=None)
+@given(some_uses, some_rates, some_rates, ticks)
+def test_any_use_earns_what_a_count_of_each_unit_gives(
+    uses: list[tuple[int, int | None, int, int]], core: dict[int, int], ram: dict[int, int], now: int
+) -> None:
+    """To the nano-dollar, whatever runs beside or after what, and however prices change in mid-month."""
     runs = [
-        run(min(a, b) / 24, max(a, b) / 24, Shape(f"n1-standard-{cores}", cores, 1024))
-        for a, b, cores in given_spans
-        if a != b
+        Lifetime(
+            InstanceKey("p", str(number)),
+            APRIL + start * TICK,
+            Shape("n1-standard-1", vcpus, memory_mib),
+            STANDARD,
+            "us-central1-a",
+            None if end is None else APRIL + max(start, end) * TICK,
+        )
+        for number, (start, end, vcpus, memory_mib) in enumerate(uses)
     ]
-    heights = [sum(c for a, b, c in given_spans if min(a, b) <= hour < max(a, b)) for hour in range(720)]
-    expected = Fraction(0)
-    for level in range(max(heights, default=0)):
-        hours = sum(height > level for height in heights)
-        expected += sum(Fraction(quarter, 5) * min(max(hours - 180 * quarter, 0), 180) for quarter in range(4))
-    found = discount(*runs)
-    assert abs(found.nanos - expected * 10**9) <= 1
-    assert found.nanos * 10 <= sum(heights) * 3 * 10**9
+    book = PriceBook(
+        Price(PriceKey(resource, "us-central1", STANDARD), Unit.HOUR, rate, APRIL + tick * TICK, "test")
+        for resource, rates in (("n1:core", core), ("n1:ram", ram))
+        for tick, rate in rates.items()
+    )
+    found = {one.resource: one.discount.nanos for one in estimate(runs, book, APRIL.date(), APRIL + now * TICK)}
+    cores, mib = [use[2] for use in uses], [use[3] for use in uses]
+    for resource, rates, amounts, parts in (("n1:core", core, cores, 1), ("n1:ram", ram, mib, 1024)):
+        prices = [rates[max((at for at in rates if at <= tick), default=min(rates))] for tick in range(120)]
+        heights = [0] * 120
+        for amount, (start, end, *_) in zip(amounts, uses, strict=True):
+            for tick in range(start, min(now, 120 if end is None else end)):
+                heights[tick] += amount
+        assert found.get(resource, 0) == round(earned(heights, prices) / parts)
