@@ -81,7 +81,8 @@ def outlooks(
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
     ledgers = {
         groups: _ledger(connection, accrual, first, groups, _common(scopes), watched, teams)
-        for groups, scopes in kinds.items()
+        # What has run up is read once: the finest first, and the others from it.
+        for groups, scopes in sorted(kinds.items(), key=lambda kind: -len(kind[0]))
     }
     return [
         _outlook(scope, period, start, end, ledgers[_told_apart_by(scope)], now)
