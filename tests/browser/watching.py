@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -14,14 +14,16 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, R
 _VENDOR = Path(__file__).parent / "vendor"
 _AXE = (_VENDOR / "axe.min.js").read_text("utf-8")
 _PICTURES = Path(__file__).parents[2] / ".cache" / "pictures"
-_RUN = """async (rules) => {
-    const found = await axe.run(document, {resultTypes: ["violations"], ...(rules.length && {runOnly: rules})});
+_RUN = """async (options) => {
+    const found = await axe.run(document, {resultTypes: ["violations"], ...options});
     return found.violations.map((each) => ({
         rule: each.id, impact: each.impact, help: each.help,
         where: each.nodes.slice(0, 4).map((node) => `${node.target.join(" ")}: ${node.failureSummary}`),
     }));
 }"""
-COLOURS = ("color-contrast", "link-in-text-block")
+_COLOURS = ("color-contrast", "link-in-text-block")  # most of the time that axe takes
+COLOURS_ALONE: Mapping[str, Any] = {"runOnly": _COLOURS}
+ALL_BUT_COLOURS: Mapping[str, Any] = {"rules": {rule: {"enabled": False} for rule in _COLOURS}}
 
 
 class Watch:
@@ -64,10 +66,10 @@ def watched(context: BrowserContext, origin: str) -> Iterator[Page]:
     assert watch.wrong == []
 
 
-def axe(page: Page, *rules: str) -> list[str]:
-    """Each serious or critical finding, with where it is; of these rules, or of all that are on by themselves."""
+def axe(page: Page, options: Mapping[str, Any] | None = None) -> list[str]:
+    """Each serious or critical finding, with where it is; without options, of all rules that are on by themselves."""
     page.evaluate(_AXE)  # by the debugger, which the page's own policy for scripts does not bind
-    found: list[dict[str, Any]] = page.evaluate(_RUN, list(rules))
+    found: list[dict[str, Any]] = page.evaluate(_RUN, dict(options or {}))
     return [
         f"{each['impact']} {each['rule']}: {each['help']}\n    " + "\n    ".join(each["where"])
         for each in found
