@@ -95,6 +95,7 @@ def test_the_demos_story_is_read_and_acted_on(context: BrowserContext, tmp_path:
         with watched(context, link.partition("/sign-in")[0]) as page:
             page.goto(link)
             page.get_by_role("button", name="Sign in").click()
+            page.wait_for_load_state("load")  # a link that is pressed before the scripts are there leads to a page
             _stop(page, program)
             _keep(page)
             _launch(page)
@@ -139,6 +140,7 @@ def _launch(page: Page) -> None:
     expect(quote).to_contain_text("an hour")
     picture(page, "story-launch")
     page.get_by_role("button", name="Launch", exact=True).click()
+    page.wait_for_load_state("load")
     expect(page.locator("#job-name")).to_contain_text("running")
     expect(page.locator("#output")).to_contain_text("step 3")
 

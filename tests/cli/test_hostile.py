@@ -34,6 +34,7 @@ COMMANDS = (
     "recoveries",
     "token list",
 )
+_AS_JSON = {"ps --all", "facts", "job j7k2m9q4"}  # one function prints all of it
 
 
 @pytest.fixture
@@ -49,12 +50,12 @@ def test_no_control_reaches_a_terminal(spoiled: told.Told, typist: Typist) -> No
     with serving(spoiled.app) as url:
         run = runner(url, typist)
         for command in COMMANDS:
-            for more in ((), ("--json",)):
+            for more in ((), ("--json",)) if command in _AS_JSON else ((),):
                 done = run(*command.split(), *more)
                 found = HARMFUL.search(done.stdout + done.stderr)
                 if done.returncode or found:
                     wrong.append(f"{command} {more}: {done.returncode} {found!r} {done.stderr[:200]}")
-            json.loads(done.stdout)
+                assert not more or json.loads(done.stdout)
     assert not wrong, "\n".join(wrong)
 
 

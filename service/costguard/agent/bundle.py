@@ -8,12 +8,15 @@ from pathlib import Path
 
 STAYS = {"bundle.py"}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file
-START = b"""import sys
+# Ended at once: Python aborts where a thread is still saying something as it ends.
+START = b"""import os, sys
 if sys.argv[1:2] == ["run"]:
     from costguard_agent.runner import main
 else:
     from costguard_agent.main import main
-sys.exit(main())
+code = main()
+sys.stdout.flush()
+os._exit(code)
 """
 
 
