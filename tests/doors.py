@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from costguard.dashboard.sign_in import SignInPages
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.sign_ins import SignIns
+from costguard.engine.access.tokens import digest_of
 from costguard.engine.ports import Clock
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.policy.rules import Access
+from costguard.store import links
 from costguard.store.transaction import Database
 from costguard.web.limits import TokenBucket
 
@@ -99,3 +101,15 @@ class KeyDoor(OpenDoor):
 
 def keyed(key: str) -> OpenDoor:
     return KeyDoor(somebody(), key)
+
+
+def is_good(database: Database, code: str, now: datetime) -> bool:
+    """Whether a link with this code would sign somebody in."""
+    with database.read() as connection:
+        return links.is_good(connection, digest_of(code), now)
+
+
+def redeem(database: Database, code: str, now: datetime) -> tuple[str, Role] | None:
+    """Whom it signs in, with which role; it is used up."""
+    with database.write() as connection:
+        return links.redeem(connection, digest_of(code), now)

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from tests.api.conftest import deps_of
 from tests.cli.typed import Typist
-from tests.doors import gate
+from tests.doors import gate, redeem
 from tests.serving import serving
 
 from costguard.api.app import create_app
 from costguard.cli import profile
 from costguard.cli.profile import Profile
 from costguard.clock import SystemClock
-from costguard.engine.access.links import redeem
 from costguard.errors import CostguardError
 from costguard.model.access import Role
 from costguard.policy.rules import Access

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Query as Parameter
 from pydantic import Field
 
+from costguard.api.days import DaysQuery, beginning
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Day, Moment, Out, Query
+from costguard.api.fields import CURRENCY, Amount, Moment, Out
 from costguard.api.route import routes
 from costguard.engine.accrual import book_of
 from costguard.engine.acting import savings
 from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Saving
 from costguard.store.enforced import StopRow
 from costguard.store.spend import day_start
-from costguard.web.problems import FieldError, ProblemError
 
 router = routes("reminders")
 
@@ -74,29 +73,19 @@ class Enforcement(Out):
     shadow_method: str = SHADOW_METHOD
 
 
-class EnforcementQuery(Query):
-    from_: Day | None = Field(None, alias="from", description="The first UTC day; default: the month's first.")
-    to: Day | None = Field(None, description="The last UTC day; default: today.")
-
-
 @router.get(
     "/enforcement", summary="What was stopped or would have been, and what that saved", operation_id="getEnforcement"
 )
-def enforcement(deps: Given, query: Annotated[EnforcementQuery, Parameter()]) -> Enforcement:
+def enforcement(deps: Given, query: Annotated[DaysQuery, Parameter()]) -> Enforcement:
     """Stops by when they were decided, the latest first, each with its rule, reminder and evidence."""
     now = deps.clock.now()
-    last = query.to or now.date()
-    first = query.from_ or min(now.date(), last).replace(day=1)
-    if first > last:
-        error = FieldError(where="query.from", message=f"from ({first}) is after to ({last}).")
-        what_next = "Exchange them: `from` is the first day."
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, error.message, what_next, [error])
+    first, last = query.days(now.date())
     since, until = day_start(first), day_start(last) + timedelta(days=1)
     with deps.database.read() as connection:
         found = savings.enforcements(connection, book_of(connection), now, since, until)
     return Enforcement(
         as_of=now,
-        **_first(first),
+        **beginning(first),
         to=last,
         is_shadow=deps.rules.is_shadow,
         stops=[_stop(each) for each in found.stops],
@@ -105,10 +94,6 @@ def enforcement(deps: Given, query: Annotated[EnforcementQuery, Parameter()]) ->
         would_have_saved=Amount.of(found.would_have_saved),
         shadow_cost=Amount.of(found.shadow_cost),
     )
-
-
-def _first(day: date) -> dict[str, Any]:
-    return {"from": day}  # a keyword of Python's, so it cannot be written as an argument
 
 
 def _stop(of: savings.StopReport) -> Stop:

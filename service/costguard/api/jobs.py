@@ -28,6 +28,7 @@ from costguard.policy.access import Actor
 from costguard.store import attempts as stored_attempts
 from costguard.store import jobs as stored_jobs
 from costguard.store.jobs import JobFilters
+from costguard.web.office import open_office
 from costguard.web.problems import NOT_FOUND, FieldError, ProblemError, problem
 from costguard.web.who import Asker
 
@@ -185,13 +186,7 @@ def owner_of(asker: Principal, body: JobBody) -> Actor:
 
 
 def office(deps: Deps) -> JobOffice:
-    if deps.jobs is None:
-        raise ProblemError(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "This server takes no jobs.",
-            "Ask the one that was started with `costguard serve`.",
-        )
-    return deps.jobs
+    return open_office(deps.jobs)
 
 
 @contextmanager

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query as Parameter
 from pydantic import Field
 
+from costguard.api.days import DaysQuery, beginning
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Day, Moment, Out, Query, Text, Usd, usd
+from costguard.api.fields import CURRENCY, Amount, Moment, Out, Text, Usd, usd
 from costguard.api.route import routes
-from costguard.api.spend import check_days
+from costguard.api.spend import check_length
 from costguard.engine.accrual import accrual_at
 from costguard.engine.acting.kept import KeepReport
 from costguard.engine.saved import LONGEST, Saved, saved_between
@@ -71,9 +72,7 @@ class Savings(Out):
     keeps: Keeps
 
 
-class SavingsQuery(Query):
-    from_: Day | None = Field(None, alias="from", description="The first UTC day; default: the month's first.")
-    to: Day | None = Field(None, description="The last UTC day; default: today.")
+class SavingsQuery(DaysQuery):
     project: Text | None = None
     preset: Text | None = None
     owner: Text | None = None
@@ -83,15 +82,14 @@ class SavingsQuery(Query):
 def savings(deps: Given, query: Annotated[SavingsQuery, Parameter()]) -> Savings:
     """Estimates, each with how it is made; what could not be compared is named, and never counted as saved."""
     now = deps.clock.now()
-    last = query.to or now.date()
-    first = query.from_ or min(now.date(), last).replace(day=1)
-    check_days(first, last)
+    first, last = query.days(now.date())
+    check_length(first, last)
     with deps.database.read() as connection:
         scope = Scope(query.project, query.preset, query.owner)
         found = saved_between(connection, accrual_at(connection, now), first, last, scope)
     return Savings(
         as_of=now,
-        **_first(first),
+        **beginning(first),
         to=last,
         spot=_spot(found),
         stops=Stops(
@@ -104,13 +102,9 @@ def savings(deps: Given, query: Annotated[SavingsQuery, Parameter()]) -> Savings
     )
 
 
-def _first(day: date) -> dict[str, Any]:
-    return {"from": day}  # a keyword of Python's, so it cannot be written as an argument
-
-
 def _spot(of: Saved) -> Spot:
     return Spot(
-        **_first(of.spot_first),
+        **beginning(of.spot_first),
         cost=usd(of.spot.cost),
         on_demand=usd(of.spot.on_demand),
         saved=usd(of.spot.saved),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import Query as Parameter
@@ -11,14 +10,14 @@ from fastapi import Request, Response
 from pydantic import Field
 
 from costguard.api import spend_csv
+from costguard.api.days import DaysQuery, beginning, wrong
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Day, Moment, Out, Query, Text, Texts, Usd, hours, usd
+from costguard.api.fields import CURRENCY, Moment, Out, Text, Texts, Usd, hours, usd
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.engine import spend as engine
 from costguard.engine.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan
-from costguard.web.problems import FieldError, ProblemError
 
 router = routes("spend")
 
@@ -64,9 +63,7 @@ class Spend(Out):
     unpriced_spans: list[Unpriced] = Field(description=f"The latest {_LISTED_UNPRICED} of them.")
 
 
-class SpendQuery(Query):
-    from_: Day | None = Field(None, alias="from", description="The first UTC day; default: the month's first.")
-    to: Day | None = Field(None, description="The last UTC day; default: today.")
+class SpendQuery(DaysQuery):
     group_by: Texts = Field(
         [], description="Repeated, or with commas: day, project, preset, owner, job, provisioning_model; default: day."
     )
@@ -81,9 +78,8 @@ class SpendQuery(Query):
 def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Request) -> Any:
     """Spend over UTC days, both ends included, with today's share up to this moment."""
     now = deps.clock.now()
-    last = query.to or now.date()
-    first = query.from_ or min(now.date(), last).replace(day=1)
-    check_days(first, last)
+    first, last = query.days(now.date())
+    check_length(first, last)
     group_by = _groupings(query.group_by)
     with deps.database.read() as connection:
         accrual = accrual_at(connection, now)
@@ -95,7 +91,7 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
         return Response(spend_csv.write(found, group_by), media_type="text/csv; charset=utf-8", headers=headers)
     return Spend(
         as_of=now,
-        **_first(first),
+        **beginning(first),
         to=last,
         group_by=[grouping.value for grouping in group_by],
         rows=[
@@ -112,17 +108,11 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
     )
 
 
-def _first(day: date) -> dict[str, Any]:
-    return {"from": day}  # a keyword of Python's, so it cannot be written as an argument
-
-
-def check_days(first: date, last: date) -> None:
-    """Raises a 422 problem for days that are no range, or too long a one."""
-    if first > last:
-        raise _wrong("from", f"from ({first}) is after to ({last}).", "Exchange them: `from` is the first day.")
+def check_length(first: date, last: date) -> None:
+    """Raises a 422 problem for too long a range."""
     if last - first > _LONGEST:
         years = _LONGEST.days // 365
-        raise _wrong("from", f"{first} to {last} is longer than {years} years.", "Ask for a shorter range.")
+        raise wrong("from", f"{first} to {last} is longer than {years} years.", "Ask for a shorter range.")
 
 
 def _groupings(asked: list[str]) -> list[Grouping]:
@@ -130,13 +120,8 @@ def _groupings(asked: list[str]) -> list[Grouping]:
     known = [grouping.value for grouping in Grouping]
     for name in names:
         if name not in known:
-            raise _wrong("group_by", f"Spend cannot be grouped by {name!r}.", f"Choose any of {', '.join(known)}.")
+            raise wrong("group_by", f"Spend cannot be grouped by {name!r}.", f"Choose any of {', '.join(known)}.")
     return [Grouping(name) for name in dict.fromkeys(names)]
-
-
-def _wrong(parameter: str, detail: str, what_next: str) -> ProblemError:
-    error = FieldError(where=f"query.{parameter}", message=detail)
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, what_next, [error])
 
 
 def _sums(amounts: Amounts) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from costguard.policy import access
 from costguard.policy.access import Actor
 from costguard.policy.jobs.asked import Refusal
 from costguard.store import jobs, projects
+from costguard.web.office import open_office
 
 _LONGEST_KEY = 100
 
@@ -117,7 +118,7 @@ def shown(
 
 
 def launched(source: Source, me: Principal, values: Mapping[str, str], new_key: str) -> Job | Launch:
-    """The job, or the form again with all that is wrong. Raises ActorError, and BadAddress where none are taken."""
+    """The job, or the form again with all that is wrong. Raises ActorError, and ProblemError where none are taken."""
     owner = access.actor(me, values.get("owner", "") if _names_others(me) else "")
     asked = launch_form.submission(values, owner.address)
     key = values.get("key", "")[:_LONGEST_KEY] or new_key
@@ -137,13 +138,7 @@ def launched(source: Source, me: Principal, values: Mapping[str, str], new_key: 
 
 
 def office(source: Source) -> JobOffice:
-    if source.jobs is None:
-        raise BadAddress(
-            "This server takes no jobs.",
-            "Ask the one that was started with `costguard serve`.",
-            HTTPStatus.SERVICE_UNAVAILABLE,
-        )
-    return source.jobs
+    return open_office(source.jobs)
 
 
 def _refusals(quote: Quote | None, values: Mapping[str, str]) -> list[Refusal]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.doors import SEAL, somebody
+from tests.doors import SEAL, is_good, redeem, somebody
 
 from costguard.engine.access.gate import Gate
-from costguard.engine.access.links import is_good, make_link, redeem
+from costguard.engine.access.links import make_link
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import NewToken, TokenOffice

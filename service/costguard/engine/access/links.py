@@ -28,15 +28,3 @@ def make_link(
     with database.write() as connection:
         links.add(connection, digest_of(code), address.lower(), role, now, now + good_for)
     return code
-
-
-def is_good(database: Database, code: str, now: datetime) -> bool:
-    """Whether it would sign somebody in; it is not used up by this."""
-    with database.read() as connection:
-        return links.is_good(connection, digest_of(code), now)
-
-
-def redeem(database: Database, code: str, now: datetime) -> tuple[str, Role] | None:
-    """Whom it signs in, with which role. None: it was used before, has expired, or never was."""
-    with database.write() as connection:
-        return links.redeem(connection, digest_of(code), now)
