@@ -11,6 +11,7 @@ from sqlalchemy import URL, Connection, Engine
 from costguard.store import connect
 from costguard.store.errors import explained
 from costguard.store.lease import Lease, check_still_held
+from costguard.store.remembered import writes
 
 LOCK_TIMEOUT = timedelta(seconds=10)
 
@@ -54,6 +55,7 @@ class Database:
         With a fence, LeaseLost unless the lease is still ours; it cannot change hands before the commit.
         """
         with explained(self.name, writing=True), self._engine.begin() as connection:
+            writes(connection, True)
             for statement in _WRITE[self.dialect]:
                 connection.exec_driver_sql(statement)
             if fence is not None:
@@ -64,6 +66,7 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """One unmoving view of the database, from the first query on. It never waits for a writer."""
         with explained(self.name, writing=False), self._engine.connect() as connection:
+            writes(connection, False)
             for statement in _READ[self.dialect]:
                 connection.exec_driver_sql(statement)
             yield connection

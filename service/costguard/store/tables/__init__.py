@@ -30,7 +30,7 @@ from costguard.store.tables.ledger import (
     utilisation,
 )
 from costguard.store.tables.people import WAITING, claims, keeps, messages, people, requests, stops
-from costguard.store.tables.spend import daily_owners, daily_spend, daily_totals, price_refusals, prices
+from costguard.store.tables.spend import changes, daily_owners, daily_spend, daily_totals, price_refusals, prices
 
 __all__ = [
     "LIVE_ATTEMPT",
@@ -44,6 +44,7 @@ __all__ = [
     "api_tokens",
     "attempts",
     "burn_rates",
+    "changes",
     "charges",
     "claims",
     "daily_owners",

@@ -52,6 +52,15 @@ daily_owners = Table(
 )
 Index("ix_daily_owners_owner", daily_owners.c.owner, daily_owners.c.day)
 
+# How often each table that is added up was changed. Triggers count: of every row in SQLite, of every statement in
+# PostgreSQL. What was worked out is good while the number stays.
+changes = Table(
+    "changes",
+    metadata,
+    Column("table_name", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+)
+
 prices = Table(
     "prices",
     metadata,

@@ -1,0 +1,67 @@
+"""What was read from tables that have not changed since: kept by the process, and never longer than it is true."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable
+from threading import Lock
+from typing import Any, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, Engine, Table, select
+
+from costguard.store.tables import changes
+
+_T = TypeVar("_T")
+_Numbers: TypeAlias = tuple[int, ...]
+
+MOST = 200  # answers of one database; the one that was asked for longest ago goes first
+
+
+def remembered(connection: Connection, of: Collection[Table], question: Hashable, read: Callable[[], _T]) -> _T:
+    """What `read` gives, or gave when these tables were last changed; nobody may change what it returns.
+
+    `question` names the reading and all that it depends on but these tables. The database counts the changes, so
+    that no writer can forget to. A transaction that writes reads anew: it may be undone.
+    """
+    if is_writing(connection):
+        return read()
+    numbers = _numbers_of(connection)
+    good = tuple([numbers[table.name] for table in of])
+    with _lock:
+        memory = _memories.setdefault(connection.engine, OrderedDict())
+        kept = memory.get(question)
+        if kept is not None and kept[0] == good:
+            memory.move_to_end(question)
+            return cast(_T, kept[1])
+    answer = read()
+    with _lock:
+        memory[question] = good, answer
+        memory.move_to_end(question)
+        while len(memory) > MOST:
+            memory.popitem(last=False)
+    return answer
+
+
+def writes(connection: Connection, is_so: bool) -> None:
+    """Said of a connection at the beginning of each transaction."""
+    connection.info[_WRITING] = is_so
+
+
+def is_writing(connection: Connection) -> bool:
+    return bool(connection.info.get(_WRITING, True))
+
+
+_WRITING = "costguard_writing"
+_lock = Lock()
+_memories: WeakKeyDictionary[Engine, OrderedDict[Hashable, tuple[_Numbers, Any]]] = WeakKeyDictionary()
+# A transaction that reads sees one unmoving state, so its numbers are read once.
+_numbers: WeakKeyDictionary[Connection, dict[str, int]] = WeakKeyDictionary()
+_NUMBERS = select(changes.c.table_name, changes.c.number)
+
+
+def _numbers_of(connection: Connection) -> dict[str, int]:
+    known = _numbers.get(connection)
+    if known is None:
+        known = _numbers[connection] = dict(connection.execute(_NUMBERS).tuples().all())
+    return known
