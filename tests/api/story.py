@@ -77,6 +77,8 @@ def told(database: Database) -> Story:
         rows.lifetime(
             connection, rows.instance(connection, "eval", gce_id="4713", **rows.H100), NOW - HOUR, **rows.H100
         )
+        desk = rows.instance(connection, "desk", gce_id="4714", preset="other", gpu_type=None, gpu_count=0)
+        rows.lifetime(connection, desk, NOW - 5 * HOUR, preset="other", gpu_type=None, gpu_count=0)
         about = {"subject": f"run:{trainer}:{run}", "instance_id": trainer}
         reminder_rows.message(connection, f"reminder/run:{trainer}:{run}/0/0/owner", **about, accepted_at=NOW - HOUR)
         reminder_rows.stop(connection, notebook, slept, NOW - 50 * HOUR)

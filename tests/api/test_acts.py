@@ -121,6 +121,7 @@ def test_what_cannot_be_done_is_said_at_once(api: Api) -> None:
         ("stop", "trainer", {"by": "adam@lab.example"}, OWNER, 403, "only admins act in another's name"),
         ("stop", "trainer", {}, MASTER, 422, "speaks for nobody"),
         ("stop", "4711", {}, OWNER, 404, "was ever seen"),
+        ("suspend", "trainer", {}, OWNER, 422, "Google does not suspend VMs with GPUs, such as trainer."),
         ("stop", "gone", {}, ADMIN, 409, "gone is gone"),
         ("stop", "rested", {}, OWNER, 409, "rested is stopped already"),
         ("stop", "trainer", other, OWNER, 409, "stopped or started anew"),

@@ -18,6 +18,7 @@ from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Priced
 from costguard.model.reminder import Asked, ReminderRule
+from costguard.policy.storage import MEMORY_RESOURCE
 from costguard.store import fleet as stored_fleet
 
 _HOUR = timedelta(hours=1)
@@ -33,9 +34,17 @@ class Question:
     row: Row
     refusal: str
     key: str
-    rests_at: Priced  # what its storage goes on costing an hour
+    rests_at: Priced  # what its disks go on costing an hour
+    memory_at: Priced  # what its memory costs an hour while it is suspended
     longest_keep: timedelta
     due_at: datetime | None  # seen, and passed: who asks answers that
+
+    @property
+    def suspends_instead(self) -> bool:
+        """Whether who asks to stop it could have it suspended."""
+        return self.asked is Asked.STOP and any(
+            each.asked is Asked.SUSPEND and not each.refusal for each in self.row.offers
+        )
 
     @property
     def longest_hours(self) -> int:
@@ -55,17 +64,19 @@ def question(source: Source, me: Principal | None, key: InstanceKey, asked: str,
         rests_at = Priced()
         for _, resource, size_mib, zone in stored_fleet.open_storage(connection, [found]):
             rests_at += priced(accrual.storage_rate(resource, size_mib, zone))
+        vm = row.view.instance
+        memory = MEMORY_RESOURCE if vm.shape.is_known else None
+        memory_at = priced(accrual.storage_rate(memory, vm.shape.memory_mib, vm.zone))
     offer = next((each for each in row.offers if each.asked is wish), None)
     decision, preset = row.decision, source.rules.presets.get(row.view.instance.preset)
     due_at = decision.due_at if decision is not None else None
     return Question(
         asked=wish,
         row=row,
-        refusal=f"There is nothing of {row.view.instance.name} to {wish.value} now."
-        if offer is None
-        else offer.refusal,
+        refusal=offer.refusal if offer is not None else _nothing(row, wish),
         key=form,
         rests_at=rests_at,
+        memory_at=memory_at,
         longest_keep=(preset.reminders if preset is not None else ReminderRule()).longest_keep,
         due_at=due_at if due_at is not None and due_at <= now else None,
     )
@@ -91,8 +102,14 @@ def answer(source: Source, me: Principal, key: InstanceKey, asked: str, form: Ma
     )
 
 
+def _nothing(row: Row, wish: Asked) -> str:
+    if wish is Asked.SUSPEND and row.no_suspend:
+        return f"{row.no_suspend}."
+    return f"There is nothing of {row.view.instance.name} to {wish.value} now."
+
+
 def wish_of(asked: str) -> Asked:
-    if asked not in (Asked.STOP, Asked.KEEP, Asked.CLAIM, Asked.DISOWN):
+    if asked not in list(Asked):
         raise BadAddress("There is no such page.", "Look for the VM in the fleet.", HTTPStatus.NOT_FOUND)
     return Asked(asked)
 

@@ -15,6 +15,7 @@ from costguard.model.reminder import Asked, Request
 from costguard.policy import access
 from costguard.policy.answer import pointless
 from costguard.policy.rules import Rules
+from costguard.policy.suspend import never_suspended
 from costguard.policy.teams import team_of
 from costguard.policy.watched import Decision
 
@@ -46,6 +47,14 @@ class Row:
     waiting: tuple[Request, ...] = ()  # what people asked for, and no pass has carried out yet
     offers: tuple[Offer, ...] = ()  # what who looks could ask for
 
+    @property
+    def no_suspend(self) -> str:
+        """Why it runs and cannot be suspended, whoever asks; "" otherwise."""
+        vm = self.view.instance
+        if self.view.started_at is None:
+            return ""
+        return never_suspended(vm.shape) or ("It works on a job, and those cannot be suspended" if vm.job else "")
+
 
 def rows_of(
     connection: Connection, views: Sequence[InstanceView], rules: Rules, now: datetime, me: Principal | None = None
@@ -72,7 +81,10 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision)
         return ()
     actor, vm = access.actor(me), view.instance
     is_mine = actor.address == vm.owner.lower()
-    wishes = [Asked.STOP] if pointless(Asked.STOP, actor.address, vm, view.started_at is not None) is None else []
+    runs = view.started_at is not None
+    wishes = [] if pointless(Asked.STOP, actor.address, vm, runs) else [Asked.STOP]
+    if not pointless(Asked.SUSPEND, actor.address, vm, runs) and not never_suspended(vm.shape):
+        wishes.append(Asked.SUSPEND)
     wishes += [Asked.KEEP] if decision.due_at is not None else []
     wishes.append(Asked.DISOWN if is_mine else Asked.CLAIM)
     team = team_of(vm.key.project, vm.owner, rules.teams)

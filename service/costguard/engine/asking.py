@@ -18,6 +18,7 @@ from costguard.policy import access
 from costguard.policy.access import Actor
 from costguard.policy.answer import pointless
 from costguard.policy.rules import Rules
+from costguard.policy.suspend import never_suspended
 from costguard.policy.teams import team_of
 from costguard.store import facts, fleet, requests, watched
 from costguard.store.requests import StoredRequest
@@ -187,4 +188,6 @@ def _refused(
         return VmNotAsSeen(f"{name} was stopped or started anew since: nothing was done.", _LOOK)
     if found := pointless(new.asked, actor.address, row, row.started_at is not None):
         return VmNotAsSeen(found, _LOOK)
+    if new.asked is Asked.SUSPEND and (never := never_suspended(row.shape)):
+        return AskWrong(f"{never}, such as {name}.", "Ask to stop it: its disks stay.")
     return None

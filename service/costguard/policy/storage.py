@@ -12,6 +12,7 @@ from costguard.model.observation import SeenOperation
 from costguard.policy.timeline import ENDS, Run
 
 MEMORY = "saved memory"  # no disk can have this name
+MEMORY_RESOURCE = "suspended-memory"
 
 
 def disks_of(
@@ -90,6 +91,6 @@ def saved_memory_of(
         if is_off and not ends:
             ends.append(stopped_at if stopped_at is not None and stopped_at > run.ended_at else read_at)
         ended_at = min(ends, default=None)
-        resource = "suspended-memory" if memory_mib else None  # None: the machine type is not known
+        resource = MEMORY_RESOURCE if memory_mib else None  # None: the machine type is not known
         spans.append(StorageSpan(key, MEMORY, resource, memory_mib, zone, run.ended_at, ended_at))
     return spans

@@ -6,8 +6,12 @@ let from = null; // where the focus goes back to
 document.addEventListener("htmx:after:swap", (event) => {
   const { ctx } = event.detail;
   if (ctx.target !== sheet || !sheet.firstElementChild) return;
+  if (sheet.open) {
+    sheet.querySelector("input:not([type=hidden]), button")?.focus(); // one question led to another
+    return;
+  }
   from = ctx.sourceElement;
-  if (!sheet.open) sheet.showModal();
+  sheet.showModal();
 });
 
 document.addEventListener("click", (event) => {

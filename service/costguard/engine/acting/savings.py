@@ -16,9 +16,8 @@ from costguard.model.reminder import Enforcement
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import rate_per_hour, storage_rate_per_hour
 from costguard.policy.savings import Saving, of_shadow, of_stop
+from costguard.policy.storage import MEMORY_RESOURCE
 from costguard.store.enforced import StopRow, stops_between
-
-_SAVED_MEMORY = "suspended-memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def _rate(run: Lifetime, at: datetime, verb: str, book: PriceBook) -> Money | No
     rate = rate_per_hour(run.shape, region, run.provisioning_model, book, at)
     if rate is None or verb != Enforcement.SUSPEND.value:
         return rate
-    memory = storage_rate_per_hour(_SAVED_MEMORY, run.shape.memory_mib, region, book, at)
+    memory = storage_rate_per_hour(MEMORY_RESOURCE, run.shape.memory_mib, region, book, at)
     return None if memory is None else rate - memory
 
 

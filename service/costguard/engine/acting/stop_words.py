@@ -37,14 +37,6 @@ def fallen_back(request_uuid: str) -> str:
     return str(uuid5(UUID(request_uuid), "stop"))
 
 
-def no_suspend(vm: KnownInstance) -> str:
-    """Why Google never suspends a VM of this shape; "" where it may."""
-    shape = vm.record.shape
-    if shape.gpu_count > 0:
-        return "Google does not suspend VMs with GPUs"
-    return "Google does not suspend VMs with local SSDs" if shape.local_ssd_gib > 0 else ""
-
-
 def ordered(vm: KnownInstance, key: str, action: StopInstance, verb: Enforcement, instead: str, now: datetime) -> Fact:
     """`instead` says why a VM that was to be suspended is stopped."""
     by = action.request.by if action.request is not None else ""

@@ -24,6 +24,7 @@ from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.observation import Sighting
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Asked, Enforcement, Subject
+from costguard.policy.suspend import never_suspended
 from costguard.store import answers, facts, ledger, requests, stops
 from costguard.store.lease import Lease
 from costguard.store.stops import NewStop, Stop
@@ -76,7 +77,7 @@ class Stopping:
             if any(each.outcome in stops.OPEN for each in before):
                 return None, "it is being stopped already"
             key = _key(action, before)
-            verb, refused = action.verb, stop_words.no_suspend(vm) if action.verb is Enforcement.SUSPEND else ""
+            verb, refused = action.verb, never_suspended(vm.record.shape) if action.verb is Enforcement.SUSPEND else ""
             if refused and action.request is None:
                 verb = Enforcement.STOP
             new = new_stop(connection, key, action, vm, verb, StopOutcome.INTENDED, now)

@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 
 from costguard.engine import history, reminding
 from costguard.engine.accrual import Accrual, accrual_at
-from costguard.engine.acting.stop_words import no_suspend
 from costguard.engine.telling import cards
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.action import StopOutcome
@@ -24,6 +23,7 @@ from costguard.policy.moments import moment_text
 from costguard.policy.narrate import ended_text, span_text
 from costguard.policy.rules import Rules
 from costguard.policy.surroundings import Surroundings
+from costguard.policy.suspend import never_suspended
 from costguard.policy.watched import Decision, Watched, subject_of
 from costguard.store import ledger, people, requests, spans, stops
 from costguard.store.messages import Message
@@ -177,7 +177,7 @@ def _verb(connection: Connection, subject: Subject, preset: Preset | None) -> st
     if preset is None or preset.reminders.enforcement is not Enforcement.SUSPEND:
         return Enforcement.STOP.value
     vm = ledger.known(connection, subject.instance_id)
-    return Enforcement.STOP.value if vm is None or no_suspend(vm) else Enforcement.SUSPEND.value
+    return Enforcement.STOP.value if vm is None or never_suspended(vm.record.shape) else Enforcement.SUSPEND.value
 
 
 def _shown(scene: _Scene, state: State) -> str:
