@@ -16,6 +16,7 @@ from costguard.engine.ports import Clock
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.policy.rules import Access
 from costguard.store import links
+from costguard.store.sessions import Session
 from costguard.store.transaction import Database
 from costguard.web.limits import TokenBucket
 
@@ -76,6 +77,14 @@ def signed_in(role: Role, address: str) -> OpenDoor:
 def gate(database: Database, clock: Clock, access: Access = Access(), master: str | None = None) -> Gate:
     """The real one."""
     return Gate(database, clock, access, SEAL, Sessions(database, clock, SEAL, timedelta(hours=12)), master)
+
+
+def begun(
+    database: Database, sessions: Sessions, address: str, via: Via, role: Role | None = None, client: str = ""
+) -> tuple[Session, str]:
+    """Somebody's session, and the cookie of their browser."""
+    with database.write() as connection:
+        return sessions.begin(connection, address, via, role, client)
 
 
 def sign_in_pages(database: Database, clock: Clock, access: Access = Access()) -> SignInPages:

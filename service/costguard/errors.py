@@ -29,7 +29,8 @@ CostguardError
 │   │   └── SignInUnavailable   nor can it be now: keys or provider do not answer
 │   ├── TokenRefused         a token that cannot be made; says why
 │   ├── TokenKeyTaken        this idempotency key came with another token before
-│   └── TokenUnknown         there is no such token, or it is another's
+│   ├── TokenUnknown         there is no such token, or it is another's
+│   └── SessionUnknown       there is no such session, it is over, or it is another's
 ├── AttemptUnknown           a VM's agent without the token of a known attempt
 ├── JobError
 │   ├── JobRefused           a job that cannot be taken in; `problems` say what to change
@@ -241,6 +242,10 @@ class TokenKeyTaken(AccessError):
 
 class TokenUnknown(AccessError):
     """There is no such token, or it is another's."""
+
+
+class SessionUnknown(AccessError):
+    """There is no such session, it is over, or it is another's."""
 
 
 class ActorError(CostguardError):

@@ -67,6 +67,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "getMe": ("GET", "/api/v1/me", None),
     "makeToken": ("POST", "/api/v1/tokens", {"name": "nightly", "permissions": ["read", "jobs"], "days": 90}),
     "listTokens": ("GET", "/api/v1/tokens", None),
+    "listSessions": ("GET", "/api/v1/sessions", None),
     "getLiveness": ("GET", "/healthz", None),
     "getReadiness": ("GET", "/readyz", None),
     "tellEvents": (
@@ -83,16 +84,22 @@ def made(story: Story) -> dict[str, Any]:
     mine = story.token(Role.OPERATOR, ADA)
     for operation, (method, address, body) in ASKED.items():
         token = AGENTS.of("cg-j7k2m9q4-3") if operation == "tellEvents" else mine
-        answer = client.request(method, address, json=body, headers={"Authorization": f"Bearer {token}"})
+        answer = client.request(method, address, json=body, headers=_bearer(token))
         assert answer.status_code < 300, (operation, answer.text)
         found[operation] = {"body": body} if body is not None else {}
         found[operation][str(answer.status_code)] = _shown(answer.json())
     token = found["makeToken"]["201"]["token"]["id"]
-    answer = client.delete(f"/api/v1/tokens/{token}", headers={"Authorization": f"Bearer {MASTER}"})
+    answer = client.delete(f"/api/v1/tokens/{token}", headers=_bearer(MASTER))
     found["revokeToken"] = {"200": answer.json()}
+    for operation, address in (("endSession", "/0000000000000000"), ("endSessions", f"?address={ADA}")):
+        found[operation] = {"200": client.delete(f"/api/v1/sessions{address}", headers=_bearer(MASTER)).json()}
     found["getReadiness"]["200"]["leases"][0]["expires_at"] = "2026-11-20T12:00:25Z"  # by the machine's clock
     found["makeToken"]["201"]["secret"] = f"cgt_{token}_..."
     return found
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _shown(value: Any) -> Any:

@@ -11,16 +11,17 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.dashboard import job_story
-from tests.doors import gate, somebody
+from tests.doors import SEAL, begun, gate, somebody
 from tests.engine import reminder_rows
 from tests.engine.jobs.office import Office
 
 from costguard.api.app import create_app
 from costguard.engine.access.gate import Gate
+from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.tokens import Tokens
-from costguard.model.access import Role
+from costguard.model.access import Role, Via
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
@@ -97,6 +98,9 @@ def told(database: Database) -> Story:
         hearing=Hearing(database, plain.clock, AGENTS, lambda: None),
         is_stopping=lambda: True,
     )
+    ids = iter(range(1000))
+    sessions = Sessions(database, plain.clock, SEAL, 12 * HOUR, lambda: f"{next(ids):016x}")
+    begun(database, sessions, ADA, Via.OIDC, client="10.0.0.7")
     ids = iter(range(1000))
     tokens = TokenOffice(database, plain.clock, lambda: f"{next(ids):010x}")
     return Story(create_app(deps), office, door, tokens)

@@ -16,6 +16,7 @@ from costguard.api.document import operations
 from costguard.store.transaction import Database
 from costguard.web.problems import KINDS
 
+_REPEATABLE = {"quoteJob", "cancelJob", "tellEvents", "revokeToken", "endSession", "endSessions"}
 _STREAMED = {"streamFacts", "getMetrics"}  # answered with no JSON
 
 
@@ -42,7 +43,7 @@ def test_every_operation_is_described(told: story.Story) -> None:
         assert (operation["security"] == []) == (path in ("/healthz", "/readyz")), where
         if operation["security"]:
             assert {"401", "403", "422", "429", "500", "503"} <= set(operation["responses"]), where
-        if method != "get" and operation["operationId"] not in ("quoteJob", "cancelJob", "tellEvents", "revokeToken"):
+        if method != "get" and operation["operationId"] not in _REPEATABLE:
             assert "Idempotency-Key" in {each["name"] for each in operation["parameters"]}, where
         if operation["operationId"] not in _STREAMED:
             assert all("example" in content for content in _json_of(operation)), where

@@ -37,6 +37,7 @@ THERE = {
     "job_id": "j7k2m9q4",
     "attempt": "cg-j7k2m9q4-3",
     "token_id": "0000000000",
+    "session_id": "0000000000000000",
     "request_id": 1,
     "kind": "job-over",
 }

@@ -21,7 +21,7 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
 from costguard.engine import burn_rates
 from costguard.engine.telling.outbox import OutboxTrouble
-from costguard.model.access import Role
+from costguard.model.access import Role, Via
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe
@@ -31,8 +31,9 @@ from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.policy.rules import Rules, by_name
-from costguard.store import lease, people
+from costguard.store import lease, people, sessions
 from costguard.store import prices as price_rows
+from costguard.store.sessions import Session
 from costguard.store.transaction import Database
 from costguard.web.door import Door
 
@@ -103,6 +104,7 @@ def tell(database: Database, door: Door | None = None) -> Told:
     vm = _fleet(database)
     _spend(database)
     _prices(database)
+    _sessions(database)
     lease.acquire(database, "daemon", "guard-1", HOUR)
     pages = {
         "now": "/",
@@ -187,6 +189,17 @@ def _prices(database: Database) -> None:
         price_rows.refuse(connection, [RefusedPrice(wild, "$9.93 is not below the on-demand price.")], NOW - HOUR)
         rows.fact(connection, "refused", NOW - HOUR, kind="PriceRefused", text="A price was refused.", project="")
         burn_rates.keep(connection, NOW)
+
+
+def _sessions(database: Database) -> None:
+    with database.write() as connection:
+        for number, (name, via) in enumerate((("ada", Via.LINK), ("ada", Via.OIDC), ("bob", Via.OIDC))):
+            at = NOW - (number + 1) * HOUR
+            session = Session(
+                f"s{number}", f"{name}@lab.example", via, None, f"10.0.0.{number + 7}", at, at + 12 * HOUR
+            )
+            sessions.add(connection, session)
+            sessions.used(connection, session.id, NOW - number * MINUTE)
 
 
 def _app(database: Database, door: Door) -> FastAPI:

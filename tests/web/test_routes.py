@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from tests.api.conftest import Standstill, deps_of
-from tests.doors import SEAL, gate, sign_in_pages, somebody
+from tests.doors import SEAL, begun, gate, sign_in_pages, somebody
 from tests.engine.jobs.office import Office
 from tests.store import job_rows
 
@@ -108,7 +108,7 @@ class House:
 
     def comers(self) -> Iterator[Comer]:
         for role in Role:
-            _, cookie = self._sessions.begin(OWNER, Via.LINK, role)
+            _, cookie = begun(self.office.database, self._sessions, OWNER, Via.LINK, role)
             who = self.gate.who(Credentials(session=cookie))
             assert isinstance(who, Principal)
             proof = {"X-CSRF-Token": self.gate.csrf(who)}
@@ -125,7 +125,7 @@ class House:
 
     def browser_of_others(self) -> Comer:
         """An admin's, that some other page makes ask: without the proof of ours."""
-        _, cookie = self._sessions.begin(OWNER, Via.LINK, Role.ADMIN)
+        _, cookie = begun(self.office.database, self._sessions, OWNER, Via.LINK, Role.ADMIN)
         return Comer("another page", frozenset(), {"Cookie": f"costguard_session={cookie}"})
 
     def _person(self, role: Role) -> Principal:

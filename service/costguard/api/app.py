@@ -24,6 +24,7 @@ from costguard.api import (
     quotes,
     reminders,
     savings,
+    sessions,
     slack,
     spend,
     stream,
@@ -89,6 +90,7 @@ def create_app(deps: Deps) -> FastAPI:
         metrics,
         stream,
         tokens,
+        sessions,
         slack,
     ):
         app.include_router(module.router)

@@ -29,6 +29,7 @@ _TAGS = {
     "configuration": "What is watched, and the presets, as the settings have them.",
     "metrics": "Figures for Prometheus.",
     "tokens": "Who asks, and the tokens that programs ask with.",
+    "sessions": "Who is signed in, and how that is ended.",
     "health": "Whether the process lives, and whether its answers can be trusted. No token is needed.",
     "agents": "What agents on VMs tell, each with a token of its own.",
 }

@@ -21,6 +21,7 @@ from costguard.cli import (
     commands_places,
     commands_reminders,
     commands_run,
+    commands_sessions,
     commands_slack,
     commands_spend,
     commands_vm,
@@ -73,6 +74,7 @@ for _module in (
     commands_checkpoints,
     commands_slack,
     commands_access,
+    commands_sessions,
     commands_config,
 ):
     _module.register(app)

@@ -103,9 +103,9 @@ class Server:
                 self._pause(number)
         raise AssertionError("the last try returns or raises")
 
-    def delete(self, *path: str) -> dict[str, Any]:
+    def delete(self, *path: str, **parameters: str | int | bool | Sequence[str] | None) -> dict[str, Any]:
         """The answer to DELETE /api/v1/PATH."""
-        answer: dict[str, Any] = json.loads(self._ask("DELETE", path, {}, {"Accept": "application/json"}))
+        answer: dict[str, Any] = json.loads(self._ask("DELETE", path, parameters, {"Accept": "application/json"}))
         return answer
 
     def pages(

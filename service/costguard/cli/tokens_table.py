@@ -1,4 +1,4 @@
-"""Tokens as a table."""
+"""Tokens and sessions as tables."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ def show_tokens(console: Console, answer: dict[str, Any]) -> None:
         show_table(console, tuple(rows[0]), rows, prose=("May",), spare=("Made", "May", "Speaks for"))
     else:
         say(console, "There is no token yet: `costguard token create NAME` makes one.")
+
+
+def show_sessions(console: Console, answer: dict[str, Any]) -> None:
+    rows: list[Row] = [
+        {
+            "Id": cell(session["id"]),
+            "Who": cell(f"{session['address']}{' (this one)' if session['is_this'] else ''}"),
+            "Role": cell(session["role"]),
+            "By": cell({"link": "a link", "oidc": "the provider"}.get(session["via"], session["via"])),
+            "From": cell(session["client"] or "-"),
+            "Began": cell(when(session["began_at"])),
+            "Used": cell(when(session["last_used_at"]) or "not yet"),
+            "Until": cell(when(session["expires_at"])),
+        }
+        for session in answer["sessions"]
+    ]
+    if rows:
+        show_table(console, tuple(rows[0]), rows, spare=("Role", "By", "Began"))
+    else:
+        say(console, "Nobody is signed in with a session: `costguard sign-in` makes a link.")
 
 
 def _until(token: dict[str, Any]) -> str:

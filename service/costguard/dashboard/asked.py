@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from http import HTTPStatus
 
 from costguard.dashboard.show import link
@@ -117,6 +117,20 @@ def _cursor(text: str) -> Cursor:
     if abs(found.rank) > _LATEST or abs(found.id) > _LATEST or (found.gone and not 0 <= found.rank <= 2**53):
         raise BadAddress("The address names no page of the fleet.", "Start again from the first page.")
     return found
+
+
+def place_before(text: str, of: str) -> tuple[datetime, str] | None:
+    """Where a page of a list by time ended: the moment and the id of its last. Raises BadAddress."""
+    if not text:
+        return None
+    moment, _, row_id = text.partition(" ")
+    try:
+        at = datetime.fromisoformat(moment)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise BadAddress(f"The address names no page of {of}.", "Start again from the first page.")
+    return at, row_id
 
 
 def day(query: Mapping[str, str], name: str, default: date) -> date:

@@ -39,6 +39,7 @@ _STATUS: tuple[tuple[type[CostguardError], HTTPStatus], ...] = (
     (errors.VmUnknown, HTTPStatus.NOT_FOUND),
     (errors.JobUnknown, HTTPStatus.NOT_FOUND),
     (errors.TokenUnknown, HTTPStatus.NOT_FOUND),
+    (errors.SessionUnknown, HTTPStatus.NOT_FOUND),
     (errors.VmNotTheirs, HTTPStatus.FORBIDDEN),
     (errors.JobNotTheirs, HTTPStatus.FORBIDDEN),
     (errors.ActorError, HTTPStatus.FORBIDDEN),

@@ -21,6 +21,7 @@ from costguard.web.door import COOKIES, IAP_HEADER, Limits
 from costguard.web.who import proven
 
 _BEGUN = ("__Host-costguard_begun", "costguard_begun")  # a sign-in through the provider
+LEFT = "/sign-in?left=yes"
 _TEN_MINUTES = timedelta(minutes=10)
 _CLEARED_BY_GOOGLE = "/?gcp-iap-mode=CLEAR_LOGIN_COOKIE"
 # What a provider may answer in place of a code; its own further words could be anybody's.
@@ -135,9 +136,9 @@ def sign_out(request: Request, pages: Pages) -> Response:
     """The session is over on the server too, wherever a copy of its cookie lies."""
     who: Principal = request.state.principal
     if who.session:
-        pages.sign_ins.leave(who.session)
+        pages.sign_ins.leave(who)
     # Google would sign them in again with the next page, unless it is told.
-    answer = _to(_CLEARED_BY_GOOGLE if who.via is Via.IAP else "/sign-in?left=yes")
+    answer = _to(_CLEARED_BY_GOOGLE if who.via is Via.IAP else LEFT)
     drop(request, answer, COOKIES)
     return answer
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.dashboard.asked import BadAddress
+from costguard.dashboard.asked import BadAddress, place_before
 from costguard.dashboard.show import link
 from costguard.dashboard.source import Source
 from costguard.engine.access.tokens import NewToken, TokenOffice
@@ -21,7 +21,7 @@ _MAY = {
     Permission.READ: "read everything that is shown",
     Permission.JOBS: "launch and cancel jobs",
     Permission.INSTANCES: "stop, keep and claim VMs",
-    Permission.TOKENS: "make and revoke tokens",
+    Permission.TOKENS: "make and revoke tokens, end sessions",
     Permission.METRICS: "read /metrics, for Prometheus",
     Permission.ADMIN: "act in others' names, and on their tokens",
 }
@@ -53,7 +53,7 @@ class Tokens:
 
 def tokens_page(source: Source, me: Principal, before: str, form: str, made: Made | None = None) -> Tokens:
     """Raises BadAddress."""
-    found = office(source).listing(me, _place(before), _PAGE + 1)
+    found = office(source).listing(me, place_before(before, "tokens"), _PAGE + 1)
     here = found[:_PAGE]
     more = link("/tokens", before=f"{here[-1].made_at.isoformat()} {here[-1].id}") if len(found) > _PAGE else None
     given = {each.value: words for each, words in _MAY.items() if each in me.permissions & PERMISSIONS[me.role]}
@@ -92,16 +92,3 @@ def token_of(source: Source, me: Principal, token_id: str) -> ApiToken:
 
 def office(source: Source) -> TokenOffice:
     return TokenOffice(source.database, source.clock)
-
-
-def _place(before: str) -> tuple[datetime, str] | None:
-    if not before:
-        return None
-    moment, _, token_id = before.partition(" ")
-    try:
-        at = datetime.fromisoformat(moment)
-    except ValueError as error:
-        raise BadAddress("The address names no page of tokens.", "Start again from the first page.") from error
-    if at.tzinfo is None:
-        raise BadAddress("The address names no page of tokens.", "Start again from the first page.")
-    return at, token_id

@@ -27,9 +27,9 @@ class Permission(StrEnum):
     READ = "read"  # all that is shown
     JOBS = "jobs"  # launch and cancel
     INSTANCES = "instances"  # stop, keep, claim
-    TOKENS = "tokens"  # one's own tokens
+    TOKENS = "tokens"  # one's own tokens and sessions
     METRICS = "metrics"  # /metrics, and nothing else
-    ADMIN = "admin"  # in another's name; everybody's tokens
+    ADMIN = "admin"  # in another's name; everybody's tokens and sessions
 
 
 _VIEWS = frozenset({Permission.READ, Permission.TOKENS, Permission.METRICS})

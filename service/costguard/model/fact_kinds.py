@@ -53,6 +53,7 @@ FACT_KINDS = frozenset(
         "ReminderSent",
         "RequestMade",
         "RequestRefused",
+        "SessionEnded",
         "SignedIn",
         "SlackResumed",
         "SlackTrouble",

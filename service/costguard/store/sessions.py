@@ -1,20 +1,87 @@
-"""Sessions that are over before their time."""
+"""Sessions of people who are signed in. One that was ended, or expired, is not there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from costguard.store.tables import ended_sessions
-from costguard.store.upsert import upsert
-
-
-def is_ended(connection: Connection, session_id: str) -> bool:
-    return connection.scalar(select(ended_sessions.c.id).where(ended_sessions.c.id == session_id)) is not None
+from costguard.model.access import Role, Via
+from costguard.store.tables import sessions
+from costguard.store.types import storable
 
 
-def end(connection: Connection, session_id: str, expires_at: datetime, now: datetime) -> None:
-    """Those whose cookies have expired by themselves are forgotten."""
-    connection.execute(delete(ended_sessions).where(ended_sessions.c.expires_at < now))
-    upsert(connection, ended_sessions, [{"id": session_id, "expires_at": expires_at}], ["id"], update_columns=[])
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`granted` is the role that came with a link of the server's; None: the settings' lists say it each time.
+
+    `client` is the address that they signed in from; "" where that is not known.
+    """
+
+    id: str
+    address: str
+    via: Via
+    granted: Role | None
+    client: str
+    began_at: datetime
+    expires_at: datetime
+    last_used_at: datetime | None = None
+
+
+def add(connection: Connection, session: Session) -> None:
+    """Those that have expired are forgotten."""
+    connection.execute(delete(sessions).where(sessions.c.expires_at <= session.began_at))
+    connection.execute(
+        insert(sessions).values(
+            id=session.id,
+            address=storable(session.address),
+            via=session.via.value,
+            role=session.granted.value if session.granted is not None else "",
+            client=storable(session.client),
+            began_at=session.began_at,
+            expires_at=session.expires_at,
+        )
+    )
+
+
+def read(connection: Connection, session_id: str, now: datetime) -> Session | None:
+    """None: it has expired, was ended, or never was."""
+    row = connection.execute(select(sessions).where(sessions.c.id == session_id)).one_or_none()
+    return None if row is None or row.expires_at <= now else _session(row)
+
+
+def page(
+    connection: Connection, address: str | None, now: datetime, before: tuple[datetime, str] | None, limit: int
+) -> Sequence[Session]:
+    """The newest first; `before` is the time and the id of the last one already shown."""
+    of = sessions.c
+    query = select(sessions).where(of.expires_at > now).order_by(of.began_at.desc(), of.id.desc()).limit(limit)
+    if address is not None:
+        query = query.where(of.address == address)
+    if before is not None:
+        query = query.where((of.began_at < before[0]) | ((of.began_at == before[0]) & (of.id < before[1])))
+    return [_session(row) for row in connection.execute(query)]
+
+
+def end(connection: Connection, ids: Sequence[str]) -> None:
+    connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
+
+
+def used(connection: Connection, session_id: str, at: datetime) -> None:
+    connection.execute(update(sessions).where(sessions.c.id == session_id).values(last_used_at=at))
+
+
+def _session(row: Row[Any]) -> Session:
+    return Session(
+        id=row.id,
+        address=row.address,
+        via=Via(row.via),
+        granted=Role(row.role) if row.role else None,
+        client=row.client,
+        began_at=row.began_at,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+    )

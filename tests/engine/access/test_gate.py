@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
-from tests.doors import SEAL, is_good, redeem, somebody
+from tests.doors import SEAL, begun, is_good, redeem, somebody
 
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.links import make_link
 from costguard.engine.access.seal import Seal
+from costguard.engine.access.session_office import SessionOffice
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import NewToken, TokenOffice
-from costguard.errors import SignInRefused, TokenKeyTaken, TokenRefused, TokenUnknown
+from costguard.errors import (
+    NobodyNamed,
+    NotTheirName,
+    SessionUnknown,
+    SignInRefused,
+    TokenKeyTaken,
+    TokenRefused,
+    TokenUnknown,
+)
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.policy.rules import Access
-from costguard.store import facts, tokens
+from costguard.store import facts, sessions, tokens
 from costguard.store.transaction import Database
 
 ANA, EVE = "ana@lab.example", "eve@lab.example"
@@ -82,7 +92,7 @@ def test_what_is_shown_must_hold(house: House) -> None:
     """The master token speaks for nobody and may all; a wrong token is refused, whatever lies beside it."""
     master = house.known("the master's")
     assert (master.address, master.role, master.via) == ("", Role.ADMIN, Via.MASTER)
-    _, cookie = house.sessions.begin(ANA, Via.OIDC)
+    _, cookie = begun(house.database, house.sessions, ANA, Via.OIDC)
     assert "not known" in house.refused("the mistress's", cookie, ANA)
     assert "without a token" in house.refused()
     assert "does not hold" in house.refused(iap="nonsense")
@@ -92,23 +102,72 @@ def test_what_is_shown_must_hold(house: House) -> None:
 
 def test_a_session_says_who_until_it_is_over(house: House) -> None:
     """Its role is what the settings say today, or what a link gave; ended or expired it opens nothing."""
-    session, cookie = house.sessions.begin(ANA.upper(), Via.OIDC)
+    session, cookie = begun(house.database, house.sessions, ANA.upper(), Via.OIDC)
     found = house.known(session=cookie)
     assert (found.address, found.role, found.session, found.is_ambient) == (ANA, Role.OPERATOR, session.id, True)
     house.access = Access(viewers=frozenset({ANA}))
     assert house.known(session=cookie).role is Role.VIEWER
-    _, granted = house.sessions.begin("root@localhost", Via.LINK, Role.ADMIN)
+    _, granted = begun(house.database, house.sessions, "root@localhost", Via.LINK, Role.ADMIN)
     assert house.known(session=granted).is_granted
     house.at += timedelta(hours=13)
     assert house.refused(session=cookie) == "The session is over."
     house.at = NOW
-    house.sessions.end(session.id)
+    for gate in house.gates:
+        gate.close()
+    with house.database.read() as connection:
+        (noted,) = (each for each in sessions.page(connection, ANA, NOW, None, 9) if each.id == session.id)
+    assert noted.last_used_at == NOW, "when it was last used is noted"
+    SessionOffice(house.database, house, house.access).end(session.id, found)
     assert house.refused(session=cookie) == "The session is over."
+
+
+def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: House) -> None:
+    """One or all of a person's; each is a fact, but of who has no role; others' are not known, nor expired ones."""
+    office = SessionOffice(house.database, house, ACCESS)
+    begin = partial(begun, house.database, house.sessions)
+    here, cookie = begin(ANA, Via.OIDC, client="10.0.0.7")
+    other, _ = begin(ANA, Via.LINK, Role.ADMIN)
+    house.at += timedelta(hours=1)
+    eves, _ = begin(EVE, Via.OIDC)
+    stray, stranger = begin("mallory@evil.example", Via.OIDC)
+    ana, mallory, root = (
+        house.known(session=cookie),
+        house.known(session=stranger),
+        somebody(address="root@lab.example"),
+    )
+    assert {each.id for each in office.listing(ana)} == {here.id, other.id}
+    assert {each.id for each in office.listing(root)} == {here.id, other.id, eves.id, stray.id}
+    assert [office.role(each) for each in (here, other, stray)] == [Role.OPERATOR, Role.ADMIN, Role.NOBODY]
+    with pytest.raises(SessionUnknown):
+        office.end(eves.id, ana)
+    with pytest.raises(NotTheirName):
+        office.end_all(EVE, ana)
+    with pytest.raises(NobodyNamed):
+        office.end_all("", somebody())
+    assert office.end(other.id, ana) == other
+    office.end(stray.id, mallory)
+    assert [each.id for each in office.end_all("", ana)] == [here.id]
+    assert [each.id for each in office.end_all(EVE.upper(), root)] == [eves.id]
+    with pytest.raises(SessionUnknown):
+        office.end(here.id, ana)
+    with house.database.read() as connection:
+        told = [each.fact.text for each in facts.read(connection, kind="SessionEnded")]
+    since = "begun 2026-11-20 12:00 UTC"
+    assert sorted(told) == [
+        f"{ANA} ended another session of theirs, {since}.",
+        f"{ANA} signed out.",
+        f"root@lab.example ended a session of {EVE}, begun 2026-11-20 13:00 UTC.",
+    ]
+    late, _ = begin(ANA, Via.OIDC)
+    house.at += timedelta(hours=12)
+    assert office.listing(root) == []
+    with pytest.raises(SessionUnknown):
+        office.find(late.id, root)
 
 
 def test_cookies_cannot_be_made_or_used_elsewhere(house: House) -> None:
     """One changed character, another key or another purpose, and it is nobody's."""
-    _, cookie = house.sessions.begin(ANA, Via.OIDC)
+    _, cookie = begun(house.database, house.sessions, ANA, Via.OIDC)
     told = SEAL.opened("session", cookie)
     assert told is not None
     others = [

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 import structlog
+from sqlalchemy import Connection
 
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
@@ -17,12 +18,12 @@ from costguard.errors import CostguardError, SignInRefused
 from costguard.model.access import PERMISSIONS, Credentials, Principal, Role, Stranger, Via
 from costguard.policy.access import role_of
 from costguard.policy.rules import Access
-from costguard.store import tokens
-from costguard.store.tokens import ApiToken
+from costguard.store import sessions, tokens
 from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 
+_Write = Callable[[Connection, str, datetime], None]
 _NOTED_EVERY = timedelta(minutes=1)
 _CSRF = "csrf"
 _SIGN_IN = (
@@ -51,7 +52,7 @@ class Gate:
         self._sessions, self._iap = sessions, iap
         self._master = master.encode() if master is not None else None
         self._noted: dict[str, datetime] = {}
-        self._notes = ThreadPoolExecutor(1, "token-use")  # an answer does not wait for this write
+        self._notes = ThreadPoolExecutor(1, "use")  # an answer does not wait for this write
 
     def close(self) -> None:
         self._notes.shutdown()
@@ -60,6 +61,7 @@ class Gate:
         if shown.bearer:
             return self._of_bearer(shown.bearer)
         if shown.session and (session := self._sessions.read(shown.session)) is not None:
+            self._note(session.id, session.last_used_at, sessions.used)
             return self._person(session.address, session.via, session.granted, session.id)
         if shown.iap and self._iap is not None:
             try:
@@ -89,7 +91,7 @@ class Gate:
             return Stranger(f"The token {token.id} ({token.name}) was revoked.", _SIGN_IN)
         if token.expires_at is not None and token.expires_at <= now:
             return Stranger(f"The token {token.id} ({token.name}) has expired.", _SIGN_IN)
-        self._note(token, now)
+        self._note(token.id, token.last_used_at, tokens.used)
         role = token.role if token.is_granted else min(token.role, role_of(token.owner, self._access), key=_rank)
         return Principal(
             address=token.owner,
@@ -105,18 +107,21 @@ class Gate:
         role = granted if granted is not None else role_of(address, self._access)
         return Principal(address, role, PERMISSIONS[role], via, session=session, is_granted=granted is not None)
 
-    def _note(self, token: ApiToken, now: datetime) -> None:
-        last = self._noted.get(token.id, token.last_used_at)
+    def _note(self, used: str, last: datetime | None, write: _Write) -> None:
+        now = self._clock.now()
+        last = self._noted.get(used, last)
         if last is None or now - last >= _NOTED_EVERY:
-            self._noted[token.id] = now
-            self._notes.submit(self._write, token.id, now)
+            self._noted[used] = now
+            self._notes.submit(self._write, used, now, write)
 
-    def _write(self, token_id: str, now: datetime) -> None:
+    def _write(self, used: str, now: datetime, write: _Write) -> None:
         try:
             with self._database.write() as connection:
-                tokens.used(connection, token_id, now)
+                write(connection, used, now)
         except CostguardError as error:
-            log.warning("token_use_not_noted", token=token_id, error=str(error))
+            log.warning("use_not_noted", of=used, error=str(error))
+        else:
+            self._noted.pop(used, None)  # the row says it from now on
 
 
 def _rank(role: Role) -> int:

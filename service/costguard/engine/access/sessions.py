@@ -1,32 +1,21 @@
-"""Sessions of people: kept by their browsers in a signed cookie, and ended here."""
+"""Sessions of people: their browsers hold a signed cookie that names one, and the database holds the rest."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
+
+from sqlalchemy import Connection
 
 from costguard.engine.access.seal import Seal
 from costguard.engine.ports import Clock
 from costguard.model.access import Role, Via
 from costguard.store import sessions
+from costguard.store.sessions import Session
 from costguard.store.transaction import Database
-from costguard.store.types import EPOCH
 
 _PURPOSE = "session"
-_SECOND = timedelta(seconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """`granted` is the role that came with a link of the server's; None: the settings' lists say it each time."""
-
-    id: str
-    address: str
-    via: Via
-    granted: Role | None
-    expires_at: datetime
 
 
 class Sessions:
@@ -38,41 +27,23 @@ class Sessions:
         clock: Clock,
         seal: Seal,
         lasts: timedelta,
-        new_id: Callable[[], str] = secrets.token_urlsafe,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         self._database, self._clock, self._seal, self._lasts, self._new_id = database, clock, seal, lasts, new_id
 
-    def begin(self, address: str, via: Via, granted: Role | None = None) -> tuple[Session, str]:
+    def begin(
+        self, connection: Connection, address: str, via: Via, granted: Role | None = None, client: str = ""
+    ) -> tuple[Session, str]:
         """The session, and the cookie that is to hold it."""
-        session = Session(self._new_id(), address.lower(), via, granted, self._clock.now() + self._lasts)
-        told = {
-            "id": session.id,
-            "address": session.address,
-            "via": via.value,
-            "role": granted.value if granted is not None else "",
-            "until": (session.expires_at - EPOCH) // _SECOND,
-        }
-        return session, self._seal.seal(_PURPOSE, told)
+        now = self._clock.now()
+        session = Session(self._new_id(), address.lower(), via, granted, client, now, now + self._lasts)
+        sessions.add(connection, session)
+        return session, self._seal.seal(_PURPOSE, {"id": session.id})
 
     def read(self, cookie: str) -> Session | None:
-        """None: it is not ours, it has expired, or it was ended."""
+        """None: it is not ours, it has expired, or it was ended, wherever a copy of the cookie lies."""
         told = self._seal.opened(_PURPOSE, cookie)
         if told is None:
             return None
-        session = Session(
-            id=told["id"],
-            address=told["address"],
-            via=Via(told["via"]),
-            granted=Role(told["role"]) if told["role"] else None,
-            expires_at=EPOCH + told["until"] * _SECOND,
-        )
-        if session.expires_at <= self._clock.now():
-            return None
         with self._database.read() as connection:
-            return None if sessions.is_ended(connection, session.id) else session
-
-    def end(self, session_id: str) -> None:
-        """From now on the cookie opens nothing, wherever a copy of it lies."""
-        now = self._clock.now()
-        with self._database.write() as connection:
-            sessions.end(connection, session_id, now + self._lasts, now)
+            return sessions.read(connection, str(told.get("id", "")), self._clock.now())

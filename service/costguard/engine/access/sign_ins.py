@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import secrets
 import threading
@@ -14,15 +15,17 @@ import structlog
 
 from costguard.engine.access.links import GOOD_FOR
 from costguard.engine.access.seal import Seal
-from costguard.engine.access.sessions import Session, Sessions
+from costguard.engine.access.session_office import SessionOffice
+from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import digest_of
 from costguard.engine.ports import Clock, OidcProvider
-from costguard.errors import SignInRefused
-from costguard.model.access import Role, Via
+from costguard.errors import SessionUnknown, SignInRefused
+from costguard.model.access import Principal, Role, Via
 from costguard.model.fact import Fact
 from costguard.policy.access import role_of
 from costguard.policy.rules import Access
 from costguard.store import facts, links
+from costguard.store.sessions import Session
 from costguard.store.transaction import Database
 from costguard.store.types import EPOCH
 
@@ -97,7 +100,7 @@ class SignIns:
             found = links.redeem(connection, digest_of(code), now)
             if found is not None:
                 address, role = found
-                session, cookie = self._sessions.begin(address, Via.LINK, role)
+                session, cookie = self._sessions.begin(connection, address, Via.LINK, role, client)
                 facts.append(connection, [_fact(session, role, "with a link made on the server", client, now)], now)
         if found is None:
             raise self.refused(Via.LINK, client, SignInRefused(*USED_LINK))
@@ -131,16 +134,18 @@ class SignIns:
             address = provider.oidc.finish(code, back, str(told["nonce"]), str(told["verifier"]))
         except SignInRefused as refused:
             raise self.refused(Via.OIDC, client, refused) from None
-        session, sealed = self._sessions.begin(address, Via.OIDC)
         role, now = role_of(address, self._access), self._clock.now()
-        if role is not Role.NOBODY:  # the audit log is no place for whoever has an account somewhere
-            with self._database.write() as connection:
+        with self._database.write() as connection:
+            session, sealed = self._sessions.begin(connection, address, Via.OIDC, client=client)
+            if role is not Role.NOBODY:  # the audit log is no place for whoever has an account somewhere
                 facts.append(connection, [_fact(session, role, f"through {provider.name}", client, now)], now)
         self._came_in(session, client)
         return Arrival(sealed, str(told["next"]))
 
-    def leave(self, session_id: str) -> None:
-        self._sessions.end(session_id)
+    def leave(self, who: Principal) -> None:
+        """It is no matter if the session was ended meanwhile."""
+        with contextlib.suppress(SessionUnknown):
+            SessionOffice(self._database, self._clock, self._access).end(who.session, who)
 
     def refused(self, via: Via, client: str, why: SignInRefused) -> SignInRefused:
         """The same, logged and counted."""

@@ -3,7 +3,7 @@
 Attribution columns (`preset`, `owner`, `job`) are never null: an empty string groups, NULL does not.
 """
 
-from costguard.store.tables.access import api_tokens, ended_sessions, sign_in_links, webhooks
+from costguard.store.tables.access import api_tokens, sessions, sign_in_links, webhooks
 from costguard.store.tables.base import Id, Json, metadata
 from costguard.store.tables.jobs import (
     LIVE_ATTEMPT,
@@ -50,7 +50,6 @@ __all__ = [
     "daily_owners",
     "daily_spend",
     "daily_totals",
-    "ended_sessions",
     "facts",
     "instances",
     "interruptions",
@@ -67,6 +66,7 @@ __all__ = [
     "projects",
     "requests",
     "seen_checkpoints",
+    "sessions",
     "sign_in_links",
     "signing_keys",
     "stops",

@@ -40,13 +40,21 @@ sign_in_links = Table(
     Column("used_at", Timestamp),
 )
 
-# Sessions live in signed cookies; these are over before their time.
-ended_sessions = Table(
-    "ended_sessions",
+# People who are signed in: the cookie in their browser names the row. To end a session takes its row away.
+sessions = Table(
+    "sessions",
     metadata,
     Column("id", String, primary_key=True),
+    Column("address", String, nullable=False),  # whose it is, in lower case
+    Column("via", String, nullable=False),
+    Column("role", String, nullable=False),  # that came with a link; "": the settings' lists say it each time
+    Column("client", String, nullable=False),  # the address that they signed in from
+    Column("began_at", Timestamp, nullable=False),
     Column("expires_at", Timestamp, nullable=False),
+    Column("last_used_at", Timestamp),
 )
+Index("ix_sessions_address", sessions.c.address)
+Index("ix_sessions_expires_at", sessions.c.expires_at)
 
 # How far each receiver of facts has come. `fact_id` is the last fact that it accepted.
 webhooks = Table(

@@ -1,0 +1,96 @@
+"""Listing and ending sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.engine.access.tokens import digest_of
+from costguard.engine.ports import Clock
+from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
+from costguard.model.access import Permission, Principal, Role
+from costguard.model.fact import Fact
+from costguard.policy.access import role_for
+from costguard.policy.rules import Access
+from costguard.store import facts, sessions
+from costguard.store.sessions import Session
+from costguard.store.transaction import Database
+
+_MOST = 10_000
+
+
+class SessionOffice:
+    """Anybody sees and ends their own sessions, an admin everybody's. Those who come through a proxy have none."""
+
+    def __init__(self, database: Database, clock: Clock, access: Access) -> None:
+        self._database, self._clock, self._access = database, clock, access
+
+    def listing(self, by: Principal, before: tuple[datetime, str] | None = None, limit: int = 100) -> Sequence[Session]:
+        """Those that hold now, begun last first."""
+        address = None if by.may(Permission.ADMIN) else by.address
+        with self._database.read() as connection:
+            return sessions.page(connection, address, self._clock.now(), before, limit)
+
+    def find(self, session_id: str, by: Principal) -> Session:
+        """Raises SessionUnknown, for those of others too."""
+        with self._database.read() as connection:
+            return self._found(connection, session_id, by)
+
+    def end(self, session_id: str, by: Principal) -> Session:
+        """Its cookie opens nothing from now on. Raises SessionUnknown."""
+        with self._database.write() as connection:
+            session = self._found(connection, session_id, by)
+            self._end(connection, [session], by)
+        return session
+
+    def end_all(self, address: str, by: Principal) -> Sequence[Session]:
+        """All of this person's; "" is who asks. Raises NobodyNamed, or NotTheirName: only admins name another."""
+        whose = address.strip().lower() or by.address
+        if not whose:
+            raise NobodyNamed("This token speaks for nobody, and has no sessions.", "Say by address whose to end.")
+        if whose != by.address and not by.may(Permission.ADMIN):
+            raise NotTheirName(
+                f"You are {by.address}, and only admins end the sessions of others.", "Leave the address out: yours."
+            )
+        with self._database.write() as connection:
+            found = sessions.page(connection, whose, self._clock.now(), None, _MOST)
+            self._end(connection, found, by)
+        return found
+
+    def role(self, session: Session) -> Role:
+        """What whoever holds it is today."""
+        return role_for(session.address, self._access, session.granted)
+
+    def _found(self, connection: Connection, session_id: str, by: Principal) -> Session:
+        found = sessions.read(connection, session_id, self._clock.now())
+        if found is None or not (by.may(Permission.ADMIN) or found.address == by.address):
+            raise SessionUnknown(
+                f"There is no session {session_id[:40]!r} of yours: it may be over.",
+                "`costguard session list` shows them.",
+            )
+        return found
+
+    def _end(self, connection: Connection, found: Sequence[Session], by: Principal) -> None:
+        now = self._clock.now()
+        sessions.end(connection, [session.id for session in found])
+        # The audit log is no place for whoever has an account somewhere, and comes and goes again.
+        told = [each for each in found if self.role(each) is not Role.NOBODY or each.address != by.address]
+        facts.append(connection, [_fact(session, by, now) for session in told], now)
+
+
+def _fact(session: Session, by: Principal, now: datetime) -> Fact:
+    who = by.address or "whoever runs the server"
+    since = f"begun {session.began_at:%Y-%m-%d %H:%M} UTC"
+    text = f"{who} ended a session of {session.address}, {since}."
+    if session.address == by.address:
+        text = f"{who} signed out." if session.id == by.session else f"{who} ended another session of theirs, {since}."
+    return Fact(
+        key=f"SessionEnded/{digest_of(session.id)[:32]}",
+        kind="SessionEnded",
+        occurred_at=now,
+        text=text,
+        actor=who,
+        data={"of": session.address, "via": session.via.value, "from": session.client},
+    )
