@@ -33,6 +33,7 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "price_refusals": ("reason", "source"),
     "prices": ("source",),
     "api_tokens": ("name", "owner"),
+    "sessions": ("address",),
 }
 _LONG = {("facts", "text"), ("attempts", "error"), ("jobs", "reason")}
 

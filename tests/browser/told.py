@@ -193,10 +193,10 @@ def _prices(database: Database) -> None:
 
 def _sessions(database: Database) -> None:
     with database.write() as connection:
-        for number, (name, via) in enumerate((("ada", Via.LINK), ("ada", Via.OIDC), ("bob", Via.OIDC))):
+        for number, (name, role) in enumerate((("ada", Role.ADMIN), ("ada", Role.ADMIN), ("bob", Role.OPERATOR))):
             at = NOW - (number + 1) * HOUR
             session = Session(
-                f"s{number}", f"{name}@lab.example", via, None, f"10.0.0.{number + 7}", at, at + 12 * HOUR
+                f"s{number}", f"{name}@lab.example", Via.LINK, role, f"10.0.0.{number + 7}", at, at + 12 * HOUR
             )
             sessions.add(connection, session)
             sessions.used(connection, session.id, NOW - number * MINUTE)

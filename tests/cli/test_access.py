@@ -6,20 +6,22 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.api.conftest import deps_of
 from tests.cli.typed import Typist
-from tests.doors import gate, redeem
+from tests.doors import SEAL, begun, gate, redeem
 from tests.serving import serving
 
 from costguard.api.app import create_app
 from costguard.cli import profile
 from costguard.cli.profile import Profile
 from costguard.clock import SystemClock
+from costguard.engine.access.sessions import Sessions
 from costguard.errors import CostguardError
-from costguard.model.access import Role
+from costguard.model.access import Role, Via
 from costguard.policy.rules import Access
 from costguard.store.transaction import Database
 
@@ -147,6 +149,25 @@ def test_what_a_server_refuses(run: Run, here: Path, url: str) -> None:
     assert run("token", "list", **{**there, "COSTGUARD_URL": "http://127.0.0.1:1"}).returncode == 3
     nobody = run("token", "list", **{**there, "COSTGUARD_TOKEN": ""})
     assert (nobody.returncode, "token create NAME --save" in nobody.stderr) == (1, True)
+
+
+def test_who_is_signed_in(run: Run, here: Path, url: str, sqlite_database: Database) -> None:
+    """Listed, and ended by id or all at once; which of the two must be said."""
+    secret = run("token", "create", "laptop").stdout.strip()
+    (here / "home").mkdir(exist_ok=True)
+    there = {"folder": here / "home", "COSTGUARD_TOKEN": secret, "COSTGUARD_URL": url}
+    sessions = Sessions(sqlite_database, SystemClock(), SEAL, timedelta(hours=1))
+    one, _ = begun(sqlite_database, sessions, "vic@lab.example", Via.LINK, Role.VIEWER, "10.0.0.7")
+    begun(sqlite_database, sessions, "vic@lab.example", Via.OIDC)
+    shown = run("session", "list", **there)
+    assert (shown.returncode, shown.stdout.count("vic@lab.example"), "10.0.0.7" in shown.stdout) == (0, 2, True)
+    ended = run("session", "end", one.id, **there)
+    assert (ended.returncode, f"The session {one.id} of vic@lab.example" in ended.stdout) == (0, True)
+    assert run("session", "end", **there).returncode == run("session", "end", one.id, "--all", **there).returncode == 2
+    told = json.loads(run("session", "end", "--all", "--address", "vic@lab.example", "--json", **there).stdout)
+    assert len(told["sessions"]) == 1
+    assert "Nobody is signed in" in run("session", "list", **there).stdout
+    assert "There was none." in run("session", "end", "--all", **there).stdout
 
 
 def test_where_commands_find_their_server(tmp_path: Path) -> None:

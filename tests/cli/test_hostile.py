@@ -33,6 +33,7 @@ COMMANDS = (
     "places",
     "recoveries",
     "token list",
+    "session list",
 )
 _AS_JSON = {"ps --all", "facts", "job j7k2m9q4"}  # one function prints all of it
 

@@ -1,18 +1,21 @@
-"""The page of API tokens."""
+"""The page of access: sessions and API tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
 from tests.dashboard.html import Page, tidy
-from tests.doors import signed_in
+from tests.doors import SEAL, OpenDoor, begun, signed_in, somebody
+from tests.fakes import HandClock
 
+from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import digest_of
-from costguard.model.access import Permission, Role
+from costguard.model.access import Permission, Role, Via
 from costguard.store import tokens
 from costguard.store.tokens import ApiToken
 from costguard.store.transaction import Database
@@ -99,6 +102,41 @@ def test_ones_own_tokens_are_seen_and_revoked_an_admin_those_of_all(database: Da
     assert "revoked 20 Nov, 12:00 by root@lab.example" in tidy(Page(ada.get("/tokens").text).text)
     assert "It was revoked" in ada.get(place).text
     assert ada.post(place, data=FORM, follow_redirects=False).headers["location"] == "/tokens"
+
+
+def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) -> None:
+    """One's own, an admin's everybody's, asked first; to end the one that asks leads to where one signs in."""
+    sessions = Sessions(database, HandClock(NOW), SEAL, timedelta(hours=12))
+    here, _ = begun(database, sessions, ADA, Via.LINK, Role.OPERATOR, "10.0.0.7")
+    there, _ = begun(database, sessions, ADA, Via.OIDC)
+    bobs, _ = begun(database, sessions, BOB, Via.OIDC)
+    who = replace(somebody(Role.OPERATOR, ADA, Via.LINK), session=here.id)
+    ada, admin = client_with(door=OpenDoor(who)), client_with(door=signed_in(Role.ADMIN, "root@lab.example"))
+    page = Page(ada.get("/tokens").text)
+    assert page.mistakes == []
+    shown = tidy(page.text)
+    assert "ada@lab.example this one operator 20 Nov, 12:00 by a link from 10.0.0.7" in shown
+    assert "Sign out everywhere" in shown
+    assert BOB not in shown
+    assert BOB in admin.get("/tokens").text
+    place = f"/sessions/{there.id}/end"
+    of_bob = f"/sessions/{bobs.id}/end"
+    assert ada.get(of_bob).status_code == ada.post(of_bob, data=FORM).status_code == 404
+    assert "Somebody else may have used it?" in ada.get(place).text
+    assert ada.post(place, data={}).status_code == 403
+    told = ada.post(place, data=FORM, headers={"HX-Request": "true"})
+    assert (told.headers["hx-trigger"], "Ended. That browser is signed out" in told.text) == ("asked", True)
+    assert ada.get(place).status_code == 404
+    assert "Sign out bob@lab.example everywhere?" in admin.get(f"/sessions/end?address={BOB}").text
+    assert ada.post("/sessions/end", data={**FORM, "address": BOB}).status_code == 403
+    assert ada.post("/sessions/end", data=FORM).status_code == 422
+    ended = admin.post("/sessions/end", data={**FORM, "address": BOB}, follow_redirects=False)
+    assert (ended.status_code, ended.headers["location"]) == (303, "/tokens")
+    assert "Sign out everywhere?" in ada.get("/sessions/end").text
+    left = ada.post("/sessions/end", data={**FORM, "address": ADA}, headers={"HX-Request": "true"})
+    assert left.headers["hx-redirect"] == "/sign-in?left=yes"
+    assert "Nobody is signed in with a session." in admin.get("/tokens").text
+    assert ada.get("/tokens?sessions=x").status_code == 422
 
 
 def test_many_tokens_are_shown_page_by_page(database: Database, client_with: Clients) -> None:
