@@ -20,6 +20,7 @@ from costguard.engine import burn_rates
 from costguard.engine.charging import Charged
 from costguard.engine.reconcile import PassReport
 from costguard.engine.record import Recorded
+from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money
@@ -113,6 +114,7 @@ def full(database: Database) -> Deps:
     meters = Meters("1.2.3")
     meters.message("reminder", "accepted")
     meters.delivery("pager", "refused")
+    meters.signed_in(Via.OIDC, False)
     recorded = (Recorded("lab", unread=(NO_ZONE,)), Recorded("odd", error="it broke"), Recorded("well"))
     meters.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), Plan()))
     meters.passed(0.2, None)

@@ -66,6 +66,7 @@ def test_what_happened_is_counted(client: TestClient) -> None:
     assert told.value("costguard_messages_waiting", kind="reminder") == 1
     assert told.value("costguard_messages_total", kind="reminder", outcome="accepted") == 1
     assert told.value("costguard_webhook_deliveries_total", webhook="pager", outcome="refused") == 1
+    assert [told.value("costguard_sign_ins_total", via=each, outcome="refused") for each in ("oidc", "link")] == [1, 0]
     assert (told.value("costguard_webhook_waiting"), told.value("costguard_webhook_lag_seconds")) == (3, 3600)
     assert [told.value("costguard_listing_failures_total", project=each) for each in ("lab", "odd", "well")] == [
         1,
@@ -117,7 +118,7 @@ def test_nobody_who_uses_a_vm_can_make_series(sqlite_database: Database) -> None
         "provisioning_model",
         "route",
     }
-    allowed |= {"rule", "state", "status", "version", "webhook"}
+    allowed |= {"rule", "state", "status", "version", "via", "webhook"}
     assert set().union(*told.labels.values()) == allowed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.sign_ins import SignIns
 from costguard.errors import SignInRefused
 from costguard.identity.oidc import Client, Oidc
-from costguard.model.access import Role
+from costguard.model.access import Role, Via
 from costguard.policy.rules import Access
 from costguard.store import facts
 from costguard.store.transaction import Database
@@ -49,6 +50,7 @@ class House:
     gate: Gate
     pages: SignInPages
     client: TestClient
+    counted: Counter[tuple[Via, bool]]
 
     def link(self, role: Role = Role.ADMIN) -> str:
         return "/sign-in/link/" + make_link(self.database, "Ben@example.com", role, self.clock.now())
@@ -89,8 +91,9 @@ def built(
     if provider is not None:
         client = Client(provider.issuer, CLIENT, SECRET)
         through = sign_ins.Provider("Google", HOME, Oidc(client, clock, timeout_s=0.3))
+    counted: Counter[tuple[Via, bool]] = Counter()
     pages = SignInPages(
-        SignIns(database, clock, ACCESS, SEAL, sessions, through),
+        SignIns(database, clock, ACCESS, SEAL, sessions, through, count=lambda *tried: counted.update([tried])),
         TokenBucket(tries, lambda: 0.0),
         timedelta(hours=12),
         is_https=address.startswith("https"),
@@ -104,7 +107,7 @@ def built(
     with TestClient(app, address, follow_redirects=False) as browser:
         browser.headers["Accept"] = "text/html"
         try:
-            yield House(database, clock, gate, pages, browser)
+            yield House(database, clock, gate, pages, browser, counted)
         finally:
             gate.close()
 
@@ -137,7 +140,7 @@ def test_a_link_signs_in_once(house: House) -> None:
         assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
         assert "used before" in refused.text
         assert "costguard sign-in" in refused.text
-    assert house.pages.sign_ins.counted == {("link", True): 1, ("link", False): 2}
+    assert house.counted == {(Via.LINK, True): 1, (Via.LINK, False): 2}
 
 
 def test_links_that_are_late_made_up_or_pressed_by_another_page(house: House) -> None:

@@ -54,6 +54,7 @@ def sign_in_pages(guard: Guard) -> SignInPages:
             sessions,
             provider,
             patience=GOOD_FOR * guard.speed,
+            count=guard.meters.signed_in,
         ),
         limits=TokenBucket(_TRIES),
         lasts=sign_in.session,

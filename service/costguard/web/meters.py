@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from costguard.engine.metrics import FactCounts
 from costguard.engine.reconcile import PassReport
+from costguard.model.access import Via
 
 _PASS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _ANSWER_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -50,6 +51,12 @@ class Meters:
             "webhook",
             "outcome",
         )
+        self._sign_ins = self._counter(
+            "costguard_sign_ins_total", "Tries to sign in, by way and by what came of them.", "via", "outcome"
+        )
+        for via in (Via.LINK, Via.OIDC):  # there from the beginning, so that the first refusal is an increase
+            for outcome in ("in", "refused"):
+                self._sign_ins.labels(via.value, outcome)
         for outcome in ("done", "interrupted", "failed"):
             self._passes.labels(outcome)
 
@@ -69,6 +76,9 @@ class Meters:
 
     def delivery(self, webhook: str, outcome: str) -> None:
         self._deliveries.labels(webhook, outcome).inc()
+
+    def signed_in(self, via: Via, is_in: bool) -> None:
+        self._sign_ins.labels(via.value, "in" if is_in else "refused").inc()
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
-import threading
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -62,7 +60,7 @@ class Arrival:
 class SignIns:
     """`patience` is how long a sign-in through the provider may take. Nothing secret is logged, or in any message.
 
-    `client` is the address that somebody came from, for the record.
+    `client` is the address that somebody came from, for the record; `count` hears of each try whether it succeeded.
     """
 
     def __init__(
@@ -75,18 +73,11 @@ class SignIns:
         provider: Provider | None = None,
         patience: timedelta = GOOD_FOR,
         new_secret: Callable[[], str] = lambda: secrets.token_urlsafe(32),
+        count: Callable[[Via, bool], None] = lambda _via, _is_in: None,
     ) -> None:
         self._database, self._clock, self._access, self._seal = database, clock, access, seal
         self._sessions, self._patience, self._new_secret = sessions, patience, new_secret
-        self.provider = provider
-        self._lock = threading.Lock()
-        self._counted: Counter[tuple[str, bool]] = Counter()
-
-    @property
-    def counted(self) -> Mapping[tuple[str, bool], int]:
-        """How many tries by each way succeeded (True) or were refused (False), since the start."""
-        with self._lock:
-            return dict(self._counted)
+        self.provider, self._count = provider, count
 
     def is_good(self, code: str) -> bool:
         """Whether this link would sign somebody in; it is not used up by asking."""
@@ -156,10 +147,6 @@ class SignIns:
     def _came_in(self, session: Session, client: str) -> None:
         self._count(session.via, True)
         log.info("signed_in", via=session.via.value, client=client, who=session.address)
-
-    def _count(self, via: Via, is_in: bool) -> None:
-        with self._lock:
-            self._counted[via.value, is_in] += 1
 
     def _provider(self) -> Provider:
         if self.provider is None:
