@@ -12,7 +12,7 @@ from tests.policy.test_pricing_properties import KEY, books, lifetimes, moments
 
 from costguard.model.instance import Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
-from costguard.policy.meter import day_of, meter_of_shape, meter_of_storage, second_of
+from costguard.policy.meter import Begun, day_of, meter_of_shape, meter_of_storage, second_of
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import bill_lifetime, bill_storage
 
@@ -25,7 +25,7 @@ def test_a_meter_says_what_bills_add_up_to(
     """Of machines and of storage, whenever on that day each began, and whatever prices change meanwhile."""
     day = day_of(until)
     began = [min(until, day + (until - day) * (each / 86_400_000_000)) for each in microseconds]
-    since = Counter(map(second_of, began))
+    since = Begun(Counter(map(second_of, began)))
     run = replace(run, ended_at=None, end_reason=None)
     bills = [bill_lifetime(replace(run, started_at=each), book, until) for each in began]
     charges = [charge for bill in bills for charge in bill.charges]

@@ -40,7 +40,7 @@ def test_every_grouping_names_its_groups(database: Database) -> None:
         for grouping in [each for each in values if each is not Grouping.DAY]:
             for scope, share in ((Scope(), 1), (Scope(owner="ada@lab.example"), 2), (Scope(preset="t4"), 2)):
                 names = [*sorted(values[grouping]), "nobody"]
-                days = days_of(connection, _FIRST, _LAST, grouping, names, scope)
+                days = days_of(connection, _FIRST, _LAST, grouping, tuple(names), scope)
                 assert [list(days), {sum(of_day[:2]) for of_day in days.values()}] == [
                     [_FIRST, _LAST],
                     {16_000 // share},

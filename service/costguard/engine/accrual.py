@@ -15,7 +15,7 @@ from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import Price
-from costguard.policy.meter import Meter, day_of, meter_of_shape, meter_of_storage, second_of
+from costguard.policy.meter import Begun, Meter, day_of, meter_of_shape, meter_of_storage, second_of
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import (
     MINIMUM,
@@ -84,7 +84,7 @@ class Accrual:
         if lifetime.ended_at is None and start >= self._day:
             meter = self.meter(lifetime.shape, lifetime.zone, lifetime.provisioning_model, self.now)
             if meter is not None:
-                machine, gpu, _ = meter.run_up({second_of(start): 1})
+                machine, gpu, _ = meter.run_up(Begun({second_of(start): 1}))
                 return Cost(Money(machine + gpu))
         bill = self.of_lifetime(lifetime, since)
         return Cost(bill.amount, bill.unpriced)
@@ -95,7 +95,7 @@ class Accrual:
         if span.ended_at is None and start >= self._day:
             meter = self.storage_meter(span.resource, span.size_mib, span.zone, self.now)
             if meter is not None:
-                return Cost(Money(meter.run_up({second_of(start): 1})[0]))
+                return Cost(Money(meter.run_up(Begun({second_of(start): 1}))[0]))
         bill = self.of_storage(span, since)
         return Cost(bill.amount, bill.unpriced)
 

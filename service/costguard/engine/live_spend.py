@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 
 from costguard.engine.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
-from costguard.policy.meter import day_of, second_of
+from costguard.policy.meter import Begun, day_of, second_of
 from costguard.policy.pricing import Bill
 from costguard.store import accruing
 from costguard.store.accruing import AccruingLifetime, AccruingStorage, Alike, Within
+from costguard.store.remembered import remembered
 from costguard.store.spend import Amounts, UnpricedSpan, day_start
+from costguard.store.tables import lifetimes, storage_spans
 
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,6 +33,7 @@ _NO_KEY = InstanceKey("", "")
 
 InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money it is, provisioning model
 _Key: TypeAlias = tuple[Connection, date, date, Scope, frozenset[str]]
+_Read: TypeAlias = Callable[[Connection, datetime, datetime, Collection[str], Scope], list[Alike]]
 _Sums: TypeAlias = dict[tuple[date, InstanceKind], list[int]]  # machine, GPU and storage in nano-dollars, seconds
 
 
@@ -105,6 +108,16 @@ def _figures(sums: _Sums) -> list[tuple[date, InstanceKind, Amounts]]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Group:
+    """Alike spans: those metered from a second of the last day, and the others, by the second."""
+
+    kind: tuple[Any, ...]
+    whose: InstanceKind
+    today: Begun | None
+    earlier: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
     connection: Connection
     accrual: Accrual
@@ -118,67 +131,74 @@ class _Asked:
     def day(self) -> datetime:
         return day_of(self.until)
 
-    def apart(self, alike: Alike) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        """What is not stored since a second of the last day, and since an earlier one."""
+    def groups(self, spans: Table, read: _Read) -> list[_Group]:
+        """As the ledger has them. They are read anew when it changes, not when time passes."""
+        question = ("alike", spans.name, self.start, self.end, self.day, self.scope, frozenset(self.by))
+
+        def made() -> list[_Group]:
+            found = read(self.connection, self.end, self.day, self.by, self.scope)
+            return [self._group(spans, alike) for alike in found]
+
+        return remembered(self.connection, (spans,), question, made)
+
+    def _group(self, spans: Table, alike: Alike) -> _Group:
         day, start = second_of(self.day), second_of(self.start)
         today: Counter[int] = Counter()
         earlier: Counter[int] = Counter()
         for second, count in alike.since.items():
             since = max(second, start)
             (today if since >= day else earlier)[since] += count
-        return today, earlier
+        project, preset, owner, job = (*alike.whose, *_NOBODY[len(alike.whose) :])
+        model = alike.kind[6] if spans is lifetimes else ProvisioningModel.STANDARD
+        whose = project, Attribution(preset, owner, job), model
+        return _Group(alike.kind, whose, Begun(today) if today else None, earlier)
 
     def one_by_one(self, unlike: Iterable[str | None]) -> Within:
-        return Within(self.end, self.accrual.now - _CHARGED_WITHIN, self.day, self.scope, frozenset(unlike))
+        # By the hour, so that the question stays the same for as long.
+        ended_after = (self.accrual.now - _CHARGED_WITHIN).replace(minute=0, second=0, microsecond=0)
+        return Within(self.end, ended_after, self.day, self.scope, frozenset(unlike))
 
 
 def _alike_runs(asked: _Asked, sums: _Sums) -> set[str | None]:
     """Adds up what is alike. Machine types that have no price somewhere are left out, and given back."""
-    found = accruing.alike_lifetimes(asked.connection, asked.end, asked.day, asked.by, asked.scope)
+    found = asked.groups(lifetimes, accruing.alike_lifetimes)
     meters = {
         kind: asked.accrual.meter(Shape(*kind[:6]), kind[7], ProvisioningModel(kind[6]), asked.until)
-        for kind in {alike.kind for alike in found}
+        for kind in {group.kind for group in found}
     }
     unlike = {kind[0] for kind, meter in meters.items() if meter is None}
-    for alike in found:
-        shape, meter = alike.kind, meters[alike.kind]
+    for group in found:
+        shape, meter = group.kind, meters[group.kind]
         if meter is None or shape[0] in unlike:
             continue
-        kind = _kind(alike, shape[6])
-        today, earlier = asked.apart(alike)
-        machine, gpu, seconds = meter.run_up(today)
-        _add(sums, asked.day.date(), kind, (machine, gpu, 0, seconds))
-        for since, count in earlier.items():
+        if group.today is not None:
+            machine, gpu, seconds = meter.run_up(group.today)
+            _add(sums, asked.day.date(), group.whose, (machine, gpu, 0, seconds))
+        for since, count in group.earlier.items():
             run = Lifetime(_NO_KEY, _moment(since), Shape(*shape[:6]), ProvisioningModel(shape[6]), shape[7])
-            _add_bill(sums, asked.accrual.of_lifetime(run, None, asked.end), kind, count)
+            _add_bill(sums, asked.accrual.of_lifetime(run, None, asked.end), group.whose, count)
     return unlike
 
 
 def _alike_storage(asked: _Asked, sums: _Sums) -> set[str | None]:
     """The same for storage, by resource."""
-    found = accruing.alike_storage(asked.connection, asked.end, asked.day, asked.by, asked.scope)
+    found = asked.groups(storage_spans, accruing.alike_storage)
     meters = {
         (resource, size_mib, zone): asked.accrual.storage_meter(resource, size_mib, zone, asked.until)
-        for resource, size_mib, zone in {alike.kind for alike in found}
+        for resource, size_mib, zone in {group.kind for group in found}
     }
     unlike = {kind[0] for kind, meter in meters.items() if meter is None}
-    for alike in found:
-        resource, size_mib, zone = alike.kind
+    for group in found:
+        resource, size_mib, zone = group.kind
         meter = meters[resource, size_mib, zone]
         if meter is None or resource in unlike:
             continue
-        kind = _kind(alike, ProvisioningModel.STANDARD)
-        today, earlier = asked.apart(alike)
-        _add(sums, asked.day.date(), kind, (0, 0, meter.run_up(today)[0], 0))
-        for since, count in earlier.items():
+        if group.today is not None:
+            _add(sums, asked.day.date(), group.whose, (0, 0, meter.run_up(group.today)[0], 0))
+        for since, count in group.earlier.items():
             span = StorageSpan(_NO_KEY, "", resource, size_mib, zone, _moment(since))
-            _add_bill(sums, asked.accrual.of_storage(span, None, asked.until), kind, count)
+            _add_bill(sums, asked.accrual.of_storage(span, None, asked.until), group.whose, count)
     return unlike
-
-
-def _kind(alike: Alike, provisioning_model: str) -> InstanceKind:
-    project, preset, owner, job = (*alike.whose, *_NOBODY[len(alike.whose) :])
-    return project, Attribution(preset, owner, job), provisioning_model
 
 
 def _moment(second: int) -> datetime:

@@ -50,7 +50,7 @@ def spend(
     Rows come by day where days were asked for, then the most expensive first.
     """
     scope = scope or Scope()
-    found = dict(rolled_up(connection, first, last, group_by, scope))
+    found = dict(rolled_up(connection, first, last, tuple(group_by), scope))
     gaps = {(span.kind, span.id): span for span in unpriced(connection, first, last, scope)}
     running = live(connection, accrual, first, last, scope, _told_apart_by(group_by, scope))
     for day, kind, figures in running.figures:
@@ -85,7 +85,8 @@ def spend_by_day(
 
     A year of a hundred owners has few figures once all but some are told together.
     """
-    days = days_of(connection, first, last, group_by, names, scope)
+    stored = days_of(connection, first, last, group_by, tuple(names), scope)
+    days = {day: list(nanos) for day, nanos in stored.items()}
     places = {name: place for place, name in enumerate(names)}
     for day, kind, amounts in live(connection, accrual, first, last, scope, _told_apart_by((group_by,), scope)).figures:
         of_day = days.setdefault(day, [0] * (len(names) + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,27 @@ _INSTANT = timedelta(microseconds=1)
 _Piece: TypeAlias = tuple[int, int, int, int]
 
 
+class Begun:
+    """VMs of one kind, counted by the second of the day that each is metered from."""
+
+    def __init__(self, counts: Mapping[int, int]) -> None:
+        self.counts = counts
+        self.many = sum(counts.values())
+        self.first, self.last = min(counts), max(counts)
+        self.seconds = sum([second * many for second, many in counts.items()])
+        self._by_rest: dict[int, list[tuple[int, int]]] = {}
+
+    def by_rest(self, divisor: int) -> list[tuple[int, int]]:
+        """How many leave which rest: worked out once, as what began stays and only the present moves on."""
+        found = self._by_rest.get(divisor)
+        if found is None:
+            rests: Counter[int] = Counter()
+            for second, many in self.counts.items():
+                rests[second % divisor] += many
+            found = self._by_rest[divisor] = list(rests.items())
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Meter:
     """Made for the day that ends with `until`. Each part's pieces are as long as its price stays."""
@@ -29,11 +51,13 @@ class Meter:
     gpu: tuple[tuple[_Piece, ...], ...]
     until: int  # in seconds since 1970
 
-    def run_up(self, since: Mapping[int, int]) -> tuple[int, int, int]:
-        """Nano-dollars of machines (or storage) and of GPUs, and seconds: of so many from each second of the day on."""
-        machine = sum([_amount(part, since) for part in self.machine])
-        gpu = sum([_amount(part, since) for part in self.gpu])
-        return machine, gpu, sum([max(0, self.until - begun) * many for begun, many in since.items()])
+    def run_up(self, begun: Begun) -> tuple[int, int, int]:
+        """Nano-dollars of machines (or storage) and of GPUs, and seconds, of all that began on this day."""
+        machine = sum([_amount(part, begun) for part in self.machine])
+        gpu = sum([_amount(part, begun) for part in self.gpu])
+        if begun.last <= self.until:
+            return machine, gpu, begun.many * self.until - begun.seconds
+        return machine, gpu, sum([max(0, self.until - second) * many for second, many in begun.counts.items()])
 
 
 def second_of(moment: datetime) -> int:
@@ -82,12 +106,32 @@ def _pieces(part: BilledPart, key: PriceKey, book: PriceBook, until: datetime) -
     return tuple(pieces)
 
 
-def _amount(pieces: Sequence[_Piece], since: Mapping[int, int]) -> int:
+def _amount(pieces: Sequence[_Piece], begun: Begun) -> int:
     """Each piece of each VM rounded, halves to even, as each charge is."""
     total = 0
     for start, end, nanos, seconds in pieces:
-        for begun, many in since.items():
-            if end > begun:
-                whole, rest = divmod(nanos * (end - (begun if begun > start else start)), seconds)
-                total += many * (whole + (2 * rest > seconds or (2 * rest == seconds and whole % 2 == 1)))
+        if start <= begun.first and begun.last <= end:
+            total += _amount_at_once(end, nanos, seconds, begun)
+            continue
+        for second, many in begun.counts.items():
+            if end > second:
+                total += many * _rounded(nanos * (end - max(second, start)), seconds)
     return total
+
+
+def _amount_at_once(end: int, nanos: int, seconds: int, begun: Begun) -> int:
+    """How times are rounded depends on their rest alone, and a price by the hour, in lowest terms, leaves few rests.
+
+    Of t seconds, a multiple of 2 x `seconds` makes an even number of nano-dollars, and so the rest is rounded as t is.
+    """
+    rests = rounded = 0
+    for rest, many in begun.by_rest(2 * seconds):
+        short = (end - rest) % (2 * seconds)
+        rests += many * short
+        rounded += many * _rounded(nanos * short, seconds)
+    return nanos * (begun.many * end - begun.seconds - rests) // seconds + rounded
+
+
+def _rounded(nanos: int, seconds: int) -> int:
+    whole, rest = divmod(nanos, seconds)
+    return whole + (2 * rest > seconds or (2 * rest == seconds and whole % 2 == 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,8 +15,11 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
+    String,
     Table,
     and_,
+    case,
+    cast,
     func,
     literal_column,
     or_,
@@ -28,6 +31,7 @@ from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.store import rows
+from costguard.store.remembered import remembers
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 _Id = TypeVar("_Id", int, str)
@@ -87,29 +91,12 @@ class AccruingStorage:
 
 def accruing_lifetimes(connection: Connection, of: Collection[int] | Within) -> list[AccruingLifetime]:
     """Lifetimes that are open, or ended and not charged to their end: of these instances, or of all."""
-    query = _of(lifetimes, select_lifetimes())
-    return [
-        AccruingLifetime(
-            row.instance_id, row.instance_name, lifetime_of(row), attribution_of(row), row.charged_to, row.unpriced
-        )
-        for row in _rows(connection, query, lifetimes, of)
-    ]
+    return _lifetimes_within(connection, of) if isinstance(of, Within) else _lifetimes(connection, of)
 
 
 def accruing_storage(connection: Connection, of: Collection[int] | Within) -> list[AccruingStorage]:
     """Storage spans that are open, or ended and not charged to their end: of these instances, or of all."""
-    query = _of(storage_spans, select_storage())
-    return [
-        AccruingStorage(
-            row.instance_id,
-            row.instance_name,
-            storage_of(row),
-            attribution_of(row),
-            row.charged_to,
-            row.unpriced,
-        )
-        for row in _rows(connection, query, storage_spans, of)
-    ]
+    return _storage_within(connection, of) if isinstance(of, Within) else _storage(connection, of)
 
 
 def alike_lifetimes(
@@ -147,21 +134,27 @@ def _alike(
     whose = _WHOSE[: _WHOSE.index(asked[-1]) + 1] if asked else ()
     kind, width = [spans.c[name] for name in (*same, "zone")], len(same) + 1
     names = [spans.c[name] for name in whose]
-    wanted = (spans.c.ended_at.is_(None), spans.c.unpriced == "", *within_scope(spans, scope))
-    charged = (
-        select(*kind, *names, type_coerce(spans.c.charged_to, BigInteger), func.count())
-        .where(*wanted, spans.c.charged_to < end)
+    charged_to, second = (type_coerce(spans.c[name], BigInteger) // 1_000_000 for name in ("charged_to", "started_at"))
+    is_fresh = and_(spans.c.charged_to.is_(None), spans.c.started_at >= day, spans.c.started_at < end)
+    is_charged = spans.c.charged_to < end
+    # Of days that are over nothing is left to add, as a rule, and the index on `charged_to` says so at once.
+    behind = select(spans.c.id).where(spans.c.ended_at.is_(None), is_charged).limit(1)
+    wanted = or_(is_charged, is_fresh) if connection.execute(behind).first() else is_fresh
+    # Thousands of moments as one text a group: rows would take ten times as long.
+    moments = func.aggregate_strings(case((spans.c.charged_to.is_(None), cast(second, String))), ",")
+    query = (
+        select(*kind, *names, charged_to, func.count(), moments)
+        .where(spans.c.ended_at.is_(None), spans.c.unpriced == "", wanted, *within_scope(spans, scope))
         .group_by(*kind, spans.c.charged_to, *names)
     )
-    fresh = select(*kind, *names, type_coerce(spans.c.started_at, BigInteger), literal_column("1")).where(
-        *wanted, spans.c.charged_to.is_(None), spans.c.started_at >= day, spans.c.started_at < end
-    )
-    # Of days that are over nothing is left to add, as a rule, and the index on `charged_to` says so at once.
-    behind = select(spans.c.id).where(spans.c.ended_at.is_(None), spans.c.charged_to < end).limit(1)
-    found: dict[tuple[Any, ...], dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for query in (charged, fresh) if connection.execute(behind).first() else (fresh,):
-        for row in connection.execute(query).all():
-            found[row[:-2]][row[-2] // 1_000_000] += row[-1]
+    found: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
+    for row in map(tuple, connection.execute(query)):
+        *_, charged, count, fresh = row
+        since = found[row[:-3]]
+        if charged is None:
+            since.update(map(int, fresh.split(",")))
+        else:
+            since[charged] += count
     return [Alike(key[:width], key[width:], since) for key, since in found.items()]
 
 
@@ -201,6 +194,36 @@ def lifetime_of(row: Row[Any]) -> Lifetime:
 
 def storage_of(row: Row[Any]) -> StorageSpan:
     return rows.storage_of(InstanceKey(row.project, row.gce_id), row)
+
+
+def _lifetimes(connection: Connection, of: Collection[int] | Within) -> list[AccruingLifetime]:
+    query = _of(lifetimes, select_lifetimes())
+    return [
+        AccruingLifetime(
+            row.instance_id, row.instance_name, lifetime_of(row), attribution_of(row), row.charged_to, row.unpriced
+        )
+        for row in _rows(connection, query, lifetimes, of)
+    ]
+
+
+def _storage(connection: Connection, of: Collection[int] | Within) -> list[AccruingStorage]:
+    query = _of(storage_spans, select_storage())
+    return [
+        AccruingStorage(
+            row.instance_id,
+            row.instance_name,
+            storage_of(row),
+            attribution_of(row),
+            row.charged_to,
+            row.unpriced,
+        )
+        for row in _rows(connection, query, storage_spans, of)
+    ]
+
+
+# Of an instance only what never changes is in them.
+_lifetimes_within = remembers(lifetimes)(_lifetimes)
+_storage_within = remembers(storage_spans)(_storage)
 
 
 def _of(table: Table, query: Select[Any]) -> Select[Any]:

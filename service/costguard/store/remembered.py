@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
+from functools import wraps
 from threading import Lock
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, Table, select
@@ -13,6 +14,8 @@ from sqlalchemy import Connection, Engine, Table, select
 from costguard.store.tables import changes
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+_Reader: TypeAlias = Callable[Concatenate[Connection, _P], _T]
 _Numbers: TypeAlias = tuple[int, ...]
 
 MOST = 200  # answers of one database; the one that was asked for longest ago goes first
@@ -27,6 +30,8 @@ def remembered(connection: Connection, of: Collection[Table], question: Hashable
     if is_writing(connection):
         return read()
     numbers = _numbers_of(connection)
+    if not numbers.keys() >= {table.name for table in of}:
+        return read()  # nobody counts its changes
     good = tuple([numbers[table.name] for table in of])
     with _lock:
         memory = _memories.setdefault(connection.engine, OrderedDict())
@@ -41,6 +46,20 @@ def remembered(connection: Connection, of: Collection[Table], question: Hashable
         while len(memory) > MOST:
             memory.popitem(last=False)
     return answer
+
+
+def remembers(*of: Table) -> Callable[[_Reader[_P, _T]], _Reader[_P, _T]]:
+    """Makes a reading of these tables one that is remembered. Its arguments must be hashable."""
+
+    def made(read: _Reader[_P, _T]) -> _Reader[_P, _T]:
+        @wraps(read)
+        def reading(connection: Connection, *args: _P.args, **named: _P.kwargs) -> _T:
+            question = (read.__module__, read.__qualname__, args, *named.items())
+            return remembered(connection, of, question, lambda: read(connection, *args, **named))
+
+        return cast(_Reader[_P, _T], reading)
+
+    return made
 
 
 def writes(connection: Connection, is_so: bool) -> None:
@@ -63,5 +82,5 @@ _NUMBERS = select(changes.c.table_name, changes.c.number)
 def _numbers_of(connection: Connection) -> dict[str, int]:
     known = _numbers.get(connection)
     if known is None:
-        known = _numbers[connection] = dict(connection.execute(_NUMBERS).tuples().all())
+        known = _numbers[connection] = {row.table_name: row.number for row in connection.execute(_NUMBERS)}
     return known

@@ -14,6 +14,7 @@ from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution
 from costguard.model.money import Money
 from costguard.store.accruing import within_scope
+from costguard.store.remembered import remembers
 from costguard.store.tables import daily_owners, daily_spend, daily_totals, instances, lifetimes, storage_spans
 
 
@@ -58,8 +59,9 @@ class UnpricedSpan:
     reason: str
 
 
+@remembers(daily_owners, daily_spend, daily_totals)
 def rolled_up(
-    connection: Connection, first: date, last: date, group_by: Sequence[Grouping], scope: Scope
+    connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
 ) -> list[tuple[tuple[str, ...], Amounts]]:
     """What the daily roll-up holds of the days [first, last], by group; each group once."""
     # By the beginning of the primary key SQLite adds up as it reads; by anything else it sorts a year first.
@@ -88,8 +90,9 @@ def rolled_up(
     return [(group, _amounts(figures)) for group, figures in found.items()]
 
 
+@remembers(daily_owners, daily_spend, daily_totals)
 def days_of(
-    connection: Connection, first: date, last: date, group_by: Grouping, names: Sequence[str], scope: Scope
+    connection: Connection, first: date, last: date, group_by: Grouping, names: tuple[str, ...], scope: Scope
 ) -> dict[date, list[int]]:
     """What the daily roll-up holds of each of these groups, and last of all groups, in nano-dollars by day."""
     table = _table((group_by,), scope)
@@ -101,6 +104,7 @@ def days_of(
     return {row[0]: list(row[1:]) for row in connection.execute(query)}
 
 
+@remembers(lifetimes, storage_spans)  # of an instance only what never changes is in it
 def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> list[UnpricedSpan]:
     """What ran, or was stored, on these days and could not be priced whole; the latest first."""
     start, end = day_start(first), day_start(last) + timedelta(days=1)

@@ -32,7 +32,7 @@ _known: WeakKeyDictionary[Engine, _Days] = WeakKeyDictionary()
 
 def charged(connection: Connection, first: date, last: date, scope: Scope) -> list[SpotUse]:
     """The stored charges of Spot VMs on the days [first, last]."""
-    rolled = rolled_up(connection, first, last, [Grouping.DAY, Grouping.PROVISIONING_MODEL], scope)
+    rolled = rolled_up(connection, first, last, (Grouping.DAY, Grouping.PROVISIONING_MODEL), scope)
     kept = _known.setdefault(connection.engine, {})
     found: list[SpotUse] = []
     for (name, model), amounts in rolled:
