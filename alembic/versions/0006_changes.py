@@ -10,7 +10,17 @@ down_revision = "0005"
 branch_labels = None
 depends_on = None
 
-_COUNTED = ("daily_owners", "daily_spend", "daily_totals", "instances", "lifetimes", "storage_spans")
+_COUNTED = (
+    "attempts",
+    "charges",
+    "daily_owners",
+    "daily_spend",
+    "daily_totals",
+    "instances",
+    "interruptions",
+    "lifetimes",
+    "storage_spans",
+)
 
 
 def upgrade() -> None:

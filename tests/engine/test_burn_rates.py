@@ -24,7 +24,7 @@ from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
 MIDNIGHT = NOW.replace(hour=0)
-FILTERS = (Filters(), Filters(presets=["t4"], spot=False), Filters(name_holds="b"), Filters(owners=["nobody"]))
+FILTERS = (Filters(), Filters(presets=("t4",), spot=False), Filters(name_holds="b"), Filters(owners=("nobody",)))
 
 
 def some_fleet(connection: Connection) -> None:

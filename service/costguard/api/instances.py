@@ -60,10 +60,10 @@ class LifetimeQuery(Query):
 def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> schemas.Fleet:
     """Every VM that is there, with what it costs an hour and has cost so far, and what could not be read."""
     filters = stored_fleet.Filters(
-        projects=query.project,
-        presets=query.preset,
-        owners=query.owner,
-        statuses=query.status,
+        projects=tuple(query.project),
+        presets=tuple(query.preset),
+        owners=tuple(query.owner),
+        statuses=tuple(query.status),
         name=query.name,
         gce_id=query.gce_id,
         gpu=query.gpu,

@@ -112,14 +112,15 @@ def views(
     connection: Connection, accrual: Accrual, limits: Mapping[str, timedelta | None], ids: Sequence[int]
 ) -> list[InstanceView]:
     """These instances with their money, in this order, in a fixed number of queries."""
-    charged = fleet.charged(connection, ids)
+    of = tuple(ids)
+    charged = fleet.charged(connection, of)
     runs: dict[int, list[AccruingLifetime]] = defaultdict(list)
     stores: dict[int, list[AccruingStorage]] = defaultdict(list)
-    for run in accruing.accruing_lifetimes(connection, ids):
+    for run in accruing.accruing_lifetimes(connection, of):
         runs[run.instance_id].append(run)
-    for store in accruing.accruing_storage(connection, ids):
+    for store in accruing.accruing_storage(connection, of):
         stores[store.instance_id].append(store)
-    gaps = fleet.gaps(connection, ids)
+    gaps = fleet.gaps(connection, of)
     measured = utilisation.of_instances(connection, ids, accrual.now)
     seen = [
         _view(each, accrual, limits, charged.get(each.id, fleet.Charged()), runs[each.id], stores[each.id], gaps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
 
@@ -9,8 +10,10 @@ from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
 from costguard.model.budget import Scope
+from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
+from costguard.policy.meter import Begun, day_of, second_of
 from costguard.policy.spot import SpotSaving, spot_saving
 from costguard.store import prices, spot
 from costguard.store.spend import day_start
@@ -28,9 +31,22 @@ def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: d
 
 def _live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Iterator[SpotUse]:
     start, end = day_start(first), day_start(last) + _DAY
-    for run, uncharged_from, count in spot.uncharged(connection, scope, accrual.now - _CHARGED_WITHIN):
+    until = min(end, accrual.now)
+    if until <= start:
+        return
+    # By the hour, so that the question stays the same for as long.
+    ended_after = (accrual.now - _CHARGED_WITHIN).replace(minute=0, second=0, microsecond=0)
+    alike: dict[tuple[Shape, str], Counter[int]] = defaultdict(Counter)
+    for run, uncharged_from, count in spot.uncharged(connection, scope, ended_after):
         since = max(uncharged_from, start)
-        if since < min(end, run.ended_at or accrual.now):
+        meter = accrual.meter(run.shape, run.zone, ProvisioningModel.SPOT, until) if run.ended_at is None else None
+        if meter is not None and day_of(until) <= since < until:
+            alike[run.shape, run.zone][second_of(since)] += count
+        elif since < min(end, run.ended_at or accrual.now):
             for charge in accrual.of_lifetime(run, since, end).charges:
                 amount = charge.quantity * charge.seconds * count
                 yield SpotUse(charge.day, charge.price_id, amount, Money(charge.amount.nanos * count))
+    for (shape, zone), begun in alike.items():
+        meter = accrual.meter(shape, zone, ProvisioningModel.SPOT, until)
+        for price_id, amount, nanos in meter.used(Begun(begun)) if meter is not None else ():
+            yield SpotUse(day_of(until).date(), price_id, amount, Money(nanos))

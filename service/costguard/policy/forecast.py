@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 
 from costguard.model.money import Money
@@ -72,7 +73,7 @@ def forecast(
         lasting = sum((_running(burn, now, left) for burn in burns), Fraction(0))
         fading = sum((_faded(burn, now, left) for burn in burns), Fraction(0))
         return _made(spent, lasting, fading, lasting, METHOD_WITHOUT_HISTORY, 0, left)
-    usual = _Usual(days, now.date())
+    usual = _usual(tuple(days.items()), now.date())
     whole = usual.between(now, ends_at)
     faded_usual = usual.faded(now, ends_at)
     expected = whole - faded_usual + sum((_faded(burn, now, left) for burn in burns), Fraction(0))
@@ -119,6 +120,12 @@ class _Usual:
             ),
             Fraction(0),
         )
+
+
+# Of each budget, what was usual stays the same until midnight.
+@lru_cache(maxsize=256)
+def _usual(days: tuple[tuple[date, Money], ...], today: date) -> _Usual:
+    return _Usual(dict(days), today)
 
 
 def _by_day(start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import TypeAlias
+from typing import NamedTuple
 
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.price import PriceKey
@@ -18,8 +18,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
 
-# From a second on until another one: so many nano-dollars in so many seconds.
-_Piece: TypeAlias = tuple[int, int, int, int]
+
+class _Piece(NamedTuple):
+    """While one price stays: from a second on until another, so many nano-dollars in so many seconds."""
+
+    start: int
+    end: int
+    nanos: int
+    seconds: int
+    price_id: int
+    quantity: Fraction
 
 
 class Begun:
@@ -53,11 +61,19 @@ class Meter:
 
     def run_up(self, begun: Begun) -> tuple[int, int, int]:
         """Nano-dollars of machines (or storage) and of GPUs, and seconds, of all that began on this day."""
-        machine = sum([_amount(part, begun) for part in self.machine])
-        gpu = sum([_amount(part, begun) for part in self.gpu])
+        machine = sum([_amount(piece, begun) for part in self.machine for piece in part])
+        gpu = sum([_amount(piece, begun) for part in self.gpu for piece in part])
         if begun.last <= self.until:
             return machine, gpu, begun.many * self.until - begun.seconds
         return machine, gpu, sum([max(0, self.until - second) * many for second, many in begun.counts.items()])
+
+    def used(self, begun: Begun) -> list[tuple[int, Fraction, int]]:
+        """The same by price: its id, the units times seconds that were used, and nano-dollars."""
+        return [
+            (piece.price_id, piece.quantity * _seconds(piece, begun), _amount(piece, begun))
+            for part in (*self.machine, *self.gpu)
+            for piece in part
+        ]
 
 
 def second_of(moment: datetime) -> int:
@@ -102,21 +118,25 @@ def _pieces(part: BilledPart, key: PriceKey, book: PriceBook, until: datetime) -
         if price is None:
             return None
         rate = Fraction(price.rate_nanos, price.unit.seconds) * part.quantity
-        pieces.append((second_of(start), second_of(end), rate.numerator, rate.denominator))
+        ends = second_of(start), second_of(end)
+        pieces.append(_Piece(*ends, rate.numerator, rate.denominator, price.id or 0, part.quantity))
     return tuple(pieces)
 
 
-def _amount(pieces: Sequence[_Piece], begun: Begun) -> int:
-    """Each piece of each VM rounded, halves to even, as each charge is."""
-    total = 0
-    for start, end, nanos, seconds in pieces:
-        if start <= begun.first and begun.last <= end:
-            total += _amount_at_once(end, nanos, seconds, begun)
-            continue
-        for second, many in begun.counts.items():
-            if end > second:
-                total += many * _rounded(nanos * (end - max(second, start)), seconds)
-    return total
+def _amount(piece: _Piece, begun: Begun) -> int:
+    """Of each VM rounded, halves to even, as each charge is."""
+    start, end, nanos, seconds, *_ = piece
+    if start <= begun.first and begun.last <= end:
+        return _amount_at_once(end, nanos, seconds, begun)
+    return sum(
+        many * _rounded(nanos * (end - max(second, start)), seconds)
+        for second, many in begun.counts.items()
+        if end > second
+    )
+
+
+def _seconds(piece: _Piece, begun: Begun) -> int:
+    return sum(many * max(0, piece.end - max(second, piece.start)) for second, many in begun.counts.items())
 
 
 def _amount_at_once(end: int, nanos: int, seconds: int, begun: Begun) -> int:

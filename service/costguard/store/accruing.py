@@ -91,12 +91,12 @@ class AccruingStorage:
 
 def accruing_lifetimes(connection: Connection, of: Collection[int] | Within) -> list[AccruingLifetime]:
     """Lifetimes that are open, or ended and not charged to their end: of these instances, or of all."""
-    return _lifetimes_within(connection, of) if isinstance(of, Within) else _lifetimes(connection, of)
+    return _known_lifetimes(connection, of) if isinstance(of, _SMALL) else _lifetimes(connection, of)
 
 
 def accruing_storage(connection: Connection, of: Collection[int] | Within) -> list[AccruingStorage]:
     """Storage spans that are open, or ended and not charged to their end: of these instances, or of all."""
-    return _storage_within(connection, of) if isinstance(of, Within) else _storage(connection, of)
+    return _known_storage(connection, of) if isinstance(of, _SMALL) else _storage(connection, of)
 
 
 def alike_lifetimes(
@@ -221,9 +221,10 @@ def _storage(connection: Connection, of: Collection[int] | Within) -> list[Accru
     ]
 
 
-# Of an instance only what never changes is in them.
-_lifetimes_within = remembers(lifetimes)(_lifetimes)
-_storage_within = remembers(storage_spans)(_storage)
+# What pages ask is remembered: of an instance only what never changes is in it. Passes ask of sets of instances.
+_SMALL = (Within, tuple)
+_known_lifetimes = remembers(lifetimes)(_lifetimes)
+_known_storage = remembers(storage_spans)(_storage)
 
 
 def _of(table: Table, query: Select[Any]) -> Select[Any]:

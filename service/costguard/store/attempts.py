@@ -16,6 +16,7 @@ from costguard.model.money import Money
 from costguard.store import attempt_rows
 from costguard.store.accruing import chunks
 from costguard.store.attempt_rows import EXIT, attempt_of
+from costguard.store.remembered import remembers
 from costguard.store.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
 from costguard.store.types import storable
 from costguard.store.upsert import upsert
@@ -213,6 +214,7 @@ def at_work(connection: Connection, job_ids: Collection[str] | None = None) -> d
     return {(row.project, row.name): row.job_id for each in queries for row in connection.execute(each)}
 
 
+@remembers(attempts, interruptions)
 def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
     """What attempts, and runs of those that went on, came to from then on; the oldest first."""
     where = (attempts.c.zone, attempts.c.gpu_type, attempts.c.provisioning_model)

@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, select, update
 
 from costguard.store.accruing import chunks
+from costguard.store.remembered import remembers
 from costguard.store.tables import UNPRICED_RANK, burn_rates, instances
 from costguard.store.upsert import upsert
 
@@ -56,6 +57,7 @@ def set_basis(connection: Connection, new: Basis) -> None:
     upsert(connection, burn_rates, [row], ["id"])
 
 
+@remembers(instances)
 def are_complete(connection: Connection) -> bool:
     """Whether each instance that is there has a rate."""
     query = select(instances.c.id).where(instances.c.gone_at.is_(None), instances.c.rate_rank.is_(None)).limit(1)

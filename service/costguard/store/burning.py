@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, literal_column, select
 
 from costguard.model.instance import ProvisioningModel, Shape
+from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
 from costguard.store.tables import charges, facts, instances, lifetimes, storage_spans
 
@@ -108,6 +109,7 @@ def stored(connection: Connection) -> list[Stored]:
     ]
 
 
+@remembers(instances)
 def kept_rates(connection: Connection, by_owner: bool, by_job: bool) -> list[KeptRate]:
     """What all instances that are there cost an hour, by the rates that are kept beside them."""
     of = instances.c

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
+from costguard.store.remembered import remembers
 from costguard.store.tables import instances
 
 
@@ -20,6 +21,7 @@ class Choices:
     statuses: tuple[str, ...]
 
 
+@remembers(instances)
 def read(connection: Connection) -> Choices:
     of = instances.c
     query = select(of.project, of.preset, of.owner, of.status).where(of.gone_at.is_(None)).distinct()

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select, text
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 from costguard.model.money import ZERO, Money
+from costguard.store.remembered import remembers
 from costguard.store.tables import OPEN_JOB, WAITING, facts, interruptions, jobs, messages, stops
 
 
@@ -49,6 +50,7 @@ def stops_by_outcome(connection: Connection) -> dict[tuple[str, bool], int]:
     return {(outcome, bool(asked)): count for outcome, asked, count in connection.execute(query)}
 
 
+@remembers(interruptions)
 def interrupted(connection: Connection) -> Interrupted:
     of = interruptions.c
     happened: dict[Outcome, int] = {}

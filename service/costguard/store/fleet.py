@@ -28,9 +28,10 @@ from sqlalchemy import (
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.money import ZERO, Money
 from costguard.store.accruing import chunks
+from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
 from costguard.store.spans import charged_sums
-from costguard.store.tables import UNPRICED_RANK, instances, lifetimes, projects, storage_spans
+from costguard.store.tables import UNPRICED_RANK, charges, instances, lifetimes, projects, storage_spans
 from costguard.store.types import storable
 
 BEYOND = 2**62  # above every real rate and time, as a rank
@@ -47,10 +48,10 @@ class Sort(StrEnum):
 class Filters:
     """What is given must hold; an empty tuple and None ask for nothing."""
 
-    projects: Sequence[str] = ()
-    presets: Sequence[str] = ()
-    owners: Sequence[str] = ()
-    statuses: Sequence[str] = ()
+    projects: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
     name: str | None = None
     name_holds: str | None = None  # a part of it
     gce_id: str | None = None
@@ -149,6 +150,7 @@ def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | 
     return [(row[0], row[1], row[2]) for row in connection.execute(query.order_by(*order).limit(limit))]
 
 
+@remembers(instances, lifetimes)
 def burning_by(connection: Connection, filters: Filters = Filters()) -> list[Burning]:
     """Present instances in a few groups, by the rates that the last pass left beside them.
 
@@ -248,7 +250,8 @@ def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
     return [found[each] for each in ids if each in found]
 
 
-def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
+@remembers(charges, lifetimes, storage_spans)
+def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, Charged]:
     """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
     found: dict[int, Charged] = {}
     for spans in (lifetimes, storage_spans):
@@ -268,7 +271,8 @@ def charged(connection: Connection, ids: Collection[int]) -> dict[int, Charged]:
     return found
 
 
-def gaps(connection: Connection, ids: Collection[int]) -> dict[int, list[Gap]]:
+@remembers(lifetimes, storage_spans)
+def gaps(connection: Connection, ids: tuple[int, ...]) -> dict[int, list[Gap]]:
     """What the stored charges of these instances leave out."""
     found: dict[int, list[Gap]] = {}
     for chunk in chunks(ids):

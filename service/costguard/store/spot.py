@@ -16,6 +16,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
+from costguard.store.remembered import remembers
 from costguard.store.rows import lifetime_of, shape_of
 from costguard.store.spend import Amounts, Grouping, day_start, rolled_up
 from costguard.store.tables import UNCHARGED, charges, instances, interruptions, jobs, lifetimes, prices
@@ -67,6 +68,7 @@ def _charged_on(connection: Connection, day: date, scope: Scope) -> Sequence[Spo
     ]
 
 
+@remembers(lifetimes)
 def uncharged(connection: Connection, scope: Scope, ended_after: datetime) -> list[tuple[Lifetime, datetime, int]]:
     """Runs of Spot VMs with charges that are not stored: from when on, and how many are alike in all of this.
 

@@ -30,10 +30,11 @@ class PlaceScore:
 
 def place_scores(connection: Connection, rules: Rules, now: datetime) -> list[PlaceScore]:
     """Every place that a preset launches in, and every other where something happened; by GPU type and zone."""
+    hour = now.replace(minute=0, second=0, microsecond=0)  # so that the same is asked for an hour
     history = [
         PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at)
-        for one in attempts.recent(connection, now - REMEMBERED)
-        if one.outcome in _COUNTED
+        for one in attempts.recent(connection, hour - REMEMBERED)
+        if one.outcome in _COUNTED and one.at >= now - REMEMBERED
     ]
     found = scores(history, now)
     events: dict[Where, list[PlaceEvent]] = defaultdict(list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -13,7 +13,8 @@ from costguard.engine.jobs.listing import Lost, lost
 from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
 from costguard.model.job import Job
 from costguard.policy.jobs.histogram import Histogram, histogram
-from costguard.store import attempts, interruptions, jobs
+from costguard.store import attempts, interruptions, jobs, tables
+from costguard.store.remembered import remembers
 
 _SHOWN = 200
 
@@ -43,13 +44,23 @@ class Recoveries:
 
 
 def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> Recoveries:
-    """All interruptions from then on; the newest, so many as are shown, come with their jobs."""
-    found = interruptions.courses(connection, since)
-    preempted = [each for each in found if each.outcome is Outcome.PREEMPTED]
+    """All interruptions from that hour on; the newest, so many as are shown, come with their jobs."""
+    since = since.replace(minute=0, second=0, microsecond=0)  # so that the same is asked for an hour
+    all_of_them = _summed_up(connection, since)
     newest = interruptions.newest(connection, since, shown) if shown else []
     ids = {each.job_id for each in newest}
     of = jobs.of_ids(connection, ids)
     tried = {each.id: each for some in attempts.of_jobs(connection, ids).values() for each in some}
+    return replace(
+        all_of_them, newest=tuple(Recovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest)
+    )
+
+
+@remembers(tables.interruptions)
+def _summed_up(connection: Connection, since: datetime) -> Recoveries:
+    """Without the newest, which come with jobs."""
+    found = interruptions.courses(connection, since)
+    preempted = [each for each in found if each.outcome is Outcome.PREEMPTED]
     return Recoveries(
         since=since,
         total=len(found),
@@ -59,5 +70,5 @@ def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> 
         noticed=histogram(each.noticed for each in preempted),
         requested=histogram(each.requested for each in preempted if each.requested is not None),
         resumed=histogram(each.resumed for each in preempted if each.resumed is not None),
-        newest=tuple(Recovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest),
+        newest=(),
     )
