@@ -74,3 +74,19 @@ def test_a_refresh_takes_nothing_from_the_reader(context: BrowserContext, site: 
         refreshed(page)
         caret = "() => [document.activeElement.value, document.activeElement.selectionStart, scrollY]"
         assert page.evaluate(caret) == ["debug", 2, 150]
+
+
+def test_one_question_leads_to_another(context: BrowserContext, site: str) -> None:
+    """In the same sheet, with the focus in it; Escape leads back to what opened the first."""
+    with watched(context, site) as page:
+        page.goto(f"{site}/tokens")
+        ends = page.get_by_role("link", name="End the session of ada@lab.example that began 20 Nov, 10:00")
+        ends.press("Enter")
+        page.get_by_role("dialog", name="End this session?").get_by_role("link", name="Sign out everywhere").press(
+            "Enter"
+        )
+        page.get_by_role("dialog", name="Sign out everywhere?").wait_for()
+        assert focus(page)["what"] == "Sign out everywhere"
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="hidden")
+        assert focus(page)["what"].startswith("End")
