@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -22,6 +23,9 @@ from costguard.store.transaction import Database
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
+# Python's own pace walks the modules of the whole suite again and again: a tenth of the time that tests take.
+gc.set_threshold(20_000, 10, 10)
+
 # Quicker than TRUNCATE, which makes new files for every table and index.
 _EMPTY = "; ".join(
     [f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables) if table is not changes]
@@ -31,6 +35,11 @@ _EMPTY = "; ".join(
         if table.autoincrement_column is not None
     ]
 )
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays to the end, and is not looked through for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
