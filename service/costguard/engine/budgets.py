@@ -13,8 +13,9 @@ from sqlalchemy import Connection
 from costguard.engine import burn_rates
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.anomalies import anomalies
+from costguard.engine.live_spend import live
 from costguard.engine.ports import Clock
-from costguard.engine.spend import spend
+from costguard.engine.spend import all_unpriced
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.money import Money
@@ -23,10 +24,11 @@ from costguard.policy import budget as policy
 from costguard.policy.budget import On, Outlook, Standing, Threshold
 from costguard.policy.forecast import HISTORY, Burn, forecast
 from costguard.policy.teams import team_of
-from costguard.store import burning, facts, projects
+from costguard.store import burning, facts, projects, tables
 from costguard.store.burning import Running, Stored, Whose
 from costguard.store.lease import Lease
-from costguard.store.spend import Grouping, UnpricedSpan
+from costguard.store.remembered import remembers
+from costguard.store.spend import Grouping, UnpricedSpan, rolled_up
 from costguard.store.transaction import Database
 
 EVERY = timedelta(minutes=5)
@@ -119,19 +121,34 @@ def _ledger(
     watched: Mapping[str, datetime],
     teams: Sequence[Team],
 ) -> _Ledger:
-    spent = spend(connection, accrual, first, accrual.now.date(), [Grouping.DAY, *groups], within)
-    days: dict[Whose, dict[date, int]] = defaultdict(dict)
-    for row in spent.rows:
-        day, *values = row.group
-        days[_whose_of(groups, values)][date.fromisoformat(day)] = row.amounts.total.nanos
+    today = accrual.now.date()
+    days: dict[Whose, Counter[date]] = defaultdict(Counter)
+    for whose, stored in _stored_days(connection, first, today, groups, within).items():
+        days[whose] = Counter(stored)
+    running = live(connection, accrual, first, today, within, {group.value for group in groups})
+    for day, (project, whom, _), amounts in running.figures:
+        values = {"project": project, "preset": whom.preset, "owner": whom.owner, "job": whom.job}
+        days[_whose_of(groups, [values[group.value] for group in groups])][day] += amounts.total.nanos
+    unpriced = all_unpriced(connection, running, first, today, within)
     burns = _burns(connection, accrual, groups)
-    everybody = {*days, *burns, *map(_whose, spent.unpriced)} if teams and Grouping.OWNER in groups else ()
+    everybody = {*days, *burns, *map(_whose, unpriced)} if teams and Grouping.OWNER in groups else ()
     named = {
         (each.project, each.owner): team.name
         for each in everybody
         if (team := team_of(each.project, each.owner, teams)) is not None
     }
-    return _Ledger(days, burns, spent.unpriced, watched, named)
+    return _Ledger(days, burns, unpriced, watched, named)
+
+
+@remembers(tables.daily_owners, tables.daily_spend, tables.daily_totals)
+def _stored_days(
+    connection: Connection, first: date, last: date, groups: tuple[Grouping, ...], within: Scope
+) -> Mapping[Whose, Mapping[date, int]]:
+    """What was rolled up, in nano-dollars."""
+    days: dict[Whose, dict[date, int]] = defaultdict(dict)
+    for (day, *values), amounts in rolled_up(connection, first, last, (Grouping.DAY, *groups), within):
+        days[_whose_of(groups, values)][date.fromisoformat(day)] = amounts.total.nanos
+    return days
 
 
 def _whose_of(groups: Sequence[Grouping], values: Sequence[str]) -> Whose:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
-from costguard.engine.live_spend import InstanceKind, live
+from costguard.engine.live_spend import InstanceKind, Live, live
 from costguard.model.budget import Scope
 from costguard.model.money import ZERO, Money
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan, day_start, days_of, rolled_up, unpriced
@@ -51,15 +51,13 @@ def spend(
     """
     scope = scope or Scope()
     found = dict(rolled_up(connection, first, last, tuple(group_by), scope))
-    gaps = {(span.kind, span.id): span for span in unpriced(connection, first, last, scope)}
     running = live(connection, accrual, first, last, scope, _told_apart_by(group_by, scope))
     for day, kind, figures in running.figures:
         group = _group(group_by, day, kind)
         found[group] = _sum(found.get(group, _NOTHING), figures)
-    for span in running.unpriced:
-        gaps.setdefault((span.kind, span.id), span)
+    gaps = all_unpriced(connection, running, first, last, scope)
     counts: dict[Group, int] = {}
-    for gap in gaps.values():
+    for gap in gaps:
         for group in _groups_of(gap, group_by, first, last, accrual.now):
             counts[group] = counts.get(group, 0) + 1
     rows = [
@@ -68,8 +66,17 @@ def spend(
     ]
     rows.sort(key=lambda row: _order(row, group_by))
     total = _total(found.values())
-    latest_first = sorted(gaps.values(), key=lambda gap: (gap.started_at, gap.kind, gap.id), reverse=True)
-    return Spend(tuple(rows), total, tuple(latest_first))
+    return Spend(tuple(rows), total, gaps)
+
+
+def all_unpriced(
+    connection: Connection, running: Live, first: date, last: date, scope: Scope
+) -> tuple[UnpricedSpan, ...]:
+    """Spans that could not be priced whole, of stored charges and of what runs; each once, the latest first."""
+    gaps = {(span.kind, span.id): span for span in unpriced(connection, first, last, scope)}
+    for span in running.unpriced:
+        gaps.setdefault((span.kind, span.id), span)
+    return tuple(sorted(gaps.values(), key=lambda gap: (gap.started_at, gap.kind, gap.id), reverse=True))
 
 
 def spend_by_day(
