@@ -60,6 +60,8 @@ _LEFT_OUT = {
     "/readyz",
     "/slack/commands",
     "/slack/interactions",
+    "/sessions/end",
+    "/sessions/{session_id}/end",
     "/tokens/{token_id}/revoke",
     "/vm/{project}/{gce_id}/{wish}",
 }

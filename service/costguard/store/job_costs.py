@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -11,8 +12,9 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, literal_co
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 from costguard.store.accruing import chunks, lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.store.remembered import remembers
 from costguard.store.spans import charged_sums
-from costguard.store.tables import instances, lifetimes, storage_spans
+from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 
 class RunUp(Protocol):
@@ -35,19 +37,52 @@ class Accrues(Protocol):
 
 def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) -> dict[str, Priced]:
     """Machines and disks of all attempts of each job; nothing for one of which the ledger has seen no VM."""
-    found = dict.fromkeys(job_ids, Priced())
-    for some in chunks(set(job_ids)):
+    stored, unfinished = _ledger_of(connection, tuple(sorted(set(job_ids))))
+    found = {job: stored.get(job, Priced()) for job in job_ids}
+    for each in unfinished:
+        since_stored: RunUp | None = None
+        if not each.is_charged and isinstance(each.span, Lifetime):
+            since_stored = accrual.cost_of_lifetime(each.span, each.charged_to)
+        elif not each.is_charged and isinstance(each.span, StorageSpan):
+            since_stored = accrual.cost_of_storage(each.span, each.charged_to)
+        amount = Money() if since_stored is None else since_stored.amount
+        unpriced = each.unpriced or ("" if since_stored is None else since_stored.unpriced)
+        found[each.job] += Priced(amount, not unpriced)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """A span that may have run up something that is not stored, or that has no price."""
+
+    job: str
+    span: Lifetime | StorageSpan
+    charged_to: datetime | None
+    is_charged: bool
+    unpriced: str
+
+
+_KINDS: tuple[tuple[Table, Callable[[], Select[Any]], Callable[[Row[Any]], Lifetime | StorageSpan]], ...] = (
+    (lifetimes, select_lifetimes, lifetime_of),
+    (storage_spans, select_storage, storage_of),
+)
+
+
+@remembers(charges, lifetimes, storage_spans)
+def _ledger_of(connection: Connection, job_ids: tuple[str, ...]) -> tuple[dict[str, Priced], list[_Unfinished]]:
+    stored: dict[str, Priced] = {}
+    found: list[_Unfinished] = []
+    for some in chunks(job_ids):
         for table in (lifetimes, storage_spans):
             job_of = {row.id: row.job for row in connection.execute(spans_of(table, some))}
             for span_id, charged in charged_sums(connection, table, list(job_of)).items():
-                found[job_of[span_id]] += Priced(charged)
-        for row in connection.execute(unfinished(lifetimes, select_lifetimes(), some)):
-            since_stored = None if _is_charged(row) else accrual.cost_of_lifetime(lifetime_of(row), row.charged_to)
-            found[row.job] += _priced(row, since_stored)
-        for row in connection.execute(unfinished(storage_spans, select_storage(), some)):
-            since_stored = None if _is_charged(row) else accrual.cost_of_storage(storage_of(row), row.charged_to)
-            found[row.job] += _priced(row, since_stored)
-    return found
+                stored[job_of[span_id]] = stored.get(job_of[span_id], Priced()) + Priced(charged)
+        for table, query, span_of in _KINDS:
+            found += [
+                _Unfinished(row.job, span_of(row), row.charged_to, _is_charged(row), row.unpriced)
+                for row in connection.execute(unfinished(table, query(), some))
+            ]
+    return stored, found
 
 
 def spans_of(spans: Table, job_ids: Sequence[str]) -> Select[Any]:
@@ -70,9 +105,3 @@ def _has_job(spans: Table) -> ColumnElement[bool]:
 
 def _is_charged(row: Row[Any]) -> bool:
     return row.ended_at is not None and row.charged_to is not None and row.charged_to >= row.ended_at
-
-
-def _priced(row: Row[Any], since_stored: RunUp | None) -> Priced:
-    amount = Money() if since_stored is None else since_stored.amount
-    unpriced = row.unpriced or ("" if since_stored is None else since_stored.unpriced)
-    return Priced(amount, not unpriced)
