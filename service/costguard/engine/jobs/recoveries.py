@@ -48,9 +48,8 @@ def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> 
     since = since.replace(minute=0, second=0, microsecond=0)  # so that the same is asked for an hour
     all_of_them = _summed_up(connection, since)
     newest = interruptions.newest(connection, since, shown) if shown else []
-    ids = {each.job_id for each in newest}
-    of = jobs.of_ids(connection, ids)
-    tried = {each.id: each for some in attempts.of_jobs(connection, ids).values() for each in some}
+    of = jobs.of_ids(connection, {each.job_id for each in newest})
+    tried = attempts.of_ids(connection, {each.attempt_id for each in newest})
     return replace(
         all_of_them, newest=tuple(Recovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest)
     )
