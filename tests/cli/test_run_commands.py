@@ -1,4 +1,4 @@
-"""The commands that run something, as a person runs them: real processes against the simulated cloud."""
+"""The commands that run something, as a person runs them: processes of their own against the simulated cloud."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from tests.cli.typed import Typist
 from tests.scenario.fleet import body
 
 from costguard.engine.schedule import LEASE, LEASE_TTL
@@ -27,6 +29,8 @@ from costguard_sandbox.world import World
 
 COSTGUARD = Path(sys.executable).with_name("costguard")
 LONGEST_S = 60
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -64,11 +68,14 @@ endpoint = "{cloud}"
     return path
 
 
-def run(*command: str, config: Path) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "COSTGUARD_CONFIG": str(config)}
-    return subprocess.run(
-        [str(COSTGUARD), *command], env=environ, capture_output=True, text=True, timeout=LONGEST_S, check=False
-    )
+@pytest.fixture
+def run(typist: Typist) -> Run:
+    """`costguard COMMAND` with these settings, until it ends."""
+    return partial(typed, typist)
+
+
+def typed(typist: Typist, *command: str, config: Path) -> subprocess.CompletedProcess[str]:
+    return typist.type(command, {**os.environ, "COSTGUARD_CONFIG": str(config)})
 
 
 @contextmanager
@@ -95,19 +102,19 @@ def address(line: str) -> str:
     return found[0]
 
 
-def test_a_pass_tells_what_it_saw_recorded_decided_and_did(config: Path) -> None:
-    """In words, and as JSON; the second pass records nothing that the first did."""
+def test_a_pass_tells_what_it_saw_recorded_decided_and_did(run: Run, config: Path) -> None:
+    """In words, and as JSON by a Python of its own; the second pass records nothing that the first did."""
     done = run("pass", config=config)
     assert done.returncode == 0, done.stderr
     for part in ("Saw", "Recorded", "Decided", "Did", "trainer", "owner ana", "nobody is to be asked"):
         assert part in done.stdout
-    again = json.loads(run("pass", "--json", config=config).stdout)
+    again = json.loads(subprocess.check_output([str(COSTGUARD), "pass", "--json", "--config", str(config)]))
     assert [project["seen"] for project in again["projects"]] == [1]
     assert again["decisions"][0]["name"] == "trainer"
     assert again["actions"] == []
 
 
-def test_a_pass_measures_too(tmp_path: Path) -> None:
+def test_a_pass_measures_too(run: Run, tmp_path: Path) -> None:
     """A guard that is run by cron knows who is idle as a daemon does."""
     text = """
 projects = ["acme-training"]
@@ -127,7 +134,7 @@ started = "5h ago"
     assert ", idle for " in told
 
 
-def test_a_project_that_does_not_exist(cloud: str, tmp_path: Path) -> None:
+def test_a_project_that_does_not_exist(run: Run, cloud: str, tmp_path: Path) -> None:
     """It is named with what to do, the other project is recorded, and the exit code tells a script."""
     done = run("pass", config=settings(tmp_path, cloud, "acme-training", "acme-typo-project"))
     assert done.returncode == 1
@@ -136,7 +143,7 @@ def test_a_project_that_does_not_exist(cloud: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_pass_leaves_the_work_to_a_daemon(config: Path, tmp_path: Path) -> None:
+def test_a_pass_leaves_the_work_to_a_daemon(run: Run, config: Path, tmp_path: Path) -> None:
     """While a daemon holds the lease, nothing else records."""
     url = f"sqlite:///{tmp_path}/costguard.db"
     upgrade(url)
@@ -163,7 +170,7 @@ def test_a_server_starts_answers_and_ends(config: Path, tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_port_that_is_taken(config: Path, cloud: str) -> None:
+def test_a_port_that_is_taken(run: Run, config: Path, cloud: str) -> None:
     """The address, the reason and the way out, and no traceback."""
     done = run("serve", "--listen", cloud.removeprefix("http://"), config=config)
     assert done.returncode == 1
@@ -172,7 +179,7 @@ def test_a_port_that_is_taken(config: Path, cloud: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_demo_at_a_port_that_is_taken(cloud: str, tmp_path: Path) -> None:
+def test_a_demo_at_a_port_that_is_taken(run: Run, cloud: str, tmp_path: Path) -> None:
     """The same message and exit code as of `serve`, and no demo that runs on without an address."""
     done = run("demo", "--listen", cloud.removeprefix("http://"), config=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
@@ -181,7 +188,7 @@ def test_a_demo_at_a_port_that_is_taken(cloud: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["demo", "serve"])
-def test_an_address_that_is_none(tmp_path: Path, command: str) -> None:
+def test_an_address_that_is_none(run: Run, tmp_path: Path, command: str) -> None:
     """Wrong usage names the option, before any settings are read."""
     done = run(command, "--listen", "foo", config=tmp_path)
     assert done.returncode == 2
@@ -189,7 +196,7 @@ def test_an_address_that_is_none(tmp_path: Path, command: str) -> None:
     assert "'foo' is not an IP address and a port" in done.stderr
 
 
-def test_a_demo_that_others_could_reach(tmp_path: Path) -> None:
+def test_a_demo_that_others_could_reach(run: Run, tmp_path: Path) -> None:
     """It is refused without a token, in the words of the option: the demo has no settings file to mend."""
     done = run("demo", "--listen", "0.0.0.0:0", config=tmp_path)
     assert done.returncode == 1
@@ -197,7 +204,7 @@ def test_a_demo_that_others_could_reach(tmp_path: Path) -> None:
     assert "config check" not in done.stderr
 
 
-def test_the_database_is_brought_to_this_version(config: Path, tmp_path: Path) -> None:
+def test_the_database_is_brought_to_this_version(run: Run, config: Path, tmp_path: Path) -> None:
     """`db check` changes nothing and says what to do; `db upgrade` does it."""
     url = f"sqlite:///{tmp_path}/costguard.db"
     upgrade(url)
@@ -209,29 +216,11 @@ def test_the_database_is_brought_to_this_version(config: Path, tmp_path: Path) -
     assert run("db", "check", config=config).returncode == 0
 
 
-def test_the_demo_starts_shows_and_ends(tmp_path: Path) -> None:
+def test_a_demo_under_make_shows_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     """It prints its addresses and a fleet with owners, rates and dollars, and an owner hears of a VM in Slack.
 
-    Ctrl-C ends the simulated cloud too.
+    The terminal interrupts make, the guard and the simulated cloud at once; all end, and nobody reports an error.
     """
-    with started("demo", "--listen", "127.0.0.1:0", folder=tmp_path) as (process, _):
-        assert process.stdout is not None
-        seen = ""
-        reminded = "Reminder 1 about debug-ana was sent to ana@example.com"
-        wanted = ("Slack as people see it: http://", "ana@example.com (label)", "unclaimed", "over by", reminded)
-        while not all(part in seen for part in wanted):  # the first table may come before all projects were read
-            line = process.stdout.readline()
-            assert line, "the demo ended by itself"
-            seen += line
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=LONGEST_S)
-    assert process.returncode == 0
-    with pytest.raises(OSError, match="refused"):
-        urlopen(address(seen.partition("Slack as people see it")[2]), timeout=5)
-
-
-def test_ctrl_c_in_a_terminal_ends_a_demo_under_make(tmp_path: Path) -> None:
-    """The terminal interrupts make, the guard and all that they started at once; nobody reports an error."""
     (tmp_path / "Makefile").write_text(f"demo:\n\t@exec {COSTGUARD} demo --listen 127.0.0.1:0\n")
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "COSTGUARD_"))}
     made = subprocess.Popen(
@@ -244,17 +233,26 @@ def test_ctrl_c_in_a_terminal_ends_a_demo_under_make(tmp_path: Path) -> None:
     )
     try:
         assert made.stdout is not None
-        assert "Open it in a browser" in made.stdout.readline()
+        seen = ""
+        reminded = "Reminder 1 about debug-ana was sent to ana@example.com"
+        wanted = ("Slack as people see it: http://", "ana@example.com (label)", "unclaimed", "over by", reminded)
+        while not all(part in seen for part in wanted):  # the first table may come before all projects were read
+            line = made.stdout.readline()
+            assert line, f"the demo ended by itself\n{seen}"
+            seen += line
         os.killpg(made.pid, signal.SIGINT)
         _, errors = made.communicate(timeout=LONGEST_S)
     finally:
         if made.poll() is None:
             os.killpg(made.pid, signal.SIGKILL)
             made.communicate()
+    assert "Open it in a browser" in seen
     assert errors == ""  # neither "make: *** Error" nor a traceback
+    with pytest.raises(OSError, match="refused"):
+        urlopen(address(seen.partition("Slack as people see it")[2]), timeout=5)
 
 
-def test_the_sandbox_alone(tmp_path: Path) -> None:
+def test_the_sandbox_alone(run: Run, tmp_path: Path) -> None:
     """A scenario of one's own, at a port of one's own, whose VMs may run; a wrong one is told and nothing starts."""
     disks = tmp_path / "disks"
     with (
