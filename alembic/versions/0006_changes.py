@@ -39,9 +39,13 @@ def upgrade() -> None:
                     f"UPDATE changes SET number = number + 1 WHERE table_name = '{table}'; END"
                 )
         return
+    # Once a transaction and table: ten thousand statements would each leave a version of the row behind.
     op.execute(
         "CREATE FUNCTION count_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        "UPDATE changes SET number = number + 1 WHERE table_name = TG_TABLE_NAME; RETURN NULL; END $$"
+        "IF coalesce(current_setting('costguard.' || TG_TABLE_NAME, true), '') = '' THEN "
+        "UPDATE changes SET number = number + 1 WHERE table_name = TG_TABLE_NAME; "
+        "PERFORM set_config('costguard.' || TG_TABLE_NAME, 'counted', true); "
+        "END IF; RETURN NULL; END $$"
     )
     for table in _COUNTED:
         op.execute(
