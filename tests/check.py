@@ -1,4 +1,4 @@
-"""The one check: format, lint, types, imports, rules of the house, then the tests. All run, whatever fails.
+"""The one check: format, lint, types, imports, rules of the house, and the tests. All run, whatever fails.
 
 What stands after `python -m tests.check` goes to pytest: `-k ledger`, `tests/policy`.
 """
@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from tests import house
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,12 +46,23 @@ def rules() -> tuple[bool, str]:
 
 
 STEPS: dict[str, Callable[[], tuple[bool, str]]] = {
-    "types": tool("mypy", "--cache-dir=.cache/mypy"),
+    "types": tool("mypy", "--cache-dir=.cache/mypy"),  # first, for it takes longest
     "format": tool("ruff", "format", "--check", "--cache-dir=.cache/ruff", "."),
     "lint": tool("ruff", "check", "--cache-dir=.cache/ruff", "."),
     "imports": tool("lint-imports", "--no-logo", "--cache-dir=.cache/imports"),
     "house": rules,
 }
+
+
+def read_once(arguments: list[str]) -> None:
+    """Compile every test where that was never done: each worker would do so for itself, longer than all imports take.
+
+    It says nothing: what is wrong with a test is told by whoever runs it.
+    """
+    if not any((ROOT / "tests" / "__pycache__").glob("test_*-pytest-*.pyc")):
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", *arguments, "-n0"]
+        writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        subprocess.run(command, cwd=ROOT, env=writing, capture_output=True, check=False)
 
 
 def timed(name: str) -> Result:
@@ -59,23 +71,44 @@ def timed(name: str) -> Result:
     return Result(name, ok, time.perf_counter() - start, output.strip())
 
 
+@dataclass
+class Told:
+    """What is not done when the tests begin is told after them, before pytest's summary."""
+
+    running: list[Future[Result]]
+    failed: list[str] = field(default_factory=list)
+
+    def tell(self, steps: list[Future[Result]], write: Callable[[str], None]) -> None:
+        for step in steps:
+            result = step.result()
+            self.running.remove(step)
+            write(f"{'ok' if result.ok else 'FAILED':6}  {result.name:8}{result.seconds:6.1f} s")
+            if not result.ok:
+                self.failed.append(result.name)
+                write(result.output)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        self.tell(list(self.running), terminalreporter.write_line)
+
+
 def main(arguments: list[str]) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(cores) as pool:
-        results = list(pool.map(timed, STEPS))
-    for result in results:
-        print(f"{'ok' if result.ok else 'FAILED':6}  {result.name:8}{result.seconds:6.1f} s")
-        if not result.ok:
-            print(result.output)
-    failed = [result.name for result in results if not result.ok]
-    if failed:
-        print(f"FAILED before the tests: {', '.join(failed)}. The tests run all the same.")
-    sys.stdout.flush()
-    # pytest's summary is the last thing printed: continuous integration reads it.
-    # Half as many again as there are cores: where processes and sockets are tested, a worker mostly waits for them.
-    workers = ["-n", str(min(cores + cores // 2, MOST_WORKERS)), "--dist", "worksteal"]
-    tests = subprocess.run([sys.executable, "-m", "pytest", "-q", *workers, *arguments], cwd=ROOT, check=False)
-    return tests.returncode or int(bool(failed))
+    os.chdir(ROOT)
+    with ThreadPoolExecutor(max(cores, 2)) as pool:
+        types, *others = [pool.submit(timed, name) for name in STEPS]
+        told = Told([types, *others])
+        pool.submit(read_once, arguments).result()
+        # The types of a fresh checkout keep one core busy for most of a minute: the tests begin meanwhile.
+        told.tell([types, *others] if types.done() else others, print)
+        if told.failed:
+            print(f"FAILED before the tests: {', '.join(told.failed)}. The tests run all the same.")
+        sys.stdout.flush()
+        # pytest's summary is the last thing printed: continuous integration reads it.
+        # Half as many again as there are cores: where processes and sockets are tested, a worker mostly waits for them.
+        workers = ["-n", str(min(cores + cores // 2, MOST_WORKERS)), "--dist", "worksteal"]
+        tests = int(pytest.main(["-q", *workers, *arguments], plugins=[told]))
+        told.tell(list(told.running), print)  # where pytest came to no summary
+    return tests or int(bool(told.failed))
 
 
 if __name__ == "__main__":
