@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
 
+from costguard.engine.burn_history import STEP, BurnHistory
 from costguard.engine.spend_story import Month
 from costguard.model.budget import Period
 from costguard.model.money import ZERO, Money
@@ -17,6 +18,7 @@ from costguard.policy.budget import Outlook, Standing
 
 HEIGHT = 150
 _WIDTH = 1000
+_TRACE_HEIGHT = 64
 _DAY = timedelta(days=1)
 
 
@@ -83,6 +85,36 @@ def climb(month: Month, now: datetime) -> Curve:
     levels = [Level(down(amount), amount) for amount in ticks(top)]
     end = (_WIDTH, forecast.expected)
     return _curve(points, end, (forecast.low, forecast.high), down, ZERO, before, levels, _labels(outlook, now))
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What burned up to now: `line` and `area` on a canvas of a thousand by `height`."""
+
+    line: str
+    area: str
+    since: datetime
+    peak: Money
+    peak_at: datetime
+    height: int = _TRACE_HEIGHT
+
+
+def trace(of: BurnHistory, rate: Money, now: datetime) -> Trace | None:
+    """Level until something starts or ends, and at its end what burns now. None where there is nothing to see."""
+    if not of.rates or not any(of.rates):
+        return None
+    peak_at, peak = max(of.peak, (now, rate), key=lambda each: each[1])
+    whole = now - of.since
+    points: list[tuple[int, float]] = []
+    for place, amount in enumerate((*of.rates, rate)):
+        x = min(_WIDTH, _WIDTH * (place * STEP) // whole)
+        y = round(_TRACE_HEIGHT - (_TRACE_HEIGHT - 2) * amount.nanos / peak.nanos, 1)
+        if points and points[-1][1] != y:
+            points.append((x, points[-1][1]))
+        points.append((x, y))
+    points[-1] = (_WIDTH, points[-1][1])
+    area = [(points[0][0], _TRACE_HEIGHT), *points, (_WIDTH, _TRACE_HEIGHT)]
+    return Trace(_written(points), _written(area), of.since, peak, peak_at)
 
 
 def ticks(highest: Money) -> tuple[Money, ...]:

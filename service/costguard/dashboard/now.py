@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.dashboard.asked import FleetAsked
+from costguard.dashboard.curve import Trace, trace
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, spend
 from costguard.engine.accrual import accrual_at
+from costguard.engine.burn_history import burned
 from costguard.engine.fleet import FleetPage
 from costguard.model.access import Principal
 from costguard.model.budget import Scope
@@ -53,6 +55,7 @@ class Now:
     page: FleetPage
     rows: Sequence[Row]
     shares: Sequence[Share]
+    trace: Trace | None  # of the day; None also where the filters ask for what the past cannot be asked for
     month: Money
     month_unpriced: int
     gaps: Sequence[Gap]
@@ -79,6 +82,8 @@ def now_page(source: Source, asked: FleetAsked, now: datetime, me: Principal | N
         rows = rows_of(connection, page.rows, source.rules, now, me)
         shares = _shares(page.burning)
         scope = Scope(asked.project, asked.preset, asked.owner)
+        by_past = asked.status is None and asked.name is None
+        history = burned(connection, accrual, scope) if by_past else None
         month = spend.spend(connection, accrual, now.date().replace(day=1), now.date(), [], scope)
         looks = projects.read_all(connection)
         found = choices.read(connection)
@@ -87,6 +92,7 @@ def now_page(source: Source, asked: FleetAsked, now: datetime, me: Principal | N
         page=page,
         rows=rows,
         shares=shares,
+        trace=None if history is None else trace(history, page.totals.rate, now),
         month=month.total.total,
         month_unpriced=len(month.unpriced),
         gaps=gaps_of(looks),

@@ -1,0 +1,69 @@
+"""How many machines and disks of which kind billed at past moments: what the burn rate was is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, Table, case, func, literal_column, select, type_coerce
+
+from costguard.model.budget import Scope
+from costguard.store.accruing import SHAPE, within_scope
+from costguard.store.remembered import remembers
+from costguard.store.tables import lifetimes, storage_spans
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+Kind: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """So many spans of one kind that bill at the marks from `begins` on up to, without it, `ends` (None: still).
+
+    Marks are counted from the moment that was asked for, in steps; what began before it begins at mark 0.
+    """
+
+    kind: Kind
+    begins: int
+    ends: int | None
+    count: int
+
+
+@remembers(lifetimes)
+def machines(connection: Connection, since: datetime, step: timedelta, scope: Scope) -> list[Spell]:
+    """Kinds are the columns of a shape, the provisioning model and the zone."""
+    return _spells(connection, lifetimes, SHAPE, since, step, scope)
+
+
+@remembers(storage_spans)
+def stored(connection: Connection, since: datetime, step: timedelta, scope: Scope) -> list[Spell]:
+    """Kinds are resource, MiB and zone."""
+    return _spells(connection, storage_spans, ("resource", "size_mib"), since, step, scope)
+
+
+def _spells(
+    connection: Connection, spans: Table, same: Sequence[str], since: datetime, step: timedelta, scope: Scope
+) -> list[Spell]:
+    kind = [spans.c[name] for name in (*same, "zone")]
+    begins, ends = (_mark(spans.c[name], since, step) for name in ("started_at", "ended_at"))
+    mine = within_scope(spans, scope)
+    still = select(*kind, begins, literal_column("NULL"), func.count()).where(spans.c.ended_at.is_(None), *mine)
+    over = select(*kind, begins, ends, func.count()).where(spans.c.ended_at > since, *mine)
+    return [
+        Spell(tuple(row[:-3]), *row[-3:])
+        for query in (still.group_by(*kind, begins), over.group_by(*kind, begins, ends))
+        for row in map(tuple, connection.execute(query))
+    ]
+
+
+def _mark(column: ColumnElement[Any], since: datetime, step: timedelta) -> ColumnElement[int]:
+    """The first that is not before the moment in the column."""
+    start, length = (since - _EPOCH) // _MICROSECOND, step // _MICROSECOND
+    after = type_coerce(column, BigInteger) - literal_column(str(start), BigInteger)
+    # Written out, so that PostgreSQL sees the same in the columns and in what it groups by.
+    mark = (after + literal_column(str(length - 1), BigInteger)) // literal_column(str(length), BigInteger)
+    return type_coerce(case((after <= literal_column("0"), literal_column("0")), else_=mark), BigInteger)
