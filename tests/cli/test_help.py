@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 
 import pytest
 import typer
@@ -10,6 +12,8 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from costguard.cli.app import app
+
+COSTGUARD = typer.main.get_command(app)  # once: it takes a tenth of a second
 
 
 def _paths(command: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -20,15 +24,16 @@ def _paths(command: object, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _help(*path: str) -> str:
-    done = CliRunner().invoke(app, [*path, "--help"], terminal_width=200)
-    assert done.exit_code == 0
-    return " ".join(done.output.replace("│", " ").split())
+    with redirect_stdout(io.StringIO()) as printed:
+        code = COSTGUARD.main([*path, "--help"], "costguard", standalone_mode=False, terminal_width=200)
+    assert code == 0
+    return " ".join(printed.getvalue().replace("│", " ").split())
 
 
-@pytest.mark.parametrize("path", list(_paths(typer.main.get_command(app), ())), ids=" ".join)
+@pytest.mark.parametrize("path", list(_paths(COSTGUARD, ())), ids=" ".join)
 def test_no_word_of_the_help_is_eaten(path: tuple[str, ...]) -> None:
     """Square brackets would be taken for markup, so no text of ours has them, and every word is shown."""
-    command: object = typer.main.get_command(app)
+    command: object = COSTGUARD
     for name in path:
         assert isinstance(command, TyperGroup)
         command = command.commands[name]
@@ -49,8 +54,8 @@ def test_settings_are_named_as_the_readme_names_them() -> None:
 
 def test_every_command_has_json_and_says_what_for() -> None:
     """Scripts use any of them; help is a sentence and an example."""
-    for path in _paths(typer.main.get_command(app), ()):
-        command: object = typer.main.get_command(app)
+    for path in _paths(COSTGUARD, ()):
+        command: object = COSTGUARD
         for name in path:
             assert isinstance(command, TyperGroup)
             command = command.commands[name]
