@@ -104,7 +104,7 @@ def days_of(
     return {row[0]: list(row[1:]) for row in connection.execute(query)}
 
 
-@remembers(lifetimes, storage_spans)  # of an instance only what never changes is in it
+@remembers(instances, lifetimes, storage_spans)
 def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> list[UnpricedSpan]:
     """What ran, or was stored, on these days and could not be priced whole; the latest first."""
     start, end = day_start(first), day_start(last) + timedelta(days=1)
