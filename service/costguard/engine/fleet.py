@@ -14,7 +14,7 @@ from costguard.engine.accrual import Accrual
 from costguard.engine.burn_rates import priced
 from costguard.model.money import Money, Priced
 from costguard.model.utilisation import Evidence
-from costguard.store import accruing, fleet, utilisation
+from costguard.store import accruing, fleet, fleet_money, utilisation
 from costguard.store.accruing import AccruingLifetime, AccruingStorage
 from costguard.store.fleet import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
 from costguard.store.tables import UNPRICED_RANK
@@ -113,17 +113,17 @@ def views(
 ) -> list[InstanceView]:
     """These instances with their money, in this order, in a fixed number of queries."""
     of = tuple(ids)
-    charged = fleet.charged(connection, of)
+    charged = fleet_money.charged(connection, of)
     runs: dict[int, list[AccruingLifetime]] = defaultdict(list)
     stores: dict[int, list[AccruingStorage]] = defaultdict(list)
     for run in accruing.accruing_lifetimes(connection, of):
         runs[run.instance_id].append(run)
     for store in accruing.accruing_storage(connection, of):
         stores[store.instance_id].append(store)
-    gaps = fleet.gaps(connection, of)
+    gaps = fleet_money.gaps(connection, of)
     measured = utilisation.of_instances(connection, ids, accrual.now)
     seen = [
-        _view(each, accrual, limits, charged.get(each.id, fleet.Charged()), runs[each.id], stores[each.id], gaps)
+        _view(each, accrual, limits, charged.get(each.id, fleet_money.Charged()), runs[each.id], stores[each.id], gaps)
         for each in fleet.known(connection, ids)
     ]
     return [_with_idle(view, measured.get(view.instance.id)) for view in seen]
@@ -133,10 +133,10 @@ def _view(
     known: FleetInstance,
     accrual: Accrual,
     limits: Mapping[str, timedelta | None],
-    charged: fleet.Charged,
+    charged: fleet_money.Charged,
     runs: Sequence[AccruingLifetime],
     stores: Sequence[AccruingStorage],
-    gaps: Mapping[int, Sequence[fleet.Gap]],
+    gaps: Mapping[int, Sequence[fleet_money.Gap]],
 ) -> InstanceView:
     rate, lifetime, total = _NOTHING, Priced(charged.lifetime), Priced(charged.total)
     started_at: datetime | None = None

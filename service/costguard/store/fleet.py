@@ -16,7 +16,6 @@ from sqlalchemy import (
     Select,
     and_,
     case,
-    false,
     func,
     literal_column,
     or_,
@@ -26,12 +25,11 @@ from sqlalchemy import (
 )
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.money import ZERO, Money
+from costguard.model.money import Money
 from costguard.store.accruing import chunks
 from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
-from costguard.store.spans import charged_sums
-from costguard.store.tables import UNPRICED_RANK, charges, instances, lifetimes, projects, storage_spans
+from costguard.store.tables import UNPRICED_RANK, instances, lifetimes, projects, storage_spans
 from costguard.store.types import storable
 
 BEYOND = 2**62  # above every real rate and time, as a rank
@@ -112,25 +110,6 @@ class FleetInstance:
     gone_at: datetime | None
     terminates_at: datetime | None  # when Google's own run-time limit fires
     unread: str  # why the last look could not read the VM's zone; "" when it could
-
-
-@dataclass(frozen=True, slots=True)
-class Charged:
-    """Sums of stored charges: of the open lifetime, and of all the VM ever did."""
-
-    lifetime: Money = ZERO
-    total: Money = ZERO
-
-
-_NOTHING = Charged()
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Why a span could not be priced whole."""
-
-    reason: str
-    in_open_lifetime: bool
 
 
 def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | None, limit: int) -> list[Place]:
@@ -248,44 +227,6 @@ def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
         for row in connection.execute(select(instances).where(instances.c.id.in_(chunk)))
     }
     return [found[each] for each in ids if each in found]
-
-
-@remembers(charges, lifetimes, storage_spans)
-def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, Charged]:
-    """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
-    found: dict[int, Charged] = {}
-    for spans in (lifetimes, storage_spans):
-        of = {
-            row.id: row
-            for chunk in chunks(ids)
-            for row in connection.execute(
-                select(spans.c.id, spans.c.instance_id, spans.c.ended_at).where(spans.c.instance_id.in_(chunk))
-            )
-        }
-        # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
-        for span_id, amount in charged_sums(connection, spans, list(of)).items():
-            row = of[span_id]
-            before = found.get(row.instance_id, _NOTHING)
-            is_running = spans is lifetimes and row.ended_at is None
-            found[row.instance_id] = Charged(amount if is_running else before.lifetime, before.total + amount)
-    return found
-
-
-@remembers(lifetimes, storage_spans)
-def gaps(connection: Connection, ids: tuple[int, ...]) -> dict[int, list[Gap]]:
-    """What the stored charges of these instances leave out."""
-    found: dict[int, list[Gap]] = {}
-    for chunk in chunks(ids):
-        for spans in (lifetimes, storage_spans):
-            in_open_lifetime = spans.c.ended_at.is_(None) if spans is lifetimes else false()
-            query = (
-                select(spans.c.instance_id, spans.c.unpriced, in_open_lifetime.label("in_open_lifetime"))
-                .where(spans.c.instance_id.in_(chunk), spans.c.unpriced != "")
-                .order_by(spans.c.started_at.desc())
-            )
-            for row in connection.execute(query):
-                found.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
-    return found
 
 
 # Ten thousand rows are read at once, and calling an enum is slow.

@@ -1,0 +1,70 @@
+"""What instances have cost by their stored charges, and what these leave out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, false, select
+
+from costguard.model.money import Money
+from costguard.store.accruing import chunks
+from costguard.store.remembered import remembers
+from costguard.store.spans import charged_sums
+from costguard.store.tables import charges, lifetimes, storage_spans
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """Sums of stored charges: of the open lifetime, and of all the VM ever did."""
+
+    lifetime: Money = ZERO
+    total: Money = ZERO
+
+
+_NOTHING = Charged()
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Why a span could not be priced whole."""
+
+    reason: str
+    in_open_lifetime: bool
+
+
+@remembers(charges, lifetimes, storage_spans)
+def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, Charged]:
+    """What the stored charges of each instance add up to, as far as they stand; without any, it is left out."""
+    found: dict[int, Charged] = {}
+    for spans in (lifetimes, storage_spans):
+        of = {
+            row.id: row
+            for chunk in chunks(ids)
+            for row in connection.execute(
+                select(spans.c.id, spans.c.instance_id, spans.c.ended_at).where(spans.c.instance_id.in_(chunk))
+            )
+        }
+        # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
+        for span_id, amount in charged_sums(connection, spans, list(of)).items():
+            row = of[span_id]
+            before = found.get(row.instance_id, _NOTHING)
+            is_running = spans is lifetimes and row.ended_at is None
+            found[row.instance_id] = Charged(amount if is_running else before.lifetime, before.total + amount)
+    return found
+
+
+@remembers(lifetimes, storage_spans)
+def gaps(connection: Connection, ids: tuple[int, ...]) -> dict[int, list[Gap]]:
+    """What the stored charges of these instances leave out."""
+    found: dict[int, list[Gap]] = {}
+    for chunk in chunks(ids):
+        for spans in (lifetimes, storage_spans):
+            in_open_lifetime = spans.c.ended_at.is_(None) if spans is lifetimes else false()
+            query = (
+                select(spans.c.instance_id, spans.c.unpriced, in_open_lifetime.label("in_open_lifetime"))
+                .where(spans.c.instance_id.in_(chunk), spans.c.unpriced != "")
+                .order_by(spans.c.started_at.desc())
+            )
+            for row in connection.execute(query):
+                found.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
+    return found
