@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, false, select
 
-from costguard.model.money import Money
+from costguard.model.money import ZERO, Money
 from costguard.store.accruing import chunks
 from costguard.store.remembered import remembers
 from costguard.store.spans import charged_sums
