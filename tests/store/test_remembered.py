@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select, text
 from tests.api.rows import day
 
 from costguard.model.budget import Scope
-from costguard.store.remembered import MOST, remembered
+from costguard.store.remembered import MOST, MOST_ROWS, remembered
 from costguard.store.spend import Grouping, rolled_up
 from costguard.store.tables import changes, daily_owners
 from costguard.store.transaction import Database
@@ -113,3 +113,24 @@ def test_no_more_than_so_many_answers_are_kept(sqlite_database: Database) -> Non
     readings.in_a_look(sqlite_database)
     readings.in_a_look(sqlite_database)
     assert readings.count == MOST + 4
+
+
+def test_no_more_rows_than_so_many_are_kept(sqlite_database: Database) -> None:
+    """Long answers push out those that were asked for longest ago, and one that is too long is read each time."""
+    asked: list[tuple[str, int]] = []
+
+    def ask(name: str, rows: int) -> None:
+        def read() -> tuple[dict[str, int], list[int]]:
+            asked.append((name, rows))
+            return {}, [0] * rows
+
+        with sqlite_database.read() as connection:
+            remembered(connection, (daily_owners,), (name, rows), read)
+
+    for name in "abcdefghijkaabb":
+        ask(name, MOST_ROWS // 10)
+    assert [name for name, _ in asked] == [*"abcdefghijkab"]
+    asked.clear()
+    for _ in range(2):
+        ask("too long", MOST_ROWS // 10 + 1)
+    assert len(asked) == 2

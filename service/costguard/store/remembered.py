@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
 from functools import wraps
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
@@ -16,9 +17,10 @@ from costguard.store.tables import changes
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _Reader: TypeAlias = Callable[Concatenate[Connection, _P], _T]
-_Numbers: TypeAlias = tuple[int, ...]
 
-MOST = 200  # answers of one database; the one that was asked for longest ago goes first
+# Of one database so many answers, and so many rows in all of them together: below a hundred megabytes. The one that was
+# asked for longest ago goes first; one that is a tenth of all is not kept.
+MOST, MOST_ROWS = 200, 200_000
 
 
 def remembered(connection: Connection, of: Collection[Table], question: Hashable, read: Callable[[], _T]) -> _T:
@@ -34,17 +36,14 @@ def remembered(connection: Connection, of: Collection[Table], question: Hashable
         return read()  # nobody counts its changes
     good = tuple([numbers[table.name] for table in of])
     with _lock:
-        memory = _memories.setdefault(connection.engine, OrderedDict())
-        kept = memory.get(question)
-        if kept is not None and kept[0] == good:
-            memory.move_to_end(question)
-            return cast(_T, kept[1])
+        memory = _memories.setdefault(connection.engine, _Memory())
+        kept = memory.answers.get(question)
+        if kept is not None and kept.numbers == good:
+            memory.answers.move_to_end(question)
+            return cast(_T, kept.answer)
     answer = read()
     with _lock:
-        memory[question] = good, answer
-        memory.move_to_end(question)
-        while len(memory) > MOST:
-            memory.popitem(last=False)
+        memory.keep(question, _Kept(good, answer, _rows_in(answer)))
     return answer
 
 
@@ -71,9 +70,39 @@ def is_writing(connection: Connection) -> bool:
     return bool(connection.info.get(_WRITING, True))
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    numbers: tuple[int, ...]  # of the tables, when it was read
+    answer: Any
+    rows: int
+
+
+class _Memory:
+    def __init__(self) -> None:
+        self.answers: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self.rows = 0
+
+    def keep(self, question: Hashable, kept: _Kept) -> None:
+        before = self.answers.pop(question, None)
+        self.rows -= 0 if before is None else before.rows
+        if kept.rows > MOST_ROWS // 10:
+            return
+        self.answers[question] = kept
+        self.rows += kept.rows
+        while len(self.answers) > MOST or self.rows > MOST_ROWS:
+            _, oldest = self.answers.popitem(last=False)
+            self.rows -= oldest.rows
+
+
+def _rows_in(answer: object) -> int:
+    if isinstance(answer, tuple):
+        return sum(map(_rows_in, answer))
+    return len(answer) if isinstance(answer, list | dict) else 1
+
+
 _WRITING = "costguard_writing"
 _lock = Lock()
-_memories: WeakKeyDictionary[Engine, OrderedDict[Hashable, tuple[_Numbers, Any]]] = WeakKeyDictionary()
+_memories: WeakKeyDictionary[Engine, _Memory] = WeakKeyDictionary()
 # A transaction that reads sees one unmoving state, so its numbers are read once.
 _numbers: WeakKeyDictionary[Connection, dict[str, int]] = WeakKeyDictionary()
 _NUMBERS = select(changes.c.table_name, changes.c.number)
