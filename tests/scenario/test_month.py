@@ -71,6 +71,7 @@ def live_through(database: Database, span: timedelta, size: int, seed: int, step
     with running(world) as url, _guard(database, url, clock) as guard:
         source = CatalogPrices(url)
         price_refresh.refresh(database, source, clock.now())
+        guard.run()  # from here on it watches: what came and went before its first look is not its
         day, prices_wanted = START.date(), False
         while clock.now() < START + span:
             world.advance(step)
@@ -91,7 +92,7 @@ def live_through(database: Database, span: timedelta, size: int, seed: int, step
                 day = clock.now().date()
                 if day.day % 9 == 0:
                     _change_prices(world, chance)
-                prices_wanted = prices_wanted or day.day % 3 == 0
+                    prices_wanted = True
             if prices_wanted:
                 # A catalogue that fails is asked again at the next pass; a change is charged from its moment on.
                 with suppress(PriceSourceError):
