@@ -38,8 +38,11 @@ def _all_steps(scene: Scene, url: str, number_of: int = MOST_STEPS) -> None:
     assert not _killed(scene, url, scene.stop_by_rule(subject, 99), number_of + 1)
 
 
-@pytest.mark.parametrize("by_rule", [True, False])
-@pytest.mark.parametrize("verb", [Enforcement.STOP, Enforcement.SUSPEND])
+@pytest.mark.parametrize(
+    ("by_rule", "verb"),
+    [(True, Enforcement.STOP), (False, Enforcement.STOP), (True, Enforcement.SUSPEND)],
+    ids=["by rule", "by Ana", "suspended"],
+)
 def test_ended_at_every_step(database: Database, database_url: str, by_rule: bool, verb: Enforcement) -> None:
     """Whatever the step: the next guard brings it to one stop of this VM, under one request id."""
     scene = Scene(database)
