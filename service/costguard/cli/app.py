@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -88,6 +89,8 @@ def _exit_code(error: CostguardError) -> int:
 
 def main() -> None:
     """The entry point: an error that a person can mend is one message on stderr, never a traceback."""
+    # What a command imports is no garbage: looked through at Python's own pace, it takes a tenth of a guard's start.
+    gc.set_threshold(10_000, 10, 10)
     try:
         app()
     except CostguardError as error:
