@@ -80,7 +80,7 @@ def test_savings_of_spot_stops_and_keeps_stand_side_by_side(ledger: Database, cl
         run = rows.lifetime(connection, kept, NOW - 10 * HOUR)
         reminder_rows.keep(connection, kept, f"run:{kept}:{run}", NOW + HOUR, reason="a demo")
     answer = client.get("/api/v1/savings").json()
-    assert (answer["from"], answer["to"], answer["spot"]["from"]) == ("2026-11-01", "2026-11-20", "2026-11-01")
+    assert (answer["from"], answer["to"]) == ("2026-11-01", "2026-11-20")
     cost, on_demand, saved = (Decimal(answer["spot"][part]) for part in ("cost", "on_demand", "saved"))
     assert cost > 0
     assert saved == on_demand - cost > 0

@@ -39,12 +39,14 @@ _ADDRESSES = {
     "/jobs": ("/jobs", "/jobs?all=yes", "/jobs?owner=owner-3%40example.com"),
     "/jobs/{job_id}": ("/jobs/j5",),
     "/spend": ("/spend", f"/spend?{_YEAR}", f"/spend?group_by=owner&{_YEAR}", "/spend?owner=owner-3%40example.com"),
+    "/spend/saved": ("/spend/saved", f"/spend/saved?{_YEAR}", f"/spend/saved?owner=owner-3%40example.com&{_YEAR}"),
     "/facts": ("/facts", "/facts?kind=InstancePreempted"),
     "/api/v1/instances": ("/api/v1/instances", "/api/v1/instances?sort=age&preset=preset-1"),
     "/api/v1/instances/{project}/{gce_id}": (f"/api/v1/instances/{_RUNNING}",),
     "/api/v1/jobs/{job_id}": ("/api/v1/jobs/j5",),
     "/api/v1/jobs/{job_id}/attempts": ("/api/v1/jobs/j5/attempts",),
     "/api/v1/jobs/{job_id}/output": ("/api/v1/jobs/j5/output",),
+    "/api/v1/savings": ("/api/v1/savings", f"/api/v1/savings?{_YEAR}"),
     "/api/v1/spend": ("/api/v1/spend", f"/api/v1/spend?{_YEAR}&group_by=day&group_by=preset"),
 }
 # One row or none, forms, exports of everything, a stream without an end, what only machines ask, and

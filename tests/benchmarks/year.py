@@ -9,7 +9,7 @@ from tests.benchmarks.look import NOW
 
 from costguard.engine import price_refresh
 from costguard.gce.price_snapshot import snapshot_prices
-from costguard.store.charges import total_days
+from costguard.store.roll_up import total_days
 from costguard.store.transaction import Database
 
 __all__ = ["DAYS", "LAST", "LIFETIMES", "NOW", "OWNERS", "PRESETS", "VMS", "fill"]
@@ -50,14 +50,20 @@ SELECT i + 1, vm + 1, 'acme', 'us-central1-a', {shape}, {whose}, {model}, 'stopp
   (began + lasted) * 1000000, (began + lasted) * 1000000, CASE i % 50000 WHEN 49 THEN 'no price' ELSE '' END
 FROM runs
 """
+_BILLED = """
+WITH parts(resource, millis, rate) AS (VALUES ('gpu:nvidia-tesla-t4', 1000, 97000), ('n1:core', 4000, 35000),
+  ('n1:ram', 15000, 18000)),
+billed(resource, millis, rate, model, price_id) AS (
+  SELECT parts.resource, millis, rate, provisioning_model, id FROM parts
+  JOIN prices ON prices.resource = parts.resource AND prices.region = 'us-central1')
+"""
 _CHARGES = """
 INSERT INTO charges (span, span_id, resource, started_at, ended_at, day, seconds, quantity_millis, price_id,
   amount_nanos)
-WITH billed(resource, millis, rate) AS (VALUES ('gpu:nvidia-tesla-t4', 1000, 97000), ('n1:core', 4000, 35000),
-  ('n1:ram', 15000, 18000))
-SELECT 'lifetime', id, resource, started_at, ended_at, {day}, (ended_at - started_at) / 1000000, millis,
-  (SELECT MIN(id) FROM prices), (ended_at - started_at) / 1000000 * rate
-FROM lifetimes CROSS JOIN billed WHERE ended_at IS NOT NULL
+{billed}
+SELECT 'lifetime', id, resource, started_at, ended_at, {day}, (ended_at - started_at) / 1000000, millis, price_id,
+  (ended_at - started_at) / 1000000 * rate
+FROM lifetimes JOIN billed ON billed.model = lifetimes.provisioning_model WHERE ended_at IS NOT NULL
 """
 # What rolling the charges up gives, in a twentieth of the time: no run goes past a midnight.
 _ROLL_UP = """
@@ -66,6 +72,13 @@ INSERT INTO daily_spend (day, project, preset, owner, job, provisioning_model, m
 SELECT {day} AS day, 'acme', preset, owner, job, provisioning_model, SUM((ended_at - started_at) / 1000000) * 53000,
   SUM((ended_at - started_at) / 1000000) * 97000, 0, SUM((ended_at - started_at) / 1000000)
 FROM lifetimes WHERE ended_at IS NOT NULL GROUP BY 1, preset, owner, job, provisioning_model
+"""
+_SPOT = """
+INSERT INTO daily_spot (day, project, preset, owner, price_id, used_millis, amount_nanos)
+{billed}
+SELECT day, project, preset, owner, price_id, SUM(seconds * millis), SUM(seconds * rate)
+FROM daily_spend JOIN billed ON billed.model = daily_spend.provisioning_model WHERE billed.model = 'spot'
+GROUP BY day, project, preset, owner, price_id
 """
 _OPEN_RUNS = """
 INSERT INTO lifetimes (id, instance_id, project, zone, machine_type, vcpus, memory_mib, gpu_type, gpu_count,
@@ -104,8 +117,9 @@ def _fill(connection: Connection, there: int) -> None:
     whose, model = _WHOSE.format(vm="vm"), _MODEL.format(vm="vm")
     _run(connection, _LIFETIMES, numbers=runs, vms=VMS, seconds=_FIRST, whose=whose, model=model)
     day = _DATE[connection.dialect.name].format(seconds="started_at / 1000000")
-    _run(connection, _CHARGES, day=day)
+    _run(connection, _CHARGES, billed=_BILLED, day=day)
     _run(connection, _ROLL_UP, day=day)
+    _run(connection, _SPOT, billed=_BILLED)
     _run(connection, _OPEN_RUNS, ended=LIFETIMES, midnight=_MIDNIGHT * 1_000_000)
     _run(connection, _DISKS, midnight=_MIDNIGHT * 1_000_000)
 

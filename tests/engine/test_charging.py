@@ -17,6 +17,7 @@ from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.store import charges as charged
 from costguard.store import facts, prices
+from costguard.store.roll_up import roll_up_days
 from costguard.store.tables import charges, daily_spend, instances, lifetimes, storage_spans
 from costguard.store.transaction import Database
 
@@ -202,7 +203,7 @@ def test_days_can_be_rolled_up_anew_for_a_new_owner(ledger: Ledger) -> None:
     ledger.run(NOON, NOON + HOUR)
     charge_due(ledger.connection, NOON + DAY)
     ledger.connection.execute(update(lifetimes).values(owner="bob"))
-    charged.roll_up_days(ledger.connection, {NOON.date()})
+    roll_up_days(ledger.connection, {NOON.date()})
     assert ledger.connection.execute(select(daily_spend.c.owner)).scalars().all() == ["bob"]
 
 

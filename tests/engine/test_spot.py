@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, select, update
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.engine import reminder_rows
@@ -18,7 +21,8 @@ from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
 from costguard.policy.spot import SpotSaving
 from costguard.store import tables
-from costguard.store.spot import lost_to_preemptions
+from costguard.store.charges import recharge_since
+from costguard.store.spot import charged, lost_to_preemptions
 from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -36,6 +40,7 @@ def test_spot_saves_what_the_same_seconds_cost_on_demand(database: Database) -> 
     with database.write() as connection:
         rows.prices(connection)
         one = rows.instance(connection, "one", provisioning_model="spot")
+        rows.lifetime(connection, one, NOW - 300 * DAY, ended_at=NOW - 299 * DAY, provisioning_model="spot")
         two = rows.instance(connection, "two", project="else")
         rows.lifetime(connection, one, NOW - 40 * HOUR, ended_at=NOW - 30 * HOUR, provisioning_model="spot")
         rows.lifetime(connection, one, NOW - 20 * HOUR, provisioning_model="spot", preset="a100")
@@ -50,13 +55,95 @@ def test_spot_saves_what_the_same_seconds_cost_on_demand(database: Database) -> 
     assert saved(database, scope=Scope(preset="a100")).cost == SPOT.over(20 * HOUR)
     assert saved(database, scope=Scope(project="else")) == SpotSaving()
     assert saved(database, back=0).cost == SPOT.over(12 * HOUR)
+    assert saved(database, back=364).cost == before.cost + SPOT.over(DAY)
     # A run that is charged anew is told anew, though its day was asked for before.
     with database.write() as connection:
         connection.execute(
-            tables.lifetimes.update().where(tables.lifetimes.c.ended_at.is_not(None)).values(ended_at=NOW - 32 * HOUR)
+            tables.lifetimes.update()
+            .where(tables.lifetimes.c.ended_at > NOW - 2 * DAY)
+            .values(ended_at=NOW - 32 * HOUR)
         )
         charge_due(connection, NOW)
     assert saved(database).cost == SPOT.over(28 * HOUR)
+
+
+# Months, a fortnight, and the last days one by one.
+PERIODS = [(TODAY - 60 * DAY, TODAY - 20 * DAY), (TODAY - 19 * DAY, TODAY - 6 * DAY)]
+PERIODS += [(TODAY - back * DAY, TODAY - back * DAY) for back in range(5, -1, -1)]
+Told: TypeAlias = dict[tuple[date, int], tuple[Fraction, Money]]
+
+
+def told_singly(connection: Connection, scopes: Sequence[Scope]) -> list[Told]:
+    """What single charges say of each scope, without the database's sums."""
+    is_spot = tables.prices.c.provisioning_model == "spot"
+    spot_ids = set(connection.execute(select(tables.prices.c.id).where(is_spot)).scalars())
+    runs = {row.id: row for row in connection.execute(select(tables.lifetimes))}
+    found: list[Told] = [{} for _ in scopes]
+    for row in connection.execute(select(tables.charges).where(tables.charges.c.span == "lifetime")):
+        run = runs[row.span_id]
+        (begin,) = (first for first, last in PERIODS if first <= row.day <= last)
+        for scope, told in zip(scopes, found, strict=True):
+            if row.price_id in spot_ids and scope.holds(run.project, run.preset, run.owner, run.job):
+                used, cost = told.get((begin, row.price_id), (Fraction(0), Money()))
+                used += Fraction(row.seconds * row.quantity_millis, 1000)
+                told[begin, row.price_id] = used, cost + Money(row.amount_nanos)
+    return found
+
+
+def told_together(connection: Connection, scope: Scope) -> Told:
+    return {(use.day, use.price_id): (use.amount, use.cost) for use in charged(connection, PERIODS, scope)}
+
+
+def test_the_roll_up_says_what_single_charges_say(database: Database) -> None:
+    """To the nano-dollar, for every scope: with gaps, after midnights, an earlier end, a late price and a new owner."""
+    runs = tables.lifetimes
+    with database.write() as connection:
+        rows.prices(connection)
+        for number in range(12):
+            vm = rows.instance(connection, f"vm-{number}", project=("lab", "yard")[number % 2])
+            whose = {
+                "preset": ("t4", "a100", "other")[number % 3],
+                "owner": ("ada@lab.example", "", "bob")[number // 4],
+                "job": "j1" if number in (5, 8) else "",
+                "provisioning_model": "standard" if number in (3, 4) else "spot",
+            }
+            for back in (29 + number, 5, 2):
+                start = NOW - back * DAY + number * timedelta(hours=1, seconds=7)
+                lasted = None if back == 2 and number % 4 == 1 else timedelta(seconds=17 + 9001 * number)
+                rows.lifetime(connection, vm, start, ended_at=lasted and start + lasted, **whose)
+            rows.storage(connection, vm, NOW - 2 * DAY)
+    late: dict[str, Any] = {
+        "resource": "n1:core",
+        "region": "us-central1",
+        "provisioning_model": "spot",
+        "unit": "h",
+        "source": "late",
+    }
+    late |= {"rate_nanos": 12_345_678, "in_force_from": NOW - 5 * DAY, "recorded_at": NOW}
+    open_ones = update(runs).where(runs.c.ended_at.is_(None), runs.c.id % 2 == 0)
+    changes: list[Callable[[Connection], object]] = [
+        lambda connection: charge_due(connection, NOW - DAY),
+        lambda connection: None,
+        lambda connection: connection.execute(open_ones.values(ended_at=NOW - 30 * HOUR)),
+        lambda connection: connection.execute(update(runs).where(runs.c.id == 8).values(ended_at=runs.c.started_at)),
+        lambda connection: connection.execute(insert(tables.prices).values(late)),
+        lambda connection: recharge_since(connection, NOW - 5 * DAY, "us-central1"),
+        lambda connection: connection.execute(update(runs).where(runs.c.id < 9).values(owner="cy", charged_to=None)),
+    ]
+    scopes = [Scope(), Scope(project="lab"), Scope(project="yard"), Scope(preset="a100"), Scope(job="j1")]
+    scopes += [Scope(owner=name) for name in ("ada@lab.example", "", "bob", "cy")]
+    scopes += [Scope("lab", "t4", "bob"), Scope(preset="other", job="j1"), Scope("yard", "other")]
+    seen = []
+    for change in changes:
+        with database.write() as connection:
+            change(connection)
+            charge_due(connection, NOW)
+        with database.read() as connection:
+            singly = told_singly(connection, scopes)
+            assert [told_together(connection, scope) for scope in scopes] == singly
+            assert all(singly[:5])
+        seen += [singly] if singly not in seen else []
+    assert len(seen) == 5
 
 
 def keep(connection: Connection, subject: str, until: datetime, at: datetime, due_at: datetime | None = None) -> None:

@@ -13,7 +13,8 @@ from costguard.model.lifetime import EndReason
 from costguard.policy.price_book import PriceBook
 from costguard.store import prices
 from costguard.store.spend import Grouping
-from costguard.store.tables import charges, daily_spend, lifetimes, storage_spans
+from costguard.store.tables import charges, daily_spend, daily_spot, daily_spot_totals, lifetimes, storage_spans
+from costguard.store.tables import prices as prices_table
 
 _MINUTE = timedelta(minutes=1)
 _GROUPINGS: tuple[tuple[Grouping, ...], ...] = (
@@ -33,6 +34,15 @@ def assert_consistent(connection: Connection) -> None:
         connection.execute(select(charges.c.day, func.sum(charges.c.amount_nanos)).group_by(charges.c.day)).all()
     )
     assert rolled == summed
+    at_spot = (
+        select(charges.c.day, func.sum(charges.c.amount_nanos))
+        .join(prices_table, prices_table.c.id == charges.c.price_id)
+        .where(prices_table.c.provisioning_model == "spot")
+    )
+    spot = dict(connection.execute(at_spot.group_by(charges.c.day)).all())
+    for table in (daily_spot, daily_spot_totals):
+        nanos = select(table.c.day, func.sum(table.c.amount_nanos)).group_by(table.c.day)
+        assert dict(connection.execute(nanos).all()) == spot
     for kind, table in (("lifetime", lifetimes), ("storage", storage_spans)):
         pieces: dict[tuple[int, str], list[tuple[datetime, datetime]]] = defaultdict(list)
         for row in connection.execute(select(charges).where(charges.c.span == kind).order_by(charges.c.started_at)):

@@ -5,16 +5,20 @@ from __future__ import annotations
 import multiprocessing
 import os
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, select, text
+from tests.api import rows
 
+from costguard.engine.charging import charge_due
 from costguard.errors import DatabaseNewer, DatabaseOutdated, DatabaseUnreachable
 from costguard.store import migrate
-from costguard.store.tables import metadata
+from costguard.store.tables import changes, daily_spot, daily_spot_totals, metadata
 from costguard.store.transaction import Database
 
 
@@ -56,6 +60,35 @@ def test_down_takes_everything_away_again(empty_database_url: str) -> None:
             assert inspect(connection).get_table_names() == ["alembic_version"]
         migrate.upgrade(empty_database_url)
         migrate.check(database)
+
+
+def test_what_was_charged_before_an_upgrade_is_rolled_up_by_it(empty_database_url: str) -> None:
+    """Spot's roll-up is what passes would have made of the same charges, and its changes are counted from then on."""
+    migrate.upgrade(empty_database_url)
+    with closing(Database.open(empty_database_url)) as database:
+        with database.write() as connection:
+            rows.prices(connection)
+            for number, (model, owner) in enumerate((("spot", "ada"), ("spot", "ben"), ("standard", "ben"))):
+                vm = rows.instance(connection, f"vm-{number}")
+                start = rows.NOW - timedelta(days=9, hours=number)
+                for at in (start, start + timedelta(days=3)):
+                    end = at + timedelta(hours=30)
+                    rows.lifetime(connection, vm, at, ended_at=end, provisioning_model=model, owner=owner)
+                rows.storage(connection, vm, start)
+            charge_due(connection, rows.NOW)
+        made = _spot_rows(database)
+        assert [len(each) for each in made] == [24, 12]
+        migrate.downgrade(empty_database_url, "0007")
+        migrate.upgrade(empty_database_url)
+        assert _spot_rows(database) == made
+        with database.read() as connection:
+            counted = set(connection.execute(select(changes.c.table_name)).scalars())
+        assert {name for name in metadata.tables if name.startswith("daily_")} <= counted
+
+
+def _spot_rows(database: Database) -> list[list[tuple[Any, ...]]]:
+    with database.read() as connection:
+        return [sorted(map(tuple, connection.execute(select(each)))) for each in (daily_spot, daily_spot_totals)]
 
 
 def test_a_second_upgrade_changes_nothing(database_url: str, database: Database) -> None:

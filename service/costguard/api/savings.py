@@ -15,7 +15,7 @@ from costguard.api.route import routes
 from costguard.api.spend import check_length
 from costguard.engine.accrual import accrual_at
 from costguard.engine.acting.kept import KeepReport
-from costguard.engine.saved import LONGEST, Saved, saved_between
+from costguard.engine.saved import Saved, saved_between
 from costguard.model.budget import Scope
 from costguard.policy.savings import KEEP_METHOD, SHADOW_METHOD, STOP_METHOD
 from costguard.policy.spot import METHOD
@@ -24,7 +24,6 @@ router = routes("spend")
 
 
 class Spot(Out):
-    from_: date = Field(alias="from", description=f"The first day compared: at most {LONGEST.days} days are.")
     cost: Usd = Field(description="What Spot machines and their GPUs were billed at. Disks are in neither amount.")
     on_demand: Usd = Field(description="What the same use would have been billed at on demand.")
     saved: Usd
@@ -104,7 +103,6 @@ def savings(deps: Given, query: Annotated[SavingsQuery, Parameter()]) -> Savings
 
 def _spot(of: Saved) -> Spot:
     return Spot(
-        **beginning(of.spot_first),
         cost=usd(of.spot.cost),
         on_demand=usd(of.spot.on_demand),
         saved=usd(of.spot.saved),

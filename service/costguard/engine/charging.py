@@ -17,6 +17,7 @@ from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
 from costguard.store import charges, facts
 from costguard.store.charges import Due, Entry
+from costguard.store.roll_up import roll_up_days
 
 _Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
 
@@ -43,7 +44,7 @@ def charge_due(connection: Connection, now: datetime) -> Charged:
         return Charged()
     entries = list(_entries(due, book_of(connection), midnight))
     days = charges.store(connection, entries)
-    charges.roll_up_days(connection, days)
+    roll_up_days(connection, days)
     facts.append(connection, list(_gaps(entries)), now)
     return Charged(
         lifetimes=sum(entry.due.kind == charges.LIFETIME for entry in entries),

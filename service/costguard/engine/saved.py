@@ -20,16 +20,12 @@ from costguard.store.kept import KeepRow
 from costguard.store.spend import day_start
 from costguard.store.spot import lost_to_preemptions
 
-LONGEST = timedelta(days=31)  # of Spot: its comparison is made from single charges
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """`spot_first` is later than the first day that was asked for where that is too far back."""
-
     spot: SpotSaving
-    spot_first: date
     lost: Money  # what was paid for work that had to be done again
     stops: Sequence[StopReport]
     shadows: Sequence[ShadowReport]
@@ -60,12 +56,10 @@ class Saved:
 def saved_between(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Saved:
     """On the UTC days [first, last], of what the scope holds."""
     since, until = day_start(first), day_start(last) + _DAY
-    spot_first = max(first, last - LONGEST + _DAY)
     found = enforcements(connection, accrual.book, accrual.now, since, until)
     return Saved(
-        spot=saved_by_spot(connection, accrual, spot_first, last, scope),
-        spot_first=spot_first,
-        lost=lost_to_preemptions(connection, spot_first, last, scope),
+        spot=saved_by_spot(connection, accrual, first, last, scope),
+        lost=lost_to_preemptions(connection, first, last, scope),
         stops=[each for each in found.stops if _is_in(scope, each.stop)],
         shadows=[each for each in found.shadows if _is_in(scope, each.stop)],
         keeps=[each for each in kept(connection, accrual.book, accrual.now, since, until) if _is_in(scope, each.keep)],

@@ -24,7 +24,8 @@ _CHARGED_WITHIN = timedelta(days=2)
 
 def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> SpotSaving:
     """On the UTC days [first, last], today's share up to now included."""
-    stored = spot.charged(connection, first, last, scope)
+    periods = accrual.book.steady(ProvisioningModel.STANDARD, first, last)
+    stored = spot.charged(connection, periods, scope)
     live = _live(connection, accrual, first, last, scope)
     return spot_saving([*stored, *live], prices.by_id(connection), accrual.book)
 

@@ -55,7 +55,10 @@ class RefusedPrice:
 
 @dataclass(frozen=True, slots=True)
 class SpotUse:
-    """What was billed at one Spot price on one UTC day; `amount` is units, times seconds."""
+    """What was billed at one Spot price; `amount` is units, times seconds.
+
+    On one UTC day, or on several with the on-demand prices of this, the first of them.
+    """
 
     day: date
     price_id: int

@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from hashlib import blake2b
 from operator import attrgetter
 
+from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey
 
 
@@ -73,9 +74,29 @@ class PriceBook:
         place = bisect_right(changes, moment)
         return changes[place - 1] if place else None, changes[place] if place < len(changes) else None
 
+    def steady(self, model: ProvisioningModel, first: date, last: date) -> list[tuple[date, date]]:
+        """The UTC days [first, last] cut so that at the midnights of a piece each price of this model is the same."""
+        begins = [first, *(day for day in self._new_days[model] if first < day <= last)]
+        ends = [day - timedelta(days=1) for day in begins[1:]]
+        return list(zip(begins, [*ends, last], strict=True))
+
+    @cached_property
+    def _new_days(self) -> dict[ProvisioningModel, list[date]]:
+        """The first midnights of prices that follow upon another of their key."""
+        found: dict[ProvisioningModel, set[date]] = {model: set() for model in ProvisioningModel}
+        for key, starts in self._starts.items():
+            found[key.provisioning_model].update(_first_midnight(start) for start in starts[1:])
+        return {model: sorted(days) for model, days in found.items()}
+
     @cached_property
     def _changes(self) -> list[datetime]:
         return sorted({start for starts in self._starts.values() for start in starts})
 
     def keys(self) -> frozenset[PriceKey]:
         return frozenset(self._prices)
+
+
+def _first_midnight(moment: datetime) -> date:
+    """The day that begins then, or the next one after it."""
+    almost_a_day = timedelta(days=1, microseconds=-1)
+    return (moment.astimezone(UTC) + almost_a_day).date()

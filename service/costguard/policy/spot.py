@@ -40,14 +40,14 @@ class SpotSaving:
 def spot_saving(uses: Iterable[SpotUse], prices: Mapping[int, Price], book: PriceBook) -> SpotSaving:
     cost = 0
     on_demand = Fraction(0)
-    unpriced: dict[str, None] = {}
+    unpriced: set[str] = set()
     for use in uses:
         key = prices[use.price_id].key
         standard = PriceKey(key.resource, key.region, ProvisioningModel.STANDARD)
         price = book.at(standard, datetime.combine(use.day, time(), UTC))
         if price is None:
-            unpriced[f"{key.resource} in {key.region}"] = None
+            unpriced.add(f"{key.resource} in {key.region}")
             continue
         cost += use.cost.nanos
         on_demand += use.amount * price.rate_nanos / price.unit.seconds
-    return SpotSaving(Money(cost), Money(round(on_demand)), tuple(unpriced))
+    return SpotSaving(Money(cost), Money(round(on_demand)), tuple(sorted(unpriced)))

@@ -1,4 +1,4 @@
-"""Charges: which spans are due, what was charged, and the roll-up of days."""
+"""Charges: which spans are due, and what was charged."""
 
 from __future__ import annotations
 
@@ -8,37 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    bindparam,
-    case,
-    delete,
-    func,
-    insert,
-    literal,
-    null,
-    select,
-    text,
-    union_all,
-    update,
-)
+from sqlalchemy import Connection, Table, bindparam, case, delete, insert, literal, null, select, text, update
 
-from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Charge, Lifetime, StorageSpan
-from costguard.store.accruing import CHUNK, chunks, lifetime_of, select_lifetimes, select_storage, storage_of
-from costguard.store.tables import (
-    UNCHARGED,
-    charges,
-    daily_owners,
-    daily_spend,
-    daily_totals,
-    instances,
-    lifetimes,
-    storage_spans,
-)
+from costguard.store.accruing import chunks, lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.store.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
 from costguard.store.types import Timestamp
 
 LIFETIME = "lifetime"
@@ -134,30 +108,6 @@ def recharge_unpriced(connection: Connection) -> int:
     )
 
 
-def roll_up_days(connection: Connection, days: Collection[date]) -> None:
-    """Make the daily spend and totals of these days anew from their charges and from whose the spans are now."""
-    ordered = sorted(days)
-    for at in range(0, len(ordered), CHUNK):
-        some = ordered[at : at + CHUNK]
-        connection.execute(delete(daily_spend).where(daily_spend.c.day.in_(some)))
-        parts = union_all(_of_lifetimes(some), _of_storage(some)).subquery()
-        keys = [parts.c[name] for name in ("day", "project", "preset", "owner", "job", "provisioning_model")]
-        amounts = ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
-        rolled = select(*keys, *(func.sum(parts.c[name]).label(name) for name in amounts)).group_by(*keys)
-        connection.execute(insert(daily_spend).from_select([*(key.name for key in keys), *amounts], rolled))
-        total_days(connection, some)
-
-
-def total_days(connection: Connection, days: Collection[date]) -> None:
-    """Make the totals of these days, and their spend by owner, anew from their daily spend."""
-    for table in (daily_totals, daily_owners):
-        connection.execute(delete(table).where(table.c.day.in_(days)))
-        keys = [daily_spend.c[key.name] for key in table.primary_key]
-        sums = [func.sum(daily_spend.c[column.name]) for column in table.c if not column.primary_key]
-        totals = select(*keys, *sums).where(daily_spend.c.day.in_(days)).group_by(*keys)
-        connection.execute(insert(table).from_select([column.name for column in table.c], totals))
-
-
 def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[int]:
     """Found by the partial indexes alone, so that a pass with nothing due costs nothing, whatever the history.
 
@@ -221,50 +171,3 @@ def _columns(kind: str, charge: Charge) -> dict[str, Any]:
         "price_id": charge.price_id,
         "amount_nanos": charge.amount.nanos,
     }
-
-
-def _of_lifetimes(days: Sequence[date]) -> Select[Any]:
-    is_gpu = charges.c.resource.startswith("gpu:")
-    return _part(
-        lifetimes,
-        LIFETIME,
-        days,
-        lifetimes.c.provisioning_model,
-        machine_nanos=case((is_gpu, 0), else_=charges.c.amount_nanos),
-        gpu_nanos=case((is_gpu, charges.c.amount_nanos), else_=0),
-        storage_nanos=literal(0),
-        # Each run has vCPUs, and no run has two kinds: their seconds are the run's.
-        seconds=case((charges.c.resource.endswith(":core"), charges.c.seconds), else_=0),
-    )
-
-
-def _of_storage(days: Sequence[date]) -> Select[Any]:
-    return _part(
-        storage_spans,
-        STORAGE,
-        days,
-        literal(ProvisioningModel.STANDARD.value),
-        machine_nanos=literal(0),
-        gpu_nanos=literal(0),
-        storage_nanos=charges.c.amount_nanos,
-        seconds=literal(0),
-    )
-
-
-def _part(
-    table: Table, kind: str, days: Sequence[date], model: ColumnElement[str], **amounts: ColumnElement[int]
-) -> Select[Any]:
-    return (
-        select(
-            charges.c.day,
-            instances.c.project,
-            table.c.preset,
-            table.c.owner,
-            table.c.job,
-            model.label("provisioning_model"),
-            *(amount.label(name) for name, amount in amounts.items()),
-        )
-        .join_from(charges, table, table.c.id == charges.c.span_id)
-        .join(instances, instances.c.id == table.c.instance_id)
-        .where(charges.c.span == kind, charges.c.day.in_(days))
-    )

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
-from sqlalchemy import BigInteger, Connection, Engine, Select, cast, func, select, text
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, func, select, text
 
 from costguard.model.attempt import Outcome
 from costguard.model.budget import Scope
@@ -16,55 +15,70 @@ from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
+from costguard.store.accruing import chunks, within_scope
+from costguard.store.job_costs import spans_of
 from costguard.store.remembered import remembers
 from costguard.store.rows import lifetime_of, shape_of
-from costguard.store.spend import Amounts, Grouping, day_start, rolled_up
-from costguard.store.tables import UNCHARGED, charges, instances, interruptions, jobs, lifetimes, prices
+from costguard.store.spend import day_start
+from costguard.store.tables import (
+    UNCHARGED,
+    charges,
+    daily_spot,
+    daily_spot_totals,
+    instances,
+    interruptions,
+    jobs,
+    lifetimes,
+    prices,
+)
 
-_MOST_KEPT = 500
 _KIND = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "zone")
 _NO_KEY = InstanceKey("", "")
-_Days: TypeAlias = dict[tuple[date, Scope], tuple[Amounts, tuple[SpotUse, ...]]]
 
-# Adding up a day's charges of a large ledger takes a fiftieth of a second, and what was rolled up of them tells
-# whether they are the same: whatever changes one changes the other, in one transaction.
-_known: WeakKeyDictionary[Engine, _Days] = WeakKeyDictionary()
+Days: TypeAlias = tuple[date, date]  # the first and the last
 
 
-def charged(connection: Connection, first: date, last: date, scope: Scope) -> list[SpotUse]:
-    """The stored charges of Spot VMs on the days [first, last]."""
-    rolled = rolled_up(connection, first, last, (Grouping.DAY, Grouping.PROVISIONING_MODEL), scope)
-    kept = _known.setdefault(connection.engine, {})
-    found: list[SpotUse] = []
-    for (name, model), amounts in rolled:
-        if model != ProvisioningModel.SPOT.value:
-            continue
-        day = date.fromisoformat(name)
-        before = kept.get((day, scope))
-        if before is None or before[0] != amounts:
-            if len(kept) >= _MOST_KEPT:
-                kept.clear()
-            before = kept[day, scope] = amounts, tuple(_charged_on(connection, day, scope))
-        found += before[1]
-    return found
+def charged(connection: Connection, periods: Sequence[Days], scope: Scope) -> Sequence[SpotUse]:
+    """The stored charges of Spot VMs, added up by price within each of these periods."""
+    if scope.job is None:
+        return _rolled_up(connection, tuple(periods), scope)
+    # A job has few lifetimes, and they have an index: nothing is rolled up for it.
+    spans = spans_of(lifetimes, [scope.job]).where(*within_scope(lifetimes, scope))
+    ids = [row.id for row in connection.execute(spans)]
+    return [use for some in chunks(ids) for use in _of_lifetimes(connection, periods, some)]
 
 
-def _charged_on(connection: Connection, day: date, scope: Scope) -> Sequence[SpotUse]:
+@remembers(daily_spot, daily_spot_totals)
+def _rolled_up(connection: Connection, periods: tuple[Days, ...], scope: Scope) -> Sequence[SpotUse]:
+    of = daily_spot_totals if scope.owner is None else daily_spot
+    query = _by_price(of, of.c.used_millis).where(*within_scope(of, scope))
+    return _within_each(connection, query, of.c.day, periods)
+
+
+def _of_lifetimes(connection: Connection, periods: Sequence[Days], ids: Sequence[int]) -> Sequence[SpotUse]:
     of = charges.c
-    # PostgreSQL adds BIGINTs up to NUMERIC; a day of ten thousand VMs fits BIGINT.
-    used, nanos = (cast(func.sum(each), BigInteger) for each in (of.seconds * of.quantity_millis, of.amount_nanos))
-    # Only machines have Spot prices, so that these are the charges of lifetimes.
     query = (
-        select(of.price_id, used, nanos)
+        _by_price(charges, of.seconds * of.quantity_millis)
         .join_from(charges, prices, prices.c.id == of.price_id)
-        .where(of.day == day, prices.c.provisioning_model == ProvisioningModel.SPOT.value)
-        .group_by(of.price_id)
+        .where(of.span == "lifetime", of.span_id.in_(ids))
+        .where(prices.c.provisioning_model == ProvisioningModel.SPOT.value)
     )
-    if scope != Scope():
-        query = _within(query.join(lifetimes, lifetimes.c.id == of.span_id), scope)
+    return _within_each(connection, query, of.day, periods)
+
+
+def _by_price(table: Table, used_millis: ColumnElement[int]) -> Select[Any]:
+    # PostgreSQL adds BIGINTs up to NUMERIC; years of ten thousand VMs fit BIGINT.
+    sums = [cast(func.sum(each), BigInteger) for each in (used_millis, table.c.amount_nanos)]
+    return select(table.c.price_id, *sums).group_by(table.c.price_id)
+
+
+def _within_each(
+    connection: Connection, query: Select[Any], day: ColumnElement[date], periods: Sequence[Days]
+) -> Sequence[SpotUse]:
     return [
-        SpotUse(day, price_id, Fraction(amount, 1000), Money(cost))
-        for price_id, amount, cost in connection.execute(query)
+        SpotUse(first, price_id, Fraction(used, 1000), Money(cost))
+        for first, last in periods
+        for price_id, used, cost in connection.execute(query.where(day.between(first, last)))
     ]
 
 

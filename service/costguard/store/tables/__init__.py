@@ -30,7 +30,16 @@ from costguard.store.tables.ledger import (
     utilisation,
 )
 from costguard.store.tables.people import WAITING, claims, keeps, messages, people, requests, stops
-from costguard.store.tables.spend import changes, daily_owners, daily_spend, daily_totals, price_refusals, prices
+from costguard.store.tables.spend import (
+    changes,
+    daily_owners,
+    daily_spend,
+    daily_spot,
+    daily_spot_totals,
+    daily_totals,
+    price_refusals,
+    prices,
+)
 
 __all__ = [
     "LIVE_ATTEMPT",
@@ -49,6 +58,8 @@ __all__ = [
     "claims",
     "daily_owners",
     "daily_spend",
+    "daily_spot",
+    "daily_spot_totals",
     "daily_totals",
     "facts",
     "instances",

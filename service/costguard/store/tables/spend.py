@@ -52,6 +52,32 @@ daily_owners = Table(
 )
 Index("ix_daily_owners_owner", daily_owners.c.owner, daily_owners.c.day)
 
+# The charges at Spot prices alone, by price: what Spot saved is what the same use would have cost on demand.
+daily_spot = Table(
+    "daily_spot",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("owner", String, primary_key=True),
+    Column("price_id", Id, primary_key=True, autoincrement=False),
+    Column("used_millis", BigInteger, nullable=False),  # thousandths of units, times seconds
+    Column("amount_nanos", BigInteger, nullable=False),
+)
+Index("ix_daily_spot_owner", daily_spot.c.owner, daily_spot.c.day)
+
+# The same without owners: a sixtieth of the rows where there are sixty.
+daily_spot_totals = Table(
+    "daily_spot_totals",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("price_id", Id, primary_key=True, autoincrement=False),
+    Column("used_millis", BigInteger, nullable=False),
+    Column("amount_nanos", BigInteger, nullable=False),
+)
+
 # How often each table that is added up was changed. Triggers count: of every row in SQLite, of every statement in
 # PostgreSQL. What was worked out is good while the number stays.
 changes = Table(
