@@ -58,15 +58,16 @@ def test_periods_of_steady_prices_save_what_their_days_do(
 
 
 def test_days_are_cut_only_where_another_price_follows() -> None:
-    """Neither where the first of a key comes into force, as it holds for the time before, nor by Spot prices."""
+    """Neither by the first of a key, which holds for the time before as well, nor by the same again, nor by Spot's."""
     book = PriceBook(
-        Price(PriceKey("n1:core", "us-east1", model), Unit.HOUR, 1, at, "test")
-        for model, at in (
-            (STANDARD, T0 + 2 * DAY),
-            (STANDARD, T0 + 5 * DAY),
-            (STANDARD, T0 + 8 * DAY + timedelta(hours=1)),
-            (SPOT, T0),
-            (SPOT, T0 + 3 * DAY),
+        Price(PriceKey("n1:core", "us-east1", model), Unit.HOUR, rate, at, "test")
+        for model, rate, at in (
+            (STANDARD, 1, T0 + 2 * DAY),
+            (STANDARD, 2, T0 + 5 * DAY),
+            (STANDARD, 2, T0 + 7 * DAY),
+            (STANDARD, 1, T0 + 8 * DAY + timedelta(hours=1)),
+            (SPOT, 1, T0),
+            (SPOT, 2, T0 + 3 * DAY),
         )
     )
     cut = [FIRST, FIRST + 5 * DAY, FIRST + 9 * DAY]

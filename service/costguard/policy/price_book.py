@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from hashlib import blake2b
+from itertools import pairwise
 from operator import attrgetter
 
 from costguard.model.instance import ProvisioningModel
@@ -82,10 +83,12 @@ class PriceBook:
 
     @cached_property
     def _new_days(self) -> dict[ProvisioningModel, list[date]]:
-        """The first midnights of prices that follow upon another of their key."""
+        """The first midnights of prices that follow upon a different one of their key."""
         found: dict[ProvisioningModel, set[date]] = {model: set() for model in ProvisioningModel}
-        for key, starts in self._starts.items():
-            found[key.provisioning_model].update(_first_midnight(start) for start in starts[1:])
+        for key, prices in self._prices.items():
+            for before, price in pairwise(prices):
+                if (before.rate_nanos, before.unit) != (price.rate_nanos, price.unit):
+                    found[key.provisioning_model].add(_first_midnight(price.in_force_from))
         return {model: sorted(days) for model, days in found.items()}
 
     @cached_property
