@@ -65,7 +65,7 @@ def _sqlite(url: URL, lock_timeout: timedelta, migrating: bool) -> Engine:
             check_same_thread=False,
         )
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA foreign_keys = {'OFF' if migrating else 'ON'}")
         except BaseException:
@@ -74,6 +74,15 @@ def _sqlite(url: URL, lock_timeout: timedelta, migrating: bool) -> Engine:
         return connection
 
     return create_engine(url, creator=connect, hide_parameters=True, **_POOL)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """The mode is the file's, and SQLite does not wait to set it: whoever has a new file locked is setting it, too."""
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
 
 
 def _postgresql(url: URL, lock_timeout: timedelta) -> Engine:
