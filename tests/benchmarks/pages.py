@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import time
 from collections.abc import Iterator
@@ -117,6 +118,8 @@ def times(name: str, database: Database, rounds: int) -> Iterator[Measured]:
     app, cookies = _app(database)
     timed = Timed(app)
     client = TestClient(timed, cookies=cookies)
+    gc.collect()
+    gc.freeze()  # as `serve` does; here it is the databases' filling as well
 
     def look(address: str) -> float:
         answer = client.get(address)

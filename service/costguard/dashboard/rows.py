@@ -60,7 +60,7 @@ def rows_of(
     connection: Connection, views: Sequence[InstanceView], rules: Rules, now: datetime, me: Principal | None = None
 ) -> list[Row]:
     """Each VM with what happens next to it, or the guard's own reason to leave it alone, as a pass decides it."""
-    present = [view.instance.id for view in views if view.instance.gone_at is None]
+    present = tuple(view.instance.id for view in views if view.instance.gone_at is None)
     plan, watched = look_at(connection, rules, now, present)
     decisions = {decision.key: decision for decision in plan.decisions}
     waiting = {vm.key: vm.requests for vm in watched}

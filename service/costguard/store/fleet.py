@@ -112,6 +112,7 @@ class FleetInstance:
     unread: str  # why the last look could not read the VM's zone; "" when it could
 
 
+@remembers(instances)
 def ranked(connection: Connection, filters: Filters, sort: Sort, after: Place | None, limit: int) -> list[Place]:
     """Where those that are not gone stand by the rates that are kept beside them; `after` goes on after a page."""
     of = instances.c
@@ -221,12 +222,15 @@ def instance_id(connection: Connection, key: InstanceKey) -> int | None:
 def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
     """These instances, in the order of the ids."""
     looks = {row.project: row for row in connection.execute(select(projects))}
-    found = {
-        row.id: _known(row, looks.get(row.project))
-        for chunk in chunks(ids)
-        for row in connection.execute(select(instances).where(instances.c.id.in_(chunk)))
-    }
+    found = {row.id: _known(row, looks.get(row.project)) for row in _instances(connection, tuple(ids))}
     return [found[each] for each in ids if each in found]
+
+
+@remembers(instances)
+def _instances(connection: Connection, ids: tuple[int, ...]) -> list[Row[Any]]:
+    return [
+        row for chunk in chunks(ids) for row in connection.execute(select(instances).where(instances.c.id.in_(chunk)))
+    ]
 
 
 # Ten thousand rows are read at once, and calling an enum is slow.

@@ -37,7 +37,9 @@ class Accrues(Protocol):
 
 def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) -> dict[str, Priced]:
     """Machines and disks of all attempts of each job; nothing for one of which the ledger has seen no VM."""
-    stored, unfinished = _ledger_of(connection, tuple(sorted(set(job_ids))))
+    # A page asks of the same jobs again. The turns ask of all that run, which are others each time.
+    read = _known_ledger_of if len(job_ids) <= _PAGE else _ledger_of
+    stored, unfinished = read(connection, tuple(sorted(set(job_ids))))
     found = {job: stored.get(job, Priced()) for job in job_ids}
     for each in unfinished:
         since_stored: RunUp | None = None
@@ -62,13 +64,13 @@ class _Unfinished:
     unpriced: str
 
 
+_PAGE = 201
 _KINDS: tuple[tuple[Table, Callable[[], Select[Any]], Callable[[Row[Any]], Lifetime | StorageSpan]], ...] = (
     (lifetimes, select_lifetimes, lifetime_of),
     (storage_spans, select_storage, storage_of),
 )
 
 
-@remembers(charges, lifetimes, storage_spans)
 def _ledger_of(connection: Connection, job_ids: tuple[str, ...]) -> tuple[dict[str, Priced], list[_Unfinished]]:
     stored: dict[str, Priced] = {}
     found: list[_Unfinished] = []
@@ -83,6 +85,9 @@ def _ledger_of(connection: Connection, job_ids: tuple[str, ...]) -> tuple[dict[s
                 for row in connection.execute(unfinished(table, query(), some))
             ]
     return stored, found
+
+
+_known_ledger_of = remembers(charges, lifetimes, storage_spans)(_ledger_of)
 
 
 def spans_of(spans: Table, job_ids: Sequence[str]) -> Select[Any]:

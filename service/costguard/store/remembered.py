@@ -18,9 +18,9 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _Reader: TypeAlias = Callable[Concatenate[Connection, _P], _T]
 
-# Of one database so many answers, and so many rows in all of them together: below a hundred megabytes. The one that was
+# Of one database so many answers, and so many rows in all of them together: some fifty megabytes. The one that was
 # asked for longest ago goes first; one that is a tenth of all is not kept.
-MOST, MOST_ROWS = 200, 200_000
+MOST, MOST_ROWS = 200, 100_000
 
 
 def remembered(connection: Connection, of: Collection[Table], question: Hashable, read: Callable[[], _T]) -> _T:

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, selec
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.store.accruing import chunks
+from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
 from costguard.store.tables import instances, lifetimes, storage_spans
 
@@ -45,7 +46,7 @@ class WatchedRow:
 
 def read(connection: Connection, ids: Collection[int] | None = None) -> list[WatchedRow]:
     """All VMs that are not gone, or these of them, by project and name."""
-    return sorted([*_running(connection, ids), *_resting(connection, ids)], key=lambda row: (row.key.project, row.name))
+    return _known(connection, ids) if isinstance(ids, tuple) else _read(connection, ids)
 
 
 def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[Row[Any]]:
@@ -53,6 +54,13 @@ def open_storage(connection: Connection, ids: Collection[int] | None = None) -> 
     of = storage_spans.c
     query = select(of.instance_id, of.resource, of.size_mib, of.zone).where(of.ended_at.is_(None))
     return list(connection.execute(query.where(*_named(of.instance_id, ids))))
+
+
+def _read(connection: Connection, ids: Collection[int] | None) -> list[WatchedRow]:
+    return sorted([*_running(connection, ids), *_resting(connection, ids)], key=lambda row: (row.key.project, row.name))
+
+
+_known = remembers(instances, lifetimes)(_read)  # what pages ask: a pass asks of all, or of sets
 
 
 def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
