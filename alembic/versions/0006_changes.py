@@ -1,4 +1,4 @@
-"""How often each table that pages add up was changed, counted by the database, whoever writes."""
+"""How often each table that pages read was changed, counted by the database, whoever writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _COUNTED = (
     "instances",
     "interruptions",
     "lifetimes",
+    "people",
+    "projects",
+    "requests",
     "storage_spans",
+    "utilisation",
 )
 
 

@@ -26,10 +26,13 @@ from sqlalchemy import (
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.money import Money
+from costguard.model.observation import Unread
+from costguard.store import projects
 from costguard.store.accruing import chunks
+from costguard.store.projects import ProjectLook
 from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
-from costguard.store.tables import UNPRICED_RANK, instances, lifetimes, projects, storage_spans
+from costguard.store.tables import UNPRICED_RANK, instances, lifetimes, storage_spans
 from costguard.store.types import storable
 
 BEYOND = 2**62  # above every real rate and time, as a rank
@@ -221,7 +224,7 @@ def instance_id(connection: Connection, key: InstanceKey) -> int | None:
 
 def known(connection: Connection, ids: Sequence[int]) -> list[FleetInstance]:
     """These instances, in the order of the ids."""
-    looks = {row.project: row for row in connection.execute(select(projects))}
+    looks = {look.project: look for look in projects.read_all(connection)}
     found = {row.id: _known(row, looks.get(row.project)) for row in _instances(connection, tuple(ids))}
     return [found[each] for each in ids if each in found]
 
@@ -292,7 +295,7 @@ def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _known(row: Row[Any], look: Row[Any] | None) -> FleetInstance:
+def _known(row: Row[Any], look: ProjectLook | None) -> FleetInstance:
     unread = "" if look is None or row.gone_at is not None else _unread(look.unread, row.zone)
     # Present in a look that read its zone means seen then; otherwise only the last whole look is sure.
     last_look = None if look is None else look.last_complete_at if unread else look.last_tried_at
@@ -319,5 +322,5 @@ def _known(row: Row[Any], look: Row[Any] | None) -> FleetInstance:
     )
 
 
-def _unread(unread: Sequence[Mapping[str, str]], zone: str) -> str:
-    return next((part["reason"] for part in unread if part["scope"] in {zone, "instances", "project"}), "")
+def _unread(unread: Sequence[Unread], zone: str) -> str:
+    return next((part.reason for part in unread if part.scope in {zone, "instances", "project"}), "")

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, select, update
 
 from costguard.model.person import Acquaintance, Person
 from costguard.store.accruing import chunks
+from costguard.store.remembered import remembers
 from costguard.store.tables import people
 from costguard.store.types import storable
 from costguard.store.upsert import upsert
@@ -30,13 +31,18 @@ def save(connection: Connection, found: Acquaintance) -> None:
 def of_addresses(connection: Connection, addresses: Collection[str] | None) -> dict[str, Acquaintance]:
     """Those of these that were looked up, by address; None asks for all."""
     if addresses is None:
-        return {row.address: _found(row) for row in connection.execute(select(people))}
+        return _everybody(connection)
     wanted = sorted({address.lower() for address in addresses if address})
     return {
         row.address: _found(row)
         for chunk in chunks(wanted)
         for row in connection.execute(select(people).where(people.c.address.in_(chunk)))
     }
+
+
+@remembers(people)
+def _everybody(connection: Connection) -> dict[str, Acquaintance]:
+    return {row.address: _found(row) for row in connection.execute(select(people))}
 
 
 def by_user_id(connection: Connection, user_id: str) -> Acquaintance | None:

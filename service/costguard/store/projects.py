@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, select
 
 from costguard.model.observation import Observation, Unread
+from costguard.store.remembered import remembers
 from costguard.store.tables import projects
 from costguard.store.types import storable
 from costguard.store.upsert import upsert
@@ -65,6 +66,7 @@ def watched_since(connection: Connection, project: str) -> datetime | None:
     ).scalar_one_or_none()
 
 
+@remembers(projects)
 def read_all(connection: Connection) -> list[ProjectLook]:
     """All projects that were ever watched, by name."""
     return [_look(row) for row in connection.execute(select(projects).order_by(projects.c.project))]

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, select, update
 
 from costguard.model.access import Role
 from costguard.model.reminder import Asked, Request, Subject
+from costguard.store.remembered import remembers
 from costguard.store.tables import requests
 from costguard.store.types import storable
 from costguard.store.upsert import upsert
@@ -44,6 +45,7 @@ def add(connection: Connection, new: Request) -> bool:
     return upsert(connection, requests, [row], ["key"], update_columns=[]) == 1
 
 
+@remembers(requests)
 def open_requests(connection: Connection) -> list[tuple[int, Request]]:
     """Each with the row id of its instance, in the order in which they were made."""
     query = select(requests).where(requests.c.status == "open").order_by(requests.c.id)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, select
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.store.accruing import chunks
+from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
 from costguard.store.tables import instances, lifetimes, utilisation
 from costguard.store.types import storable
@@ -67,12 +68,16 @@ def of_project(connection: Connection, project: str) -> dict[int, Measured]:
 
 def of_instances(connection: Connection, ids: Collection[int], now: datetime) -> dict[int, Measured]:
     """What is still good at `now` of these instances; it is of the run that began at its `run_started_at`."""
+    found = _measured_of(connection, tuple(ids))
+    return {instance_id: each for instance_id, each in found.items() if each.good_until >= now}
+
+
+@remembers(utilisation)
+def _measured_of(connection: Connection, ids: tuple[int, ...]) -> dict[int, Measured]:
     return {
         row.instance_id: _measured(row)
         for chunk in chunks(ids)
-        for row in connection.execute(
-            _query().where(utilisation.c.instance_id.in_(chunk), utilisation.c.good_until >= now)
-        )
+        for row in connection.execute(_query().where(utilisation.c.instance_id.in_(chunk)))
     }
 
 
