@@ -137,26 +137,27 @@ class _Asked:
 
         def made() -> list[_Group]:
             found = read(self.connection, self.end, self.day, self.by, self.scope)
-            return [self._group(spans, alike) for alike in found]
+            day, start = second_of(self.day), second_of(self.start)
+            return [_group(spans, alike, day, start) for alike in found]
 
         return remembered(self.connection, (spans,), question, made)
-
-    def _group(self, spans: Table, alike: Alike) -> _Group:
-        day, start = second_of(self.day), second_of(self.start)
-        today: Counter[int] = Counter()
-        earlier: Counter[int] = Counter()
-        for second, count in alike.since.items():
-            since = max(second, start)
-            (today if since >= day else earlier)[since] += count
-        project, preset, owner, job = (*alike.whose, *_NOBODY[len(alike.whose) :])
-        model = alike.kind[6] if spans is lifetimes else ProvisioningModel.STANDARD
-        whose = project, Attribution(preset, owner, job), model
-        return _Group(alike.kind, whose, Begun(today) if today else None, earlier)
 
     def one_by_one(self, unlike: Iterable[str | None]) -> Within:
         # By the hour, so that the question stays the same for as long.
         ended_after = (self.accrual.now - _CHARGED_WITHIN).replace(minute=0, second=0, microsecond=0)
         return Within(self.end, ended_after, self.day, self.scope, frozenset(unlike))
+
+
+def _group(spans: Table, alike: Alike, day: int, start: int) -> _Group:
+    today: Counter[int] = Counter()
+    earlier: Counter[int] = Counter()
+    for second, count in alike.since.items():
+        since = max(second, start)
+        (today if since >= day else earlier)[since] += count
+    project, preset, owner, job = (*alike.whose, *_NOBODY[len(alike.whose) :])
+    model = alike.kind[6] if spans is lifetimes else ProvisioningModel.STANDARD
+    whose = project, Attribution(preset, owner, job), model
+    return _Group(alike.kind, whose, Begun(today) if today else None, earlier)
 
 
 def _alike_runs(asked: _Asked, sums: _Sums) -> set[str | None]:
@@ -167,13 +168,14 @@ def _alike_runs(asked: _Asked, sums: _Sums) -> set[str | None]:
         for kind in {group.kind for group in found}
     }
     unlike = {kind[0] for kind, meter in meters.items() if meter is None}
+    day = asked.day.date()
     for group in found:
         shape, meter = group.kind, meters[group.kind]
         if meter is None or shape[0] in unlike:
             continue
         if group.today is not None:
             machine, gpu, seconds = meter.run_up(group.today)
-            _add(sums, asked.day.date(), group.whose, (machine, gpu, 0, seconds))
+            _add(sums, day, group.whose, (machine, gpu, 0, seconds))
         for since, count in group.earlier.items():
             run = Lifetime(_NO_KEY, _moment(since), Shape(*shape[:6]), ProvisioningModel(shape[6]), shape[7])
             _add_bill(sums, asked.accrual.of_lifetime(run, None, asked.end), group.whose, count)
@@ -188,13 +190,14 @@ def _alike_storage(asked: _Asked, sums: _Sums) -> set[str | None]:
         for resource, size_mib, zone in {group.kind for group in found}
     }
     unlike = {kind[0] for kind, meter in meters.items() if meter is None}
+    day = asked.day.date()
     for group in found:
         resource, size_mib, zone = group.kind
         meter = meters[resource, size_mib, zone]
         if meter is None or resource in unlike:
             continue
         if group.today is not None:
-            _add(sums, asked.day.date(), group.whose, (0, 0, meter.run_up(group.today)[0], 0))
+            _add(sums, day, group.whose, (0, 0, meter.run_up(group.today)[0], 0))
         for since, count in group.earlier.items():
             span = StorageSpan(_NO_KEY, "", resource, size_mib, zone, _moment(since))
             _add_bill(sums, asked.accrual.of_storage(span, None, asked.until), group.whose, count)

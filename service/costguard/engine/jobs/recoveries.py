@@ -16,7 +16,7 @@ from costguard.policy.jobs.histogram import Histogram, histogram
 from costguard.store import attempts, interruptions, jobs, tables
 from costguard.store.remembered import remembers
 
-_SHOWN = 200
+_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
