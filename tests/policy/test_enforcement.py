@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.builders import at
 from tests.policy.reminded import (
@@ -171,6 +171,7 @@ def test_what_rests_is_not_stopped() -> None:
     st.integers(0, 5),
     st.integers(0, 60),
 )
+@example([(0, Target.OWNER, 1, False), (1, Target.OWNER, 0, False)], 2, 1, 1)  # the second accepted before the first
 def test_no_stop_without_warnings_and_the_full_grace(
     messages: list[tuple[int, Target, int | None, bool]], stop_after: int, grace: int, now: int
 ) -> None:

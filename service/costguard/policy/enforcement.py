@@ -28,13 +28,15 @@ def stop_at(rule: ReminderRule, standing: Standing, due: Due | None, protection:
 
 
 def counted_of(rule: ReminderRule, standing: Standing, due: Due) -> tuple[Warned, ...]:
-    """The reminders that a stop rests on, all of them or none.
+    """The reminders that a stop rests on, all of them or none, in the order in which they were accepted.
 
     Only those accepted since it is due for good reason: one about weak evidence, or about idleness that ended
     since, said nothing about this.
     """
     wanted = max(1, rule.stop_after)
     since = [] if due.firm_at is None else [each for each in standing.warned if each.at >= due.firm_at]
+    # After an outage of Slack a stage may have been accepted before the one that it follows.
+    since.sort(key=lambda each: each.at)
     return tuple(since[:wanted]) if len(since) >= wanted else ()
 
 
