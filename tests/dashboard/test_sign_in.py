@@ -90,7 +90,7 @@ def built(
     through = None
     if provider is not None:
         client = Client(provider.issuer, CLIENT, SECRET)
-        through = sign_ins.Provider("Google", HOME, Oidc(client, clock, timeout_s=0.3))
+        through = sign_ins.Provider("Google", HOME, Oidc(client, clock, timeout_s=30))
     counted: Counter[tuple[Via, bool]] = Counter()
     pages = SignInPages(
         SignIns(database, clock, ACCESS, SEAL, sessions, through, count=lambda *tried: counted.update([tried])),

@@ -29,7 +29,7 @@ def provider() -> Iterator[Provider]:
 
 def oidc(provider: Provider, **changed: str) -> Oidc:
     client = {"issuer": provider.issuer, "id": CLIENT, "secret": SECRET, **changed}
-    return Oidc(Client(**client), HandClock(NOW), timeout_s=0.3)
+    return Oidc(Client(**client), HandClock(NOW), timeout_s=30)
 
 
 def signed_in(provider: Provider, through: Oidc, **changed: Any) -> str:
