@@ -119,7 +119,7 @@ def _cursor(text: str) -> Cursor:
     return found
 
 
-def place_before(text: str, of: str) -> tuple[datetime, str] | None:
+def place_before(text: str, of: str, first: str = "the first page") -> tuple[datetime, str] | None:
     """Where a page of a list by time ended: the moment and the id of its last. Raises BadAddress."""
     if not text:
         return None
@@ -129,7 +129,7 @@ def place_before(text: str, of: str) -> tuple[datetime, str] | None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        raise BadAddress(f"The address names no page of {of}.", "Start again from the first page.")
+        raise BadAddress(f"The address names no page of {of}.", f"Start again from {first}.")
     return at, row_id
 
 

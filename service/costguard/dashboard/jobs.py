@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.dashboard import cancelling, histogram
-from costguard.dashboard.asked import LONGEST, BadAddress
+from costguard.dashboard.asked import LONGEST, BadAddress, place_before
 from costguard.dashboard.cancelling import Offer
 from costguard.dashboard.histogram import Bars
 from costguard.dashboard.show import gpu_words, link
@@ -138,7 +138,7 @@ def jobs_asked(query: Mapping[str, str]) -> JobsAsked:
         state,
         text.get("owner"),
         text.get("preset"),
-        _cursor(text["before"]) if "before" in text else None,
+        place_before(text.get("before", ""), "the jobs", "/jobs"),
     )
 
 
@@ -232,14 +232,3 @@ def _place(of: PlaceScore) -> Place:
 
 def _next_address(asked: JobsAsked, last: Job) -> str:
     return asked.address(before=f"{last.created_at.isoformat()} {last.id}")
-
-
-def _cursor(text: str) -> tuple[datetime, str]:
-    moment, _, job_id = text.partition(" ")
-    try:
-        created_at = datetime.fromisoformat(moment)
-    except ValueError:
-        created_at = None
-    if created_at is None or created_at.tzinfo is None:
-        raise BadAddress("The address names no page of the jobs.", "Start again from /jobs.")
-    return created_at, job_id

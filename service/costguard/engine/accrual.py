@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
@@ -26,6 +26,8 @@ from costguard.policy.pricing import (
     storage_rate_per_hour,
 )
 from costguard.store import prices
+
+_CHARGED_WITHIN = timedelta(days=2)  # what ended longer ago has its charges in the roll-up
 
 _Run: TypeAlias = tuple[Shape, ProvisioningModel, str, datetime, datetime]
 _Store: TypeAlias = tuple[str, int, str, datetime, datetime]
@@ -53,6 +55,11 @@ class Accrual:
         self._meters: dict[tuple[Shape, str, ProvisioningModel, datetime], Meter | None] = {}
         self._storage_meters: dict[tuple[str | None, int, str, datetime], Meter | None] = {}
         self._day = day_of(now)
+
+    @property
+    def charged_before(self) -> datetime:
+        """What ended before then has its charges stored. By the hour, so that a question stays the same for as long."""
+        return (self.now - _CHARGED_WITHIN).replace(minute=0, second=0, microsecond=0)
 
     def of_lifetime(self, lifetime: Lifetime, since: datetime | None, until: datetime | None = None) -> Bill:
         """Charges after `since` (None: from the start), up to now or an earlier `until`."""

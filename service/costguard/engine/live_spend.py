@@ -27,7 +27,6 @@ from costguard.store.tables import lifetimes, storage_spans
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOOK_BACK = timedelta(days=62)  # as far as most questions go: two months
-_CHARGED_WITHIN = timedelta(days=2)  # what ended longer ago has its charges in the roll-up
 _NOBODY = ("", "", "", "")
 _NO_KEY = InstanceKey("", "")
 
@@ -143,9 +142,7 @@ class _Asked:
         return remembered(self.connection, (spans,), question, made)
 
     def one_by_one(self, unlike: Iterable[str | None]) -> Within:
-        # By the hour, so that the question stays the same for as long.
-        ended_after = (self.accrual.now - _CHARGED_WITHIN).replace(minute=0, second=0, microsecond=0)
-        return Within(self.end, ended_after, self.day, self.scope, frozenset(unlike))
+        return Within(self.end, self.accrual.charged_before, self.day, self.scope, frozenset(unlike))
 
 
 def _group(spans: Table, alike: Alike, day: int, start: int) -> _Group:

@@ -19,7 +19,6 @@ from costguard.store import prices, spot
 from costguard.store.spend import day_start
 
 _DAY = timedelta(days=1)
-_CHARGED_WITHIN = timedelta(days=2)
 
 
 def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> SpotSaving:
@@ -35,10 +34,8 @@ def _live(connection: Connection, accrual: Accrual, first: date, last: date, sco
     until = min(end, accrual.now)
     if until <= start:
         return
-    # By the hour, so that the question stays the same for as long.
-    ended_after = (accrual.now - _CHARGED_WITHIN).replace(minute=0, second=0, microsecond=0)
     alike: dict[tuple[Shape, str], Counter[int]] = defaultdict(Counter)
-    for run, uncharged_from, count in spot.uncharged(connection, scope, ended_after):
+    for run, uncharged_from, count in spot.uncharged(connection, scope, accrual.charged_before):
         since = max(uncharged_from, start)
         meter = accrual.meter(run.shape, run.zone, ProvisioningModel.SPOT, until) if run.ended_at is None else None
         if meter is not None and day_of(until) <= since < until:

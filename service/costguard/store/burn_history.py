@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Table, case, func, literal_column, select, type_coerce
@@ -13,8 +13,8 @@ from costguard.model.budget import Scope
 from costguard.store.accruing import SHAPE, within_scope
 from costguard.store.remembered import remembers
 from costguard.store.tables import lifetimes, storage_spans
+from costguard.store.types import EPOCH
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 Kind: TypeAlias = tuple[Any, ...]
@@ -62,7 +62,7 @@ def _spells(
 
 def _mark(column: ColumnElement[Any], since: datetime, step: timedelta) -> ColumnElement[int]:
     """The first that is not before the moment in the column."""
-    start, length = (since - _EPOCH) // _MICROSECOND, step // _MICROSECOND
+    start, length = (since - EPOCH) // _MICROSECOND, step // _MICROSECOND
     after = type_coerce(column, BigInteger) - literal_column(str(start), BigInteger)
     # Written out, so that PostgreSQL sees the same in the columns and in what it groups by.
     mark = (after + literal_column(str(length - 1), BigInteger)) // literal_column(str(length), BigInteger)

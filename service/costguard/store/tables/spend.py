@@ -78,8 +78,8 @@ daily_spot_totals = Table(
     Column("amount_nanos", BigInteger, nullable=False),
 )
 
-# How often each table that is added up was changed. Triggers count: of every row in SQLite, of every statement in
-# PostgreSQL. What was worked out is good while the number stays.
+# How often each table that pages read was changed. Triggers count: of every row in SQLite, of every transaction in
+# PostgreSQL. What was read is good while the number stays.
 changes = Table(
     "changes",
     metadata,
