@@ -89,9 +89,9 @@ def known(slack: Workspace, sample: Content | ListContent) -> Content | ListCont
 
 def photograph(browser: str, address: str, picture: Path) -> None:
     """Exactly as tall as the message: a first look, with the style written into the page, measures it."""
-    with urlopen(address, timeout=10) as answer:
+    with urlopen(address, timeout=30) as answer:
         page = answer.read().decode()
-    with urlopen(re.sub(r"/slack/.*", "/slack/static/style.css", address), timeout=10) as answer:
+    with urlopen(re.sub(r"/slack/.*", "/slack/static/style.css", address), timeout=30) as answer:
         style = answer.read().decode()
     with tempfile.TemporaryDirectory() as folder:
         local = Path(folder) / "page.html"

@@ -121,3 +121,25 @@ def test_a_process_left_behind_does_not_hold_up_the_end(vm: Vm, guard: FakeGuard
     vm.boot()
     assert guard.wait_for("exit")["code"] == 0
     assert vm.finished() == 0
+
+
+def test_the_start_is_recorded_before_any_progress(vm: Vm, guard: FakeGuard) -> None:
+    """Reports of a run come in their order, also where the agent's main loop sleeps through the command's start."""
+    vm.train(f"{WAIT}\nprint('step 41')\nwait('never')", poll_s=600.0, heartbeat_s=0.02)
+    vm.boot()
+    guard.wait_for("heartbeat", lambda event: event["step"] == 41)
+    events = guard.events
+    assert [event["kind"] for event in events if event["kind"] != "heartbeat"] == ["boot", "start"]
+    start = next(event["seq"] for event in events if event["kind"] == "start")
+    early = [event for event in events if event["kind"] == "heartbeat" and event["seq"] < start]
+    assert {(event["is_running"], event["step"], tuple(event["output"])) for event in early} <= {(False, None, ())}
+    assert all(event["is_running"] for event in events if event["kind"] == "heartbeat" and event["seq"] > start)
+
+
+def test_the_exit_is_the_last_report_of_its_run(vm: Vm, guard: FakeGuard) -> None:
+    """A heartbeat that was being made as the command ended is left out."""
+    vm.train("print('step 1')", heartbeat_s=0.001)
+    vm.boot()
+    assert vm.finished() == 0
+    assert guard.events[-1]["kind"] == "exit"
+    assert guard.kinds() == ["boot", "start", "exit"]

@@ -46,7 +46,7 @@ class Heard:
     """One listener. Reading blocks until something comes, and fails after ten seconds."""
 
     def __init__(self, port: int, query: str = "", **headers: str) -> None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request("GET", f"/api/v1/facts/stream{query}", headers={"Authorization": "Bearer s3cret", **named})
         self.answer: HTTPResponse = connection.getresponse()
@@ -146,7 +146,7 @@ def test_what_is_no_place_in_the_record_is_refused(sqlite_database: Database) ->
 
 
 def _listed(port: int) -> Any:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", "/api/v1/facts", headers={"Authorization": "Bearer s3cret"})
     answer = connection.getresponse()
     told = json.loads(answer.read())["facts"][0]

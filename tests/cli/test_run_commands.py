@@ -88,7 +88,7 @@ def started(*command: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str]
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert "http://" in line, process.communicate(timeout=5)
+        assert "http://" in line, process.communicate(timeout=30)
         yield process, line
     finally:
         if process.poll() is None:
@@ -249,7 +249,7 @@ def test_a_demo_under_make_shows_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     assert "Open it in a browser" in seen
     assert errors == ""  # neither "make: *** Error" nor a traceback
     with pytest.raises(OSError, match="refused"):
-        urlopen(address(seen.partition("Slack as people see it")[2]), timeout=5)
+        urlopen(address(seen.partition("Slack as people see it")[2]), timeout=30)
 
 
 def test_the_sandbox_alone(run: Run, tmp_path: Path) -> None:

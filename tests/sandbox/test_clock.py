@@ -50,17 +50,17 @@ def test_a_wait_on_a_running_clock_lasts_until_the_operation_is_done() -> None:
     world = World(ScaledClock(START, 1000.0), projects=[PROJECT])
     base = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}"
     with running(world) as url:
-        operation = requests.post(f"{url}{base}/instances", json=body(), timeout=10).json()
-        done = requests.post(f"{url}{base}/operations/{operation['name']}/wait", timeout=10).json()
+        operation = requests.post(f"{url}{base}/instances", json=body(), timeout=30).json()
+        done = requests.post(f"{url}{base}/operations/{operation['name']}/wait", timeout=30).json()
         assert done["status"] == "DONE"
-        assert requests.get(f"{url}{base}/instances/vm", timeout=10).json()["status"] == "RUNNING"
+        assert requests.get(f"{url}{base}/instances/vm", timeout=30).json()["status"] == "RUNNING"
 
 
 def test_a_running_clocks_speed_can_be_set_over_http() -> None:
     """And the clock says that it runs."""
     world = World(ScaledClock(START, 1.0), projects=[PROJECT])
     with running(world) as url:
-        shown = requests.post(f"{url}/sandbox/clock", json={"speed": 30}, timeout=10).json()
+        shown = requests.post(f"{url}/sandbox/clock", json={"speed": 30}, timeout=30).json()
         assert (shown["kind"], shown["speed"]) == ("running", 30.0)
         assert datetime.fromisoformat(shown["now"]) >= START
 

@@ -49,17 +49,17 @@ def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def test_it_serves_the_demo_until_ctrl_c() -> None:
     """The printed address answers; an interrupt ends it with status 0 and without a traceback."""
     with started("--speed", "60") as (program, url):
-        listed = requests.get(f"{url}/compute/v1/projects/acme-training/aggregated/instances", timeout=10)
+        listed = requests.get(f"{url}/compute/v1/projects/acme-training/aggregated/instances", timeout=30)
         assert listed.status_code == 200
         program.send_signal(signal.SIGINT)
-        _, errors = program.communicate(timeout=20)
+        _, errors = program.communicate(timeout=30)
         assert (program.returncode, errors) == (0, "")
 
 
 def test_it_ends_with_its_input_when_asked_to() -> None:
     """Whoever started it may be killed, and it does not stay behind."""
     with started("empty", "--until-input-ends") as (program, _):
-        program.communicate(timeout=20)
+        program.communicate(timeout=30)
         assert program.returncode == 0
 
 
@@ -77,7 +77,7 @@ def test_a_port_that_is_taken_is_told() -> None:
             cwd=_SERVICE,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=30,
             check=False,
         )
     assert done.returncode == 2
@@ -93,9 +93,9 @@ def test_vms_that_run_end_with_the_program(tmp_path: Path, number: signal.Signal
     metadata = {"items": [{"key": "startup-script", "value": script}]}
     with started("empty", "--speed", "1000", "--machines-folder", str(tmp_path / "vms")) as (program, url):
         zone = f"{url}/compute/v1/projects/demo-project/zones/us-central1-a"
-        project = requests.get(f"{url}/sandbox/projects", timeout=10).json()["projects"][0]
+        project = requests.get(f"{url}/sandbox/projects", timeout=30).json()["projects"][0]
         zone = zone.replace("demo-project", project)
-        made = requests.post(f"{zone}/instances", json=body(metadata=metadata), timeout=10)
+        made = requests.post(f"{zone}/instances", json=body(metadata=metadata), timeout=30)
         assert made.status_code == 200
         assert select.select([said], [], [], 30)[0]
         program.send_signal(number)
@@ -142,11 +142,11 @@ def test_people_press_while_nobody_asks(tmp_path: Path) -> None:
         started(str(scenario), "--speed", "600") as (_, url),
     ):
         requests.post(
-            f"{url}/sandbox/slack/settings", json={"request_url": f"{app.url}/slack/interactions"}, timeout=10
+            f"{url}/sandbox/slack/settings", json={"request_url": f"{app.url}/slack/interactions"}, timeout=30
         )
         button = {"type": "button", "action_id": "stop", "text": {"type": "plain_text", "text": "Stop"}}
         blocks = [{"type": "actions", "elements": [button]}]
-        client = WebClient(BOT_TOKEN, base_url=f"{url}/slack/api/", timeout=10)
+        client = WebClient(BOT_TOKEN, base_url=f"{url}/slack/api/", timeout=30)
         client.chat_postMessage(channel="#gpu-costs", text="t4 is still running", blocks=blocks)
         assert pressed.wait(30)
     ((_, payload),) = app.received

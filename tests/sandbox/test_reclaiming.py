@@ -49,8 +49,8 @@ def test_one_call_preempts_a_place_or_a_kind(wanted: dict[str, Any], names: set[
     """Spot VMs alone, those that still come up among them; the answer names each with its operation."""
     world = fleet()
     with running(world) as url:
-        answer = requests.post(f"{url}/sandbox/preempt", json=wanted, timeout=10)
-        again = requests.post(f"{url}/sandbox/preempt", json=wanted, timeout=10)
+        answer = requests.post(f"{url}/sandbox/preempt", json=wanted, timeout=30)
+        again = requests.post(f"{url}/sandbox/preempt", json=wanted, timeout=30)
     assert answer.status_code == 200
     assert {one["name"] for one in answer.json()["preempted"]} == names == preempted(world)
     assert all(one["operation"].startswith("systemevent-") for one in answer.json()["preempted"])
@@ -61,7 +61,7 @@ def test_a_notice_comes_first_where_one_is_given() -> None:
     """No operation yet, and the metadata say so; a VM that is not up yet has nobody to hear of it."""
     world = fleet()
     with running(world) as url:
-        answer = requests.post(f"{url}/sandbox/preempt", json={"zone": ZONE, "notice": 120}, timeout=10)
+        answer = requests.post(f"{url}/sandbox/preempt", json={"zone": ZONE, "notice": 120}, timeout=30)
     assert {one["name"]: one["operation"] is None for one in answer.json()["preempted"]} == {
         "a-1": True,
         "other": False,
@@ -85,7 +85,7 @@ def test_what_cannot_be_meant_is_refused(wanted: dict[str, Any], text: str) -> N
     """Or nothing would be preempted, and nobody would know why."""
     world = fleet()
     with running(world) as url:
-        answer = requests.post(f"{url}/sandbox/preempt", json=wanted, timeout=10)
+        answer = requests.post(f"{url}/sandbox/preempt", json=wanted, timeout=30)
     assert answer.status_code == 400
     assert text in answer.json()["error"]["message"]
     assert preempted(world) == set()
@@ -96,7 +96,7 @@ def test_an_event_of_one_vm_can_have_a_notice() -> None:
     world = fleet()
     event = {"event": "preempt", "project": PROJECT, "name": "far", "notice": 30}
     with running(world) as url:
-        answer = requests.post(f"{url}/sandbox/events", json=event, timeout=10).json()
+        answer = requests.post(f"{url}/sandbox/events", json=event, timeout=30).json()
     assert answer == {"project": PROJECT, "name": "far", "announced": "preempt"}
     world.advance(timedelta(seconds=30))
     assert preempted(world) == {"far"}

@@ -23,10 +23,10 @@ class Served:
         self.world, self.url, self.session = world, url, session
 
     def get(self, path: str, **query: Any) -> requests.Response:
-        return self.session.get(self.url + path, params=query, timeout=10)
+        return self.session.get(self.url + path, params=query, timeout=30)
 
     def post(self, path: str, values: dict[str, Any]) -> requests.Response:
-        return self.session.post(self.url + path, json=values, timeout=10)
+        return self.session.post(self.url + path, json=values, timeout=30)
 
     def error(self, path: str = _ALL) -> tuple[int, str, str]:
         """Status, reason and message of the refusal that this path meets."""
@@ -95,9 +95,9 @@ def test_an_answer_can_be_lost_after_or_before_the_effect(served: Served, when: 
     served.world.faults.add("lost_answer", when=when, method="POST", path="/instances$", count=1)
     url = f"{served.url}{_ZONAL}/instances?requestId={_UUID}"
     with pytest.raises(requests.exceptions.ConnectionError):
-        requests.post(url, json=body("new"), timeout=10)
+        requests.post(url, json=body("new"), timeout=30)
     assert ("new" in {vm.name for vm in served.world.instances(PROJECT)}) is took_effect
-    again = requests.post(url, json=body("new"), timeout=10)
+    again = requests.post(url, json=body("new"), timeout=30)
     assert (again.status_code, again.json()["clientOperationId"]) == (200, _UUID)
     inserts = [one for one in served.world.operations.of(PROJECT) if one.target_link.endswith("/new")]
     assert len(inserts) == 1
@@ -107,7 +107,7 @@ def test_a_lost_answer_can_be_an_error_or_silence(served: Served) -> None:
     """A delete that took effect, and a client that hears 503, or nothing at all until its patience ends."""
     up(served.world, "other")
     served.world.faults.add("lost_answer", how="error", method="DELETE", count=1)
-    answer = served.session.delete(f"{served.url}{_ZONAL}/instances/vm", timeout=10)
+    answer = served.session.delete(f"{served.url}{_ZONAL}/instances/vm", timeout=30)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, 503)
     served.world.faults.add("lost_answer", how="silence", method="DELETE", count=1)
     with pytest.raises(requests.exceptions.ReadTimeout):
@@ -146,7 +146,7 @@ def test_a_refusal_lasts_until_it_is_cleared(
     assert served.error()[:2] == (code, reason)
     assert served.get("/sandbox/meter").status_code == 200
     assert served.get("/sandbox/faults").json()["faults"] == [made.json()]
-    assert served.session.delete(f"{served.url}/sandbox/faults/{made.json()['id']}", timeout=10).status_code == 200
+    assert served.session.delete(f"{served.url}/sandbox/faults/{made.json()['id']}", timeout=30).status_code == 200
     assert served.get(_ALL).status_code == 200
 
 
@@ -215,7 +215,7 @@ def test_a_bad_parameter_is_a_400_that_names_it(served: Served, query: dict[str,
 def test_a_body_that_is_not_json_is_a_400(served: Served) -> None:
     """So is one that is no object."""
     for raw in ("{", "[]"):
-        answer = served.session.post(f"{served.url}{_ZONAL}/instances", data=raw, timeout=10)
+        answer = served.session.post(f"{served.url}{_ZONAL}/instances", data=raw, timeout=30)
         assert answer.status_code == 400
 
 

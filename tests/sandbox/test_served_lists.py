@@ -33,7 +33,7 @@ def url(world: World) -> Iterator[str]:
 
 
 def get(url: str, path: str, mask: str = "", **query: Any) -> Any:
-    answer = requests.get(url + path, params=query, headers={"x-goog-fieldmask": mask} if mask else {}, timeout=10)
+    answer = requests.get(url + path, params=query, headers={"x-goog-fieldmask": mask} if mask else {}, timeout=30)
     answer.raise_for_status()
     return answer.json()
 
@@ -128,7 +128,7 @@ def test_disks_tell_what_they_bill(url: str) -> None:
 
 def test_answers_are_indented_unless_asked_otherwise(url: str) -> None:
     """As Google's are: a tenth of a listing is spaces."""
-    indented = requests.get(f"{url}/zones", timeout=10).text
-    compact = requests.get(f"{url}/zones", params={"prettyPrint": "false"}, timeout=10).text
+    indented = requests.get(f"{url}/zones", timeout=30).text
+    compact = requests.get(f"{url}/zones", params={"prettyPrint": "false"}, timeout=30).text
     assert "\n" in indented
     assert "\n" not in compact

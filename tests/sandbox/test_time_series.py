@@ -44,7 +44,7 @@ def ask(url: str, metric: str = GPU, project: str = PROJECT, **query: Any) -> re
         **{name.replace("__", "."): value for name, value in query.items()},
     }
     given = {name: value for name, value in wanted.items() if value is not None}
-    return requests.get(f"{url}/v3/projects/{project}/timeSeries", params=given, timeout=10)
+    return requests.get(f"{url}/v3/projects/{project}/timeSeries", params=given, timeout=30)
 
 
 def listed(url: str, metric: str = GPU, **query: Any) -> list[dict[str, Any]]:

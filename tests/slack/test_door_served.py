@@ -92,7 +92,7 @@ def posted(endpoint: str, subject: Subject) -> tuple[str, str]:
         "value": pack(subject, Asked.KEEP, 4),
         "text": {"type": "plain_text", "text": "Keep 4 h"},
     }
-    client = WebClient(BOT_TOKEN, base_url=endpoint, timeout=5)
+    client = WebClient(BOT_TOKEN, base_url=endpoint, timeout=30)
     sent = client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [button]}])
     return sent["channel"], sent["ts"]
 
@@ -154,7 +154,7 @@ def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard)
 
 def test_both_ways_in_lead_to_the_same_desk(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """With a socket open nothing is sent over HTTP, and a press is stored all the same."""
-    connection = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=5), guard.reception)
+    connection = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=30), guard.reception)
     connection.start()
     try:
         ends = time.monotonic() + 10

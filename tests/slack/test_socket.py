@@ -51,7 +51,7 @@ def reception(handlers: Handlers) -> Reception:
 
 @pytest.fixture
 def connected(endpoint: str, slack: Workspace, reception: Reception) -> Iterator[Socket]:
-    socket = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=5), reception, ping_every=0.1)
+    socket = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=30), reception, ping_every=0.1)
     socket.start()
     until(lambda: slack.sockets.connected == 1 and not socket.trouble)
     yield socket
@@ -68,7 +68,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def posted(endpoint: str, button: dict[str, Any] = BUTTON) -> SlackResponse:
-    client = WebClient(BOT_TOKEN, base_url=endpoint, timeout=5)
+    client = WebClient(BOT_TOKEN, base_url=endpoint, timeout=30)
     return client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [button]}])
 
 
@@ -79,7 +79,7 @@ def test_a_press_and_a_command_come_over_the_socket(
     sent = posted(endpoint)
     delivery = slack.press("ana", sent["channel"], sent["ts"], "keep")
     assert (delivery.ok, delivery.over) == (True, "socket")
-    press = handlers.presses.get(timeout=5)
+    press = handlers.presses.get(timeout=30)
     assert (press.user_id, press.subject, press.hours) == (slack.user("ana").id, SUBJECT, 4)
     assert slack.command("ana", "gpu-costs", "mine").ok
     assert slack.messages("gpu-costs", ephemeral=True)[-1].text == "You said mine."
@@ -124,12 +124,12 @@ def test_it_connects_again_when_slack_asks_for_it(
     until(lambda: slack.calls["apps.connections.open"] > before and slack.sockets.connected == 1)
     until(lambda: not connected.trouble)
     assert slack.press("ana", sent["channel"], sent["ts"], "keep").ok
-    assert handlers.presses.get(timeout=5).subject == SUBJECT
+    assert handlers.presses.get(timeout=30).subject == SUBJECT
 
 
 def test_a_token_that_slack_refuses_is_told(endpoint: str, slack: Workspace, reception: Reception) -> None:
     """The start returns at once, and what is wrong can be asked for until the end."""
-    socket = Socket("xapp-wrong", WebClient(base_url=endpoint, timeout=5), reception)
+    socket = Socket("xapp-wrong", WebClient(base_url=endpoint, timeout=30), reception)
     socket.start()
     try:
         until(lambda: "invalid_auth" in socket.trouble)

@@ -17,7 +17,7 @@ from .files import boot_id, lock, say, utc
 from .guard import Guard
 from .machine import Machine
 from .order import container, hand_over, prepare
-from .progress import Progress
+from .progress import NO_PROGRESS, Progress
 from .runner import birth, signal_group
 from .settings import NotStarted, Places, Settings
 from .spool import Spool
@@ -52,6 +52,7 @@ class Attempt:
         self._machine = Machine(self._folder)
         self._progress = Progress(settings, self._log, self._step_file)
         self._asking = threading.Lock()
+        self._reporting = threading.RLock()  # what is reported of a run comes in its order
         self._wake, self._over = threading.Event(), threading.Event()
         self._is_machine_ending = False
         self._deadline, self._was_killed = NEVER, False
@@ -110,9 +111,8 @@ class Attempt:
         if self._is_machine_ending:
             self._ask("shutdown", self._settings.notice_grace_s)
         is_gone = self._is_runner_gone()  # before its last file is looked for
-        command = self._state.of_runner("command.json")
+        command = self._tell_start()
         if command:
-            self._tell_once("start", pid=command["pid"], started_at=command["started_at"], image=self._settings.image)
             self._stop_if_asked(command["pid"])
         ended = self._state.of_runner("exit.json")
         if is_gone and not ended:
@@ -175,10 +175,18 @@ class Attempt:
         if value.startswith("TERMINATE") and self._settings.maintenance == "stop":
             self._ask("maintenance", self._settings.notice_grace_s)
 
+    def _tell_start(self) -> dict[str, Any]:
+        """Reports that the command runs, once it does. Returns what the runner wrote of it; empty before."""
+        command = self._state.of_runner("command.json")
+        if command:
+            self._tell_once("start", pid=command["pid"], started_at=command["started_at"], image=self._settings.image)
+        return command
+
     def _tell_once(self, kind: str, **event: Any) -> None:
-        if kind not in self._state.told:
-            self._guard.tell(kind, run=self._state.run, **event)
-            self._state.mark_told(kind)
+        with self._reporting:
+            if kind not in self._state.told:
+                self._guard.tell(kind, run=self._state.run, **event)
+                self._state.mark_told(kind)
 
     def _tell_exit(self, ended: Mapping[str, Any]) -> None:
         how = {"code": None, "signal": None, "error": "", **ended}
@@ -188,11 +196,19 @@ class Attempt:
     def _beat(self) -> None:
         while not self._over.wait(self._settings.heartbeat_s):
             try:
-                machine = self._machine.look(3 * self._settings.heartbeat_s + 20)
-                about = {"run": self._state.run, "is_running": "start" in self._state.told, "machine": machine}
-                self._guard.tell("heartbeat", is_urgent=False, **about, **self._progress.now())
+                self._tell_heartbeat()
             except Exception as error:  # one heartbeat that fails must not be the last
                 say(f"no heartbeat: {error!r}")
+
+    def _tell_heartbeat(self) -> None:
+        """Progress is read before the start is looked for, so that none is reported of a command without its start."""
+        machine = self._machine.look(3 * self._settings.heartbeat_s + 20)
+        progress = self._progress.now()
+        with self._reporting:
+            is_running = bool(self._tell_start())
+            if "exit" not in self._state.told:
+                about = {"run": self._state.run, "is_running": is_running, "machine": machine}
+                self._guard.tell("heartbeat", is_urgent=False, **about, **(progress if is_running else NO_PROGRESS))
 
     def _wait(self, seconds: float) -> None:
         self._wake.wait(seconds)

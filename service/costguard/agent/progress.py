@@ -10,6 +10,7 @@ from .output import last_lines, tail
 from .settings import Settings
 
 TAIL_BYTES = 64 << 10
+NO_PROGRESS: dict[str, Any] = {"step": None, "step_at": None, "output": []}  # of a command that does not run yet
 
 
 class Progress:

@@ -318,16 +318,16 @@ def test_the_serial_port_shows_what_the_startup_script_printed(patient: Machines
     patient.boot("echo one; echo two >&2; echo ready >$say")
     assert patient.hear() == "ready"
     serial = f"{patient.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances/vm/serialPort"
-    shown = requests.get(serial, timeout=10).json()
+    shown = requests.get(serial, timeout=30).json()
     assert (shown["kind"], shown["contents"], shown["start"], shown["next"]) == (
         "compute#serialPortOutput",
         "one\ntwo\n",
         "0",
         "8",
     )
-    rest = requests.get(serial, params={"start": "4", "port": "1"}, timeout=10).json()
+    rest = requests.get(serial, params={"start": "4", "port": "1"}, timeout=30).json()
     assert (rest["contents"], rest["start"], rest["next"]) == ("two\n", "4", "8")
-    assert requests.get(serial, params={"port": "5"}, timeout=10).status_code == 400
+    assert requests.get(serial, params={"port": "5"}, timeout=30).status_code == 400
 
 
 def test_the_end_of_the_server_is_the_end_of_all_processes(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_a_clock_that_waiting_moves_waits_for_processes_too(tmp_path: Path) -> N
         vm = made.boot(IGNORES)
         assert made.hear() == "ready"
         zone = f"{made.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}"
-        stop = requests.post(f"{zone}/instances/vm/stop", timeout=10).json()
+        stop = requests.post(f"{zone}/instances/vm/stop", timeout=30).json()
         done = requests.post(f"{zone}/operations/{stop['name']}/wait", timeout=PATIENCE_S).json()
         assert done["status"] == "DONE"
         assert status(vm) is Status.TERMINATED

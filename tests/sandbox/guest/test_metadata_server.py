@@ -131,13 +131,13 @@ def test_the_service_account_has_a_token(asked: Asked) -> None:
     bare = asked.world.instance(PROJECT, "bare")
     url = asked.base.replace(str(asked.vm.id), str(bare.id))
     token = f"{url}/instance/service-accounts/default/token"
-    assert requests.get(token, headers=_FLAVOR, timeout=10).status_code == 404
+    assert requests.get(token, headers=_FLAVOR, timeout=30).status_code == 404
 
 
 @pytest.mark.parametrize("headers", [{}, {"Metadata-Flavor": "Amazon"}, {**_FLAVOR, "X-Forwarded-For": "10.0.0.1"}])
 def test_who_does_not_say_what_it_asks_is_refused(asked: Asked, headers: dict[str, str]) -> None:
     """So that nobody is tricked into asking."""
-    answer = requests.get(f"{asked.base}/instance/id", headers=headers, timeout=10)
+    answer = requests.get(f"{asked.base}/instance/id", headers=headers, timeout=30)
     assert (answer.status_code, answer.headers["metadata-flavor"]) == (403, "Google")
 
 
@@ -148,7 +148,7 @@ def test_what_is_not_there_is_not_found(asked: Asked) -> None:
     assert asked.get("nonsense", wait_for_change="true").status_code == 404
     assert asked.get("instance/name", wait_for_change="true", timeout_sec="soon").status_code == 400
     nobody = asked.base.replace(str(asked.vm.id), "1")
-    assert requests.get(f"{nobody}/instance/id", headers=_FLAVOR, timeout=10).status_code == 404
+    assert requests.get(f"{nobody}/instance/id", headers=_FLAVOR, timeout=30).status_code == 404
 
 
 def test_a_change_answers_whoever_waits_for_it(asked: Asked) -> None:

@@ -36,4 +36,4 @@ def slack(world: World) -> Workspace:
 @pytest.fixture
 def client(url: str) -> WebClient:
     """Without the SDK's own retries, so that every call is one request."""
-    return WebClient(BOT_TOKEN, base_url=f"{url}/slack/api/", timeout=5, retry_handlers=[])
+    return WebClient(BOT_TOKEN, base_url=f"{url}/slack/api/", timeout=30, retry_handlers=[])

@@ -168,7 +168,7 @@ def test_impossible_faults(slack: Workspace, kind: str, values: dict[str, str]) 
 
 def post(url: str, body: object, method: str = "POST") -> dict[str, object]:
     request = urllib.request.Request(url, json.dumps(body).encode(), method=method)
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return dict(json.load(answer))
 
 
@@ -194,7 +194,7 @@ def test_people_and_the_record_over_http(url: str, client: WebClient) -> None:
     post(f"{url}/sandbox/slack/channels", {"name": "alerts"})
     assert client.users_lookupByEmail(email="kim@example.com")["user"]["tz"] == "Asia/Seoul"
     client.chat_postMessage(channel="alerts", text="one")
-    with urllib.request.urlopen(f"{url}/sandbox/slack/messages?channel=alerts", timeout=5) as answer:
+    with urllib.request.urlopen(f"{url}/sandbox/slack/messages?channel=alerts", timeout=30) as answer:
         told = json.load(answer)
     assert [one["text"] for one in told["written"]] == ["one"]
     assert told["calls"]["chat.postMessage"] == 1

@@ -158,19 +158,19 @@ def test_edits_threads_and_failures_are_marked(client: WebClient, slack: Workspa
 
 def fetch(url: str, body: object = None) -> Any:
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)
 
 
 def test_the_page_runs_no_script_but_its_own(url: str) -> None:
     """The page's policy forbids scripts and styles in its text, and everything from elsewhere."""
-    with urllib.request.urlopen(f"{url}/slack", timeout=5) as answer:
+    with urllib.request.urlopen(f"{url}/slack", timeout=30) as answer:
         policy, html = answer.headers["content-security-policy"], answer.read().decode()
     assert "default-src 'none'; script-src 'self'" in policy
     assert "unsafe" not in policy
     assert "://" not in html
     for name in ("page.js", "style.css"):
-        with urllib.request.urlopen(f"{url}/slack/static/{name}", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/slack/static/{name}", timeout=30) as answer:
             assert "://" not in answer.read().decode()
 
 
@@ -223,7 +223,7 @@ def test_one_message_has_a_page_of_its_own(url: str, client: WebClient, slack: W
 
     def page(viewer: str, channel: str, ts: str) -> str:
         asked = urlencode({"viewer": viewer, "channel": channel, "ts": ts})
-        with urllib.request.urlopen(f"{url}/slack/message?{asked}", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/slack/message?{asked}", timeout=30) as answer:
             assert "default-src 'none'" in answer.headers["content-security-policy"]
             shown: str = answer.read().decode()
             return shown

@@ -59,7 +59,7 @@ def test_a_press_comes_over_the_socket(client: WebClient, slack: Workspace, list
     sent = client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [BUTTON]}])
     delivery = slack.press("ben", sent["channel"], sent["ts"], "stop")
     assert (delivery.ok, delivery.over) == (True, "socket")
-    request = listener.requests.get(timeout=5)
+    request = listener.requests.get(timeout=30)
     assert request.type == "interactive"
     assert request.payload["actions"][0]["value"] == "7"
     assert slack.sockets.delivered == [(request.envelope_id, "interactive")]
@@ -69,7 +69,7 @@ def test_a_command_is_answered_in_its_acknowledgement(slack: Workspace, listener
     """The payload of the acknowledgement is shown to the person alone."""
     listener.answer = {"text": "Nothing of yours is running."}
     assert slack.command("ben", "gpu-costs", "mine").ok
-    assert listener.requests.get(timeout=5).type == "slash_commands"
+    assert listener.requests.get(timeout=30).type == "slash_commands"
     assert slack.messages("gpu-costs", ephemeral=True)[-1].text == "Nothing of yours is running."
 
 
@@ -91,7 +91,7 @@ def test_a_ticket_opens_one_connection(url: str, slack: Workspace) -> None:
     }
     statuses = []
     for given in ("guess", ticket, ticket):
-        connection = HTTPConnection(url.removeprefix("http://"), timeout=5)
+        connection = HTTPConnection(url.removeprefix("http://"), timeout=30)
         connection.request("GET", f"/slack/socket?ticket={given}", headers=upgrade)
         statuses.append(connection.getresponse().status)
         connection.close()
