@@ -110,7 +110,7 @@ def test_a_cancelled_run_is_not_begun_again(vm: Vm, guard: FakeGuard) -> None:
 
 def test_a_restarted_agent_does_not_signal_twice(vm: Vm, guard: FakeGuard) -> None:
     """A second SIGTERM could break the saving that the first one began; the kill after the grace still comes."""
-    vm.train(IGNORES, notice_grace_s=0.5)
+    vm.train(IGNORES, notice_grace_s=3)
     vm.boot()
     guard.wait_for("heartbeat", lambda event: event["output"] == ["ready"])
     vm.metadata.set("instance/preempted", "TRUE")

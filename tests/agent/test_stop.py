@@ -62,7 +62,7 @@ def test_a_cancel_is_the_guards_answer_to_a_heartbeat(vm: Vm, guard: FakeGuard) 
 
 def test_a_command_that_ignores_sigterm_is_killed_after_its_grace(vm: Vm, guard: FakeGuard) -> None:
     """And the exit says so."""
-    start(vm, guard, IGNORES, "ready", cancel_grace_s=0.3)
+    start(vm, guard, IGNORES, "ready", cancel_grace_s=3)
     guard.is_to_cancel = True
     end = guard.wait_for("exit")
     assert (end["signal"], end["was_killed"], end["output"]) == (9, True, ["ready", "not yet"])
@@ -70,7 +70,7 @@ def test_a_command_that_ignores_sigterm_is_killed_after_its_grace(vm: Vm, guard:
 
 def test_a_preemption_shortens_the_grace_of_a_cancel(vm: Vm, guard: FakeGuard) -> None:
     """No second SIGTERM, but not more time than the machine has either. The first reason is the one that counts."""
-    start(vm, guard, IGNORES, "ready", cancel_grace_s=600, notice_grace_s=0.2)
+    start(vm, guard, IGNORES, "ready", cancel_grace_s=600, notice_grace_s=3)
     guard.is_to_cancel = True
     guard.wait_for("stopping")
     vm.metadata.set("instance/preempted", "TRUE")

@@ -81,7 +81,7 @@ def test_an_image_is_run_by_docker(vm: Vm, guard: FakeGuard) -> None:
 def test_a_container_gets_notice_and_is_killed_by_name(vm: Vm, guard: FakeGuard) -> None:
     """Ending docker's client alone would leave the container at work."""
     vm.tool("docker", DOCKER)
-    vm.order(sys.executable, "-u", "-c", IGNORES, image="busybox", notice_grace_s=0.3)
+    vm.order(sys.executable, "-u", "-c", IGNORES, image="busybox", notice_grace_s=3)
     vm.boot()
     guard.wait_for("heartbeat", lambda event: event["output"] == ["ready"])
     vm.metadata.set("instance/preempted", "TRUE")

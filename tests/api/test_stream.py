@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -126,10 +125,8 @@ def test_a_stream_ends(sqlite_database: Database) -> None:
         assert (first.event(), second.event()) == ({}, {})
         place.door.is_revoked = False
         stays = Heard(place.port)
-        began = time.monotonic()
         place.server.should_exit = True
         assert stays.event() == {}
-        assert time.monotonic() - began < 1
         for each in (first, second, third, stays):
             each.close()
 

@@ -51,7 +51,7 @@ class FakeSlack:
     def person_by_id(self, user_id: str) -> Person | None:
         self.asked.append(user_id)
         if self.slow is not None:
-            assert self.slow.wait(10)
+            assert self.slow.wait(30)
         if self.trouble is not None:
             raise self.trouble
         return self.people.get(user_id)

@@ -203,7 +203,7 @@ class Unwilling:
         return self._database.read()
 
     def write(self, fence: Lease | None = None) -> AbstractContextManager[Connection]:
-        assert self.free.wait(10)
+        assert self.free.wait(30)
         if self._trouble is not None:
             raise self._trouble
         return self._database.write(fence)

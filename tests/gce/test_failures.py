@@ -146,7 +146,7 @@ def test_a_slow_answer(connect: Connect) -> None:
     """An answer that does not come in time is given up, and the next try may succeed."""
     over = threading.Event()
     good = page("instances", {f"zones/{ZONE}": [instance()]})
-    setup = connect(cloud_of(instances=[Answer(before_body=over.wait), good]), timeout_s=0.2)
+    setup = connect(cloud_of(instances=[Answer(before_body=over.wait), good]), timeout_s=2)
     look = setup.cloud.observe("p", None)
     over.set()
     assert (names(look), len(setup.waits.seconds)) == (["trainer"], 1)

@@ -218,7 +218,7 @@ def test_many_at_once(connect: Connect, caplog: pytest.LogCaptureFixture) -> Non
     together = threading.Barrier(16)
 
     def answer(_: object) -> Answer:
-        together.wait(20)
+        together.wait(30)
         return json_answer({"id": "7"})
 
     setup = connect(answer)

@@ -173,14 +173,14 @@ def test_a_provider_that_is_gone_or_slow() -> None:
     release = threading.Event()
 
     def silent(_asked: Asked) -> Answer:
-        release.wait(5)
+        release.wait(30)
         return 200, {}
 
     def trickling(_asked: Asked) -> Answer:
-        return 200, (b" " for _ in range(50) if not release.wait(0.05))
+        return 200, (b" " for _ in range(400) if not release.wait(0.05))
 
     def begin(issuer: str) -> None:
-        Oidc(Client(issuer, CLIENT, SECRET), HandClock(NOW), timeout_s=0.15).begin(BACK, "s", "n", "v")
+        Oidc(Client(issuer, CLIENT, SECRET), HandClock(NOW), timeout_s=1).begin(BACK, "s", "n", "v")
 
     with serving(silent) as quiet, serving(trickling) as slow:
         with pytest.raises(SignInUnavailable, match="there is no answer"):

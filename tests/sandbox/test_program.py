@@ -99,7 +99,7 @@ def test_vms_that_run_end_with_the_program(tmp_path: Path, number: signal.Signal
         assert made.status_code == 200
         assert select.select([said], [], [], 30)[0]
         program.send_signal(number)
-        program.wait(20)
+        program.wait(30)
         while select.select([said], [], [], 30)[0]:
             if not os.read(said, 4096):
                 break

@@ -9,13 +9,19 @@ from typing import Any
 import pytest
 import requests
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE, body, new_world, up
+from tests.waiting import until
 
 from costguard_sandbox.faults import BadFault, Faults
+from costguard_sandbox.operations import Operation
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
 _ALL = f"/compute/v1/projects/{PROJECT}/aggregated/instances"
 _ZONAL = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}"
+
+
+def _deletes(world: World) -> list[Operation]:
+    return [one for one in world.operations.of(PROJECT) if one.kind == "delete"]
 
 
 class Served:
@@ -111,7 +117,8 @@ def test_a_lost_answer_can_be_an_error_or_silence(served: Served) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, 503)
     served.world.faults.add("lost_answer", how="silence", method="DELETE", count=1)
     with pytest.raises(requests.exceptions.ReadTimeout):
-        requests.delete(f"{served.url}{_ZONAL}/instances/other", timeout=0.2)
+        requests.delete(f"{served.url}{_ZONAL}/instances/other", timeout=(30, 1))
+    until(lambda: any(one.target_link.endswith("/other") for one in _deletes(served.world)))
     served.world.advance(5 * MINUTE)
     assert served.world.instances(PROJECT) == []
 
@@ -181,7 +188,7 @@ def test_an_answer_can_be_slow(served: Served) -> None:
     """A client whose patience is shorter than the delay times out; nothing waits longer than a minute."""
     served.world.faults.add("slow", seconds=5, count=1)
     with pytest.raises(requests.exceptions.ReadTimeout):
-        requests.get(served.url + _ALL, timeout=0.2)
+        requests.get(served.url + _ALL, timeout=(30, 0.2))
     assert served.get(_ALL).status_code == 200
     served.world.faults.add("slow", seconds=10_000)
     assert served.world.faults.delay(PROJECT, "GET", _ALL) == 60.0

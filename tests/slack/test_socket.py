@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import queue
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from slack_sdk import WebClient
 from slack_sdk.web import SlackResponse
 from tests.slack.deliveries import SUBJECT, VALUE
+from tests.waiting import until
 
 from costguard.errors import DatabaseLocked
 from costguard.model.message import WhisperContent
@@ -58,15 +57,6 @@ def connected(endpoint: str, slack: Workspace, reception: Reception) -> Iterator
     socket.close()
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Threads of the SDK's own bring it about; nothing else tells when."""
-    pause = threading.Event()
-    ends = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < ends, "it did not come about in 10 s"
-        pause.wait(0.01)
-
-
 def posted(endpoint: str, button: dict[str, Any] = BUTTON) -> SlackResponse:
     client = WebClient(BOT_TOKEN, base_url=endpoint, timeout=30)
     return client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [button]}])
@@ -109,7 +99,7 @@ def test_what_could_not_be_stored_is_not_acknowledged(
     sent = posted(endpoint)
     handlers.trouble = DatabaseLocked("The database is locked.")
     assert slack.press("ana", sent["channel"], sent["ts"], "keep").error == "operation_timeout"
-    slack.callbacks.answer_seconds = 5
+    slack.callbacks.answer_seconds = 30
     handlers.trouble = None
     assert slack.press("ana", sent["channel"], sent["ts"], "keep").ok
 

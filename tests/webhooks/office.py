@@ -90,4 +90,4 @@ def ended(threads: str = "webhook-") -> None:
     for thread in threading.enumerate():
         if thread.name.startswith(threads):
             with suppress(RuntimeError):
-                thread.join(10)
+                thread.join(30)

@@ -44,8 +44,8 @@ def patient(tmp_path: Path) -> Iterator[Machines]:
 
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[Machines]:
-    """Kills after half a second."""
-    with machines(tmp_path, grace_s=0.5) as made:
+    """Kills after three seconds."""
+    with machines(tmp_path, grace_s=3) as made:
         yield made
 
 

@@ -12,6 +12,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from slack_sdk.http_retry.builtin_handlers import ConnectionErrorRetryHandler
 from tests.sandbox.slack.refusals import refused
+from tests.waiting import until
 
 from costguard_sandbox.slack.faults import BadFault
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_SCOPES, BOT_TOKEN
@@ -114,7 +115,7 @@ def test_the_client_gives_up_waiting(url: str, slack: Workspace, kind: str, stor
     slack.faults.add(kind, seconds=1.2, count=1)
     with pytest.raises(TimeoutError):
         impatient.chat_postMessage(channel="gpu-costs", text="x")
-    assert len(slack.messages("gpu-costs")) == stored
+    until(lambda: len(slack.messages("gpu-costs")) == stored)
 
 
 def test_a_slow_call_is_done_in_the_end(client: WebClient, slack: Workspace) -> None:

@@ -118,7 +118,7 @@ def test_only_what_is_seen_can_be_pressed(client: WebClient, slack: Workspace, m
 def test_a_slow_app_times_out(slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """Past the time for an answer the person sees operation_timeout; with nobody there, dispatch_failed."""
     done = threading.Event()
-    app.answer = lambda _payload: (200, "" if done.wait(5) else "late")
+    app.answer = lambda _payload: (200, "" if done.wait(30) else "late")
     slack.callbacks.answer_seconds = 0.3
     assert slack.press("ben", *message, "stop").error == "operation_timeout"
     assert slack.command("ben", "gpu-costs").error == "operation_timeout"
