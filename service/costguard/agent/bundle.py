@@ -7,6 +7,10 @@ import zipfile
 from pathlib import Path
 
 STAYS = {"bundle.py"}
+# The rules of which checkpoint is complete are the guard's own: they travel too, under the names that they have here.
+RULES = ("model/checkpoint.py", "checkpoints/folder.py", "checkpoints/judge.py", "checkpoints/notes.py")
+LAYOUTS = "checkpoints/layouts"
+PACKAGES = ("__init__.py", "model/__init__.py", "checkpoints/__init__.py")  # empty: only the names are needed
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file
 # Ended at once: Python aborts where a thread is still saying something as it ends.
 START = b"""import os, sys
@@ -21,8 +25,12 @@ os._exit(code)
 
 
 def bundle() -> bytes:
-    """A zip that Python runs as it is, made of the sources in this folder."""
+    """A zip that Python runs as it is: this folder's sources, and the rules that judge checkpoints."""
     files = {"__main__.py": START}
+    house = Path(__file__).parent.parent
+    rules = [*RULES, *(f"{LAYOUTS}/{source.name}" for source in sorted((house / LAYOUTS).glob("*.py")))]
+    files.update({f"costguard/{name}": b"" for name in PACKAGES})
+    files.update({f"costguard/{name}": (house / name).read_bytes() for name in rules})
     for source in sorted(Path(__file__).parent.glob("*.py")):
         if source.name not in STAYS:
             files[f"costguard_agent/{source.name}"] = source.read_bytes()

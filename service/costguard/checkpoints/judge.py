@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from functools import partial
 
 from costguard.checkpoints.layouts import LAYOUTS, TOLD_BY_NAMES
-from costguard.checkpoints.layouts.base import Candidate, FileChanged, Reader, Tree
-from costguard.checkpoints.location import join
+from costguard.checkpoints.layouts.base import Candidate, FileChanged, Reader, Tree, join
 from costguard.checkpoints.notes import notes_on
 from costguard.model.checkpoint import (
     Checkpoint,
@@ -23,7 +22,7 @@ from costguard.model.checkpoint import (
     LookFor,
 )
 
-_NEVER = datetime.min.replace(tzinfo=UTC)
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
 def judge(

@@ -77,10 +77,6 @@ def check(look_for: LookFor) -> None:
         )
 
 
-def join(location: str, path: str) -> str:
-    return f"{location.rstrip('/')}/{path}" if path else location
-
-
 def _folder(text: str) -> Location:
     try:
         return Location("file", "", str(Path(text).expanduser().absolute()))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from typing import Callable, Sequence
 
-from costguard.checkpoints.layouts.base import Candidate, listed
-from costguard.checkpoints.location import join
+from costguard.checkpoints.layouts.base import Candidate, join, listed
 from costguard.model.checkpoint import Checkpoint, Listing, StoredFile
 
 Find = Callable[[Listing], Sequence[Candidate]]

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from costguard.checkpoints.errors import of_store
+from costguard.checkpoints.folder import MOST_FILES
 from costguard.checkpoints.layouts.base import FileChanged
 from costguard.checkpoints.location import Location
 from costguard.errors import CheckpointLocationWrong
@@ -14,7 +15,6 @@ from costguard.model.checkpoint import Listing, StoredFile
 
 T = TypeVar("T")
 R = TypeVar("R")
-MOST_FILES = 200_000
 _PAGE = 1000
 _AT_ONCE = 16
 

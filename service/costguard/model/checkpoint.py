@@ -1,14 +1,27 @@
-"""Saved training state: what lies at a location, and which of it work can resume from."""
+"""Saved training state: what lies at a location, which of it work can resume from, and how a command says so.
+
+Travels with the agent: Python 3.8 and its standard library must do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum
+
+MOST_PASSED_OVER = 5
 
 
-class Framework(StrEnum):
+class _Word(str, Enum):
+    """An enum's StrEnum, which is of Python 3.11."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Framework(_Word):
     """Who wrote a checkpoint, and so what it must hold."""
 
     HUGGING_FACE = "hugging-face"
@@ -23,14 +36,14 @@ class Framework(StrEnum):
     FILES = "files"
 
 
-class CheckpointState(StrEnum):
+class CheckpointState(_Word):
     COMPLETE = "complete"
     TORN = "torn"
     CHANGING = "changing"  # differs from the listing before: it may still be written
     UNREAD = "unread"  # all names are there, and nobody looked inside
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredFile:
     """One file or object. `path` is relative to the location; `tag` differs whenever the contents do."""
 
@@ -40,7 +53,7 @@ class StoredFile:
     modified_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listing:
     """Everything below a location at one moment. What lies in `unread` folders is not known."""
 
@@ -49,7 +62,7 @@ class Listing:
     unread: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LookFor:
     """What to look for. Without a framework every layout that can be told by its names is tried.
 
@@ -62,7 +75,7 @@ class LookFor:
     marker: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Checkpoint:
     """One checkpoint and what was found about it. `reasons` say why it is not complete."""
 
@@ -81,7 +94,7 @@ class Checkpoint:
         return self.state is CheckpointState.COMPLETE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckpointLook:
     """What was seen at a location, newest first. `listing` is what the next look is compared with."""
 
@@ -90,3 +103,37 @@ class CheckpointLook:
     checkpoints: tuple[Checkpoint, ...]
     resume: Checkpoint | None  # None: work starts from the beginning
     notes: tuple[str, ...] = ()
+
+    @property
+    def passed_over(self) -> tuple[str, ...]:
+        """A sentence for each newer checkpoint that is torn; a run that tears every one of them has hundreds."""
+        torn: list[str] = []
+        for one in self.checkpoints:
+            if one.is_complete or len(torn) == MOST_PASSED_OVER:
+                break
+            if one.state is CheckpointState.TORN:
+                torn.append(f"{one.name}: {' '.join(one.reasons)}".strip())
+        return tuple(torn)
+
+
+def words_of(template: str) -> list[str]:
+    """The words of a resume template, split as a shell would. Raises ValueError where a quote is not closed."""
+    return shlex.split(template)
+
+
+def filled(words: Sequence[str], checkpoint: str, location: str, step: int | None) -> list[str]:
+    """With each placeholder replaced, after splitting, so that a path with blanks stays one word."""
+    values = {"{checkpoint}": checkpoint, "{location}": location, "{step}": "" if step is None else str(step)}
+    return [_replaced(word, values) for word in words]
+
+
+def _replaced(word: str, values: Mapping[str, str]) -> str:
+    """Each placeholder once, from left to right: what was put in is not looked through again."""
+    done, rest = "", word
+    while rest:
+        places = [(rest.find(name), name) for name in values if name in rest]
+        if not places:
+            break
+        at, name = min(places)
+        done, rest = done + rest[:at] + values[name], rest[at + len(name) :]
+    return done + rest

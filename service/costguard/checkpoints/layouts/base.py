@@ -1,19 +1,22 @@
-"""What a layout is given, and what it answers. Layouts are pure: they see a listing, and read ranges of files."""
+"""What a layout is given, and what it answers. Layouts are pure: they see a listing, and read ranges of files.
+
+They travel with the agent, which judges what lies on a VM's own disk: Python 3.8 and its standard library must do.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Callable, List, Mapping, Protocol, TypeVar
 
 from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile
 
 T = TypeVar("T")
 R = TypeVar("R")
 Files = Mapping[str, StoredFile]
-Problems = list[str]
+Problems = List[str]
 MOST_RANKS = 1_000_000  # a number beyond is no rank
 
 
@@ -66,6 +69,10 @@ class Tree:
 Layout = Callable[[Tree], Iterable[Candidate]]
 
 
+def join(location: str, path: str) -> str:
+    return f"{location.rstrip('/')}/{path}" if path else location
+
+
 def last_number(name: str) -> int | None:
     """`step_000100-rc` is step 100; None where there is no number, or one too long to be a step."""
     found = re.findall(r"[0-9]+", name)
@@ -92,7 +99,7 @@ def gaps(numbers: Iterable[int]) -> list[int]:
 def within(files: Files, folder: str) -> dict[str, StoredFile]:
     """The files of a folder, by their names within it."""
     head = f"{folder}/"
-    return {name.removeprefix(head): file for name, file in files.items() if name.startswith(head)}
+    return {name[len(head) :]: file for name, file in files.items() if name.startswith(head)}
 
 
 def text_of(file: StoredFile | None, reader: Reader, most: int = 4096) -> str:

@@ -20,7 +20,7 @@ _STEP = re.compile(r"(?:step=|hpc_ckpt_)([0-9]{1,18})")
 def find(tree: Tree) -> Iterable[Candidate]:
     files, folders = _sorted(tree.listing.files)
     steps = tree.reader.each(partial(_step, reader=tree.reader), list(files.values()))
-    for step, (path, file) in zip(steps, files.items(), strict=True):
+    for step, (path, file) in zip(steps, files.items()):
         lacking = missing({path: file}, path)
         yield Candidate(Framework.LIGHTNING, path, path, step, {path: file}, lacking, partial(_inside_file, file))
     for path, inner in folders.items():
@@ -48,7 +48,7 @@ def _sorted(listed: Mapping[str, StoredFile]) -> tuple[dict[str, StoredFile], di
             if found[2] is None:
                 files[path] = file
             else:
-                folders.setdefault(path.removesuffix(f"/{found[2]}"), {})[found[2]] = file
+                folders.setdefault(path[: -len(found[2]) - 1], {})[found[2]] = file
     return files, folders
 
 

@@ -21,10 +21,10 @@ def find(tree: Tree) -> Iterable[Candidate]:
     if not folders:
         return
     told = text_of(tree.files.get(TRACKER), tree.reader)
-    by_step = {int(name.removeprefix("iter_")): files for name, files in folders.items()}
+    by_step = {int(name[len("iter_") :]): files for name, files in folders.items()}
     reached = int(told) if re.fullmatch(r"[0-9]{1,18}", told) and int(told) in by_step else None
     for name, files in folders.items():
-        step = int(name.removeprefix("iter_"))
+        step = int(name[len("iter_") :])
         lacking = _missing(files)
         if reached is not None and reached < step:
             lacking.append(f"{TRACKER} still says {reached}: saving was not finished.")

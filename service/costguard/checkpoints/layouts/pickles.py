@@ -14,8 +14,12 @@ _MOST_BYTES = 64 << 20
 _WORTH_KEEPING = 4096  # a longer text is no name
 _CODES = {each.name: ord(each.code) for each in pickletools.opcodes}
 # How wide each argument is; negative: as wide as that many bytes before it tell. Lines are not among them.
-_LENGTHS = {pickletools.TAKEN_FROM_ARGUMENT1: -1, pickletools.TAKEN_FROM_ARGUMENT4: -4}
-_LENGTHS |= {pickletools.TAKEN_FROM_ARGUMENT4U: -4, pickletools.TAKEN_FROM_ARGUMENT8U: -8}
+_LENGTHS = {
+    pickletools.TAKEN_FROM_ARGUMENT1: -1,
+    pickletools.TAKEN_FROM_ARGUMENT4: -4,
+    pickletools.TAKEN_FROM_ARGUMENT4U: -4,
+    pickletools.TAKEN_FROM_ARGUMENT8U: -8,
+}
 _WIDTHS = {
     ord(each.code): 0 if each.arg is None else _LENGTHS.get(each.arg.n, each.arg.n)
     for each in pickletools.opcodes

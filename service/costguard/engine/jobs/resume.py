@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
 from costguard.engine.ports import Checkpoints
 from costguard.errors import CheckpointError
 from costguard.model.attempt import Attempt
-from costguard.model.checkpoint import CheckpointLook, CheckpointState
+from costguard.model.checkpoint import CheckpointLook, filled, words_of
 from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
-
-_MOST_TORN = 5  # are named; a run that tears each of its checkpoints has hundreds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +42,10 @@ def find(checkpoints: Checkpoints | None, job: Job, now: datetime) -> ResumePoin
 
 def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
     """What a look found, and which newer checkpoints were passed over."""
-    torn: list[str] = []
-    for one in look.checkpoints:
-        if one.is_complete:
-            break
-        if one.state is CheckpointState.TORN:
-            torn.append(f"{one.name}: {' '.join(one.reasons)}".strip())
     if look.resume is None:
-        return SeenCheckpoint(now, torn=tuple(torn[:_MOST_TORN]))
+        return SeenCheckpoint(now, torn=look.passed_over)
     best = look.resume
-    return SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=tuple(torn[:_MOST_TORN]))
+    return SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=look.passed_over)
 
 
 def arguments(job: Job, attempt: Attempt) -> tuple[str, ...]:
@@ -66,18 +57,5 @@ def arguments(job: Job, attempt: Attempt) -> tuple[str, ...]:
 
 
 def expanded(plan: CheckpointPlan, checkpoint: str, step: int | None) -> tuple[str, ...]:
-    """The words of the resume template. Replaced after splitting, so that a path with blanks stays one word."""
-    values = {"{checkpoint}": checkpoint, "{location}": plan.location, "{step}": "" if step is None else str(step)}
-    return tuple(_replaced(word, values) for word in shlex.split(plan.resume))
-
-
-def _replaced(word: str, values: dict[str, str]) -> str:
-    """Each placeholder once, from left to right: what was put in is not looked through again."""
-    done, rest = "", word
-    while rest:
-        places = [(rest.find(name), name) for name in values if name in rest]
-        if not places:
-            break
-        at, name = min(places)
-        done, rest = done + rest[:at] + values[name], rest[at + len(name) :]
-    return done + rest
+    """The words of the resume template, for this checkpoint."""
+    return tuple(filled(words_of(plan.resume), checkpoint, plan.location, step))

@@ -1,0 +1,90 @@
+"""A folder on this machine, listed and read. Travels with the agent, which looks at a VM's own disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Callable, Sequence, TypeVar
+
+from costguard.checkpoints.layouts.base import FileChanged
+from costguard.model.checkpoint import Listing, StoredFile
+
+T = TypeVar("T")
+R = TypeVar("R")
+MOST_FILES = 200_000
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+
+
+class TooManyFiles(Exception):
+    """More than are worth listing: this is no folder of one run's checkpoints."""
+
+
+class Folder:
+    """Links to files count as what they lead to; links to folders are not followed, since they may lead in circles.
+
+    Raises OSError where the folder itself cannot be read. `shown_as` is what the listing calls it.
+    """
+
+    def __init__(self, path: str, shown_as: str = "", most: int = MOST_FILES) -> None:
+        self._path = path
+        self._shown_as = shown_as or path
+        self._most = most
+
+    def listing(self) -> Listing:
+        """Raises TooManyFiles."""
+        files: dict[str, StoredFile] = {}
+        unread: list[str] = []
+        for file in self._walk(unread):
+            files[file.path] = file
+            if len(files) > self._most:
+                raise TooManyFiles
+        return Listing(self._shown_as, dict(sorted(files.items())), tuple(sorted(unread)))
+
+    def read(self, file: StoredFile, start: int, length: int) -> bytes:
+        try:
+            with open(os.path.join(self._path, file.path), "rb") as opened:
+                opened.seek(start)
+                found = opened.read(length)
+        except FileNotFoundError:
+            raise FileChanged(file.path) from None
+        if len(found) != length:
+            raise FileChanged(file.path)
+        return found
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:
+        return [work(item) for item in items]
+
+    def _walk(self, unread: list[str]) -> Iterator[StoredFile]:
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                with os.scandir(os.path.join(self._path, folder)) as entries:
+                    found = list(entries)
+            except OSError as wrong:
+                if not folder:
+                    raise
+                if not isinstance(wrong, FileNotFoundError):
+                    unread.append(folder)
+                continue
+            for entry in found:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif (file := _file(entry, path)) is not None:
+                    yield file
+
+
+def _file(entry: os.DirEntry[str], path: str) -> StoredFile | None:
+    """None for what is gone by now, and for what is no file: a socket, or a link to a folder or to nothing."""
+    try:
+        if not entry.is_file():
+            return None
+        told = entry.stat()
+    except OSError:
+        return None
+    # A name that is not UTF-8 is shown with its bytes written out; nothing of ours is called so.
+    shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    modified_at = _EPOCH + timedelta(microseconds=told.st_mtime_ns // 1000)
+    return StoredFile(shown, told.st_size, f"{told.st_ino}-{told.st_mtime_ns}", modified_at)
