@@ -6,10 +6,9 @@ They travel with the agent, which judges what lies on a VM's own disk: Python 3.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Callable, List, Mapping, Protocol, TypeVar
+from typing import Callable, Iterable, List, Mapping, Protocol, Sequence, TypeVar
 
 from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile
 
