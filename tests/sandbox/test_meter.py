@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, START, ZONE, body, new_world, up
 
 from costguard_sandbox.meter import bill
-from costguard_sandbox.vm import VM
+from costguard_sandbox.vm import VM, Run
 from costguard_sandbox.world import World
 
 
@@ -22,8 +21,12 @@ def seconds(one: datetime | None, other: datetime | None) -> int:
     return int(other.timestamp()) - int(one.timestamp())
 
 
+NOVEMBER = 2_595_600
+"""Seconds of a November in US Pacific time: 30 days and the hour that daylight saving gives back."""
+
+
 def cost(nanos: int, quantity: int, used: int, per: int = 3600) -> int:
-    """One charge: halves of a nano-dollar go to the even side."""
+    """Exact, then rounded once."""
     return round(Fraction(nanos * quantity * used, per))
 
 
@@ -46,7 +49,7 @@ def test_a_run_is_billed_from_running_to_stopping() -> None:
 
 
 def test_a_disk_is_billed_from_its_making_to_the_end_of_the_delete() -> None:
-    """While the VM is stopped too; 50 GiB at 0.10 dollars a month of 730 hours."""
+    """While the VM is stopped too; 50 GiB at 0.10 dollars for the whole of November."""
     world = new_world()
     vm = up(world)
     world.stop(PROJECT, "vm")
@@ -54,7 +57,7 @@ def test_a_disk_is_billed_from_its_making_to_the_end_of_the_delete() -> None:
     delete = world.delete(PROJECT, "vm")
     world.advance(HOUR)
     kept = seconds(START, delete.end_time)
-    assert billed(world, vm, "disk:pd-balanced") == (kept, cost(100_000_000, 50, kept, 730 * 3600))
+    assert billed(world, vm, "disk:pd-balanced") == (kept, cost(100_000_000, 50, kept, NOVEMBER))
 
 
 def test_a_bill_is_the_same_whenever_it_is_looked_at() -> None:
@@ -107,22 +110,25 @@ def test_a_spot_vm_has_spot_prices_for_its_machine_and_none_for_its_disk() -> No
     ran = seconds(vm.last_start, world.now)
     assert billed(world, vm, "n1:core") == (ran, cost(8_011_000, 4, ran))
     kept = seconds(START, world.now)
-    assert billed(world, vm, "disk:pd-balanced")[1] == cost(100_000_000, 50, kept, 730 * 3600)
+    assert billed(world, vm, "disk:pd-balanced")[1] == cost(100_000_000, 50, kept, NOVEMBER)
 
 
-def test_charges_are_cut_at_utc_midnight_and_rounded_one_by_one() -> None:
-    """The total is the sum of rounded days, not the rounded whole."""
+def test_total_is_rounded_once() -> None:
+    """However many days, months and prices a bill spans, it is off by less than a nano-dollar."""
     world = new_world(datetime(2026, 11, 20, 23, 0, tzinfo=UTC))
     vm = up(world)
     world.advance(26 * HOUR)
-    days = [
-        datetime(2026, 11, 20, 23, 0, tzinfo=UTC),
-        datetime(2026, 11, 21, tzinfo=UTC),
-        datetime(2026, 11, 22, tzinfo=UTC),
-        world.now,
-    ]
-    expected = sum(cost(100_000_000, 50, seconds(day, following), 730 * 3600) for day, following in pairwise(days))
-    assert billed(world, vm, "disk:pd-balanced") == (seconds(days[0], days[-1]), expected)
+    used = seconds(datetime(2026, 11, 20, 23, 0, tzinfo=UTC), world.now)
+    assert billed(world, vm, "disk:pd-balanced") == (used, cost(100_000_000, 50, used, NOVEMBER))
+
+
+def test_disk_is_divided_by_each_month_that_it_lives_in() -> None:
+    """Eight hours around the end of a Pacific November: its seconds are of 721 hours, December's of 744."""
+    world = new_world(datetime(2026, 12, 1, 4, 0, tzinfo=UTC))
+    vm = up(world)
+    world.advance_to(datetime(2026, 12, 1, 12, 0, tzinfo=UTC))
+    expected = Fraction(100_000_000 * 50 * 4 * 3600, NOVEMBER) + Fraction(100_000_000 * 50 * 4 * 3600, 744 * 3600)
+    assert billed(world, vm, "disk:pd-balanced") == (8 * 3600, round(expected))
 
 
 def test_a_new_price_holds_from_its_moment_on() -> None:
@@ -183,8 +189,73 @@ def test_each_part_of_a_machine_has_its_own_line(machine: str, more: dict[str, A
     assert (set(found.resources), found.unpriced) == (resources | {"disk:pd-balanced"}, [])
 
 
+@pytest.mark.parametrize(
+    ("machine", "resources", "quantities"),
+    [
+        ("f1-micro", {"shared:f1-micro"}, (1,)),
+        ("g1-small", {"shared:g1-small"}, (1,)),
+        ("e2-micro", {"e2:core", "e2:ram"}, (Fraction(1, 4), 1)),
+        ("e2-small", {"e2:core", "e2:ram"}, (Fraction(1, 2), 2)),
+        ("e2-medium", {"e2:core", "e2:ram"}, (1, 4)),
+        ("e2-custom-4-8192", {"e2-custom:core", "e2-custom:ram"}, (4, 8)),
+    ],
+)
+def test_shared_cores_bill_as_google_says(machine: str, resources: set[str], quantities: tuple[Fraction, ...]) -> None:
+    """N1's have one price for everything; E2's are parts of a core at E2's prices, custom ones at custom prices."""
+    world = new_world()
+    vm = up(world, machine=machine)
+    world.advance(HOUR)
+    found = bill(vm, world.prices, world.now).resources
+    assert set(found) == resources | {"disk:pd-balanced"}
+    for resource, quantity in zip(sorted(resources), quantities, strict=True):
+        rate, _ = world.prices.rate(resource, "us-central1", False, world.now)
+        assert found[resource].exact == rate * quantity * found[resource].seconds / Fraction(3600)
+
+
+def test_preemption_after_a_minute_is_billed() -> None:
+    """Free is only what lasted less than a minute; sixty seconds are charged, and not a second more."""
+    world = new_world()
+    vm = up(world, **SPOT)
+    vm.runs = [Run(START, START + timedelta(seconds=60), preempted=True)]
+    assert billed(world, vm, "n1:core")[0] == 60
+    vm.runs = [Run(START, START + timedelta(seconds=59, milliseconds=999), preempted=True)]
+    assert "n1:core" not in bill(vm, world.prices, world.now).resources
+
+
+def test_owner_who_stops_a_spot_vm_at_once_pays_the_minute() -> None:
+    """Only Google's own preemption is free."""
+    world, vm = _half_minute(**SPOT)
+    world.stop(PROJECT, "vm")
+    world.advance(5 * MINUTE)
+    assert billed(world, vm, "n1:core")[0] == 60
+
+
+def test_preemption_while_the_vm_comes_up_bills_no_uptime() -> None:
+    """It never reached RUNNING: only its disk costs anything."""
+    world = new_world()
+    world.insert(PROJECT, ZONE, body(**SPOT))
+    world.advance(timedelta(seconds=2))
+    vm = world.instance(PROJECT, "vm")
+    world.preempt(PROJECT, "vm")
+    world.advance(HOUR)
+    assert vm.runs == []
+    assert set(bill(vm, world.prices, world.now).resources) == {"disk:pd-balanced"}
+
+
+def test_repair_ends_one_uptime_and_begins_another() -> None:
+    """A host error bills until the failure; the seconds of the repair cost nothing."""
+    world = new_world()
+    vm = up(world)
+    world.advance(HOUR)
+    event = world.strike("host-error", PROJECT, "vm")
+    world.advance(HOUR)
+    first, second = vm.runs
+    assert first.ended == event.insert_time
+    assert billed(world, vm, "n1:core")[0] == seconds(first.began, first.ended) + seconds(second.began, world.now)
+
+
 def test_a_local_ssd_bills_with_the_machine() -> None:
-    """It is part of what runs, not of what is kept."""
+    """While the machine runs, by GiB and month, to the second: the minute is for cores, memory and GPUs alone."""
     world = new_world()
     wanted = body()
     wanted["disks"].append({"type": "SCRATCH", "interface": "NVME", "autoDelete": True})
@@ -194,4 +265,7 @@ def test_a_local_ssd_bills_with_the_machine() -> None:
     stop = world.stop(PROJECT, "vm")
     world.advance(HOUR)
     assert vm.shape.local_ssd_gib == 375
-    assert billed(world, vm, "local-ssd")[0] == max(60, seconds(vm.last_start, stop.start_time))
+    used = seconds(vm.last_start, stop.start_time)
+    assert used < 60
+    assert billed(world, vm, "n1:core")[0] == 60
+    assert billed(world, vm, "local-ssd") == (used, cost(80_000_000, 375, used, NOVEMBER))

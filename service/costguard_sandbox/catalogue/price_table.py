@@ -17,6 +17,12 @@ _BASE: Mapping[str, tuple[int, int | None]] = {
     "n1-custom:ram": (4_446_000, 1_127_400),
     "e2:core": (21_811_590, 6_543_000),
     "e2:ram": (2_923_530, 877_000),
+    # Google's price page for E2: custom vCPUs and memory cost 5 % more. The Spot figures are made up in proportion.
+    "e2-custom:core": (22_902_170, 6_870_150),
+    "e2-custom:ram": (3_069_707, 920_850),
+    # Google's price page, "N1 shared-core machine types"; Spot as in libcloud's copy of the catalogue (2023-08-06).
+    "shared:f1-micro": (7_600_000, 3_500_000),
+    "shared:g1-small": (25_700_000, 7_000_000),
     "n2:core": (31_611_000, 7_650_000),
     "n2:ram": (4_237_000, 1_025_000),
     "n2-custom:core": (33_174_000, 8_032_500),

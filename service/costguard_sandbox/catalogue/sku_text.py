@@ -56,6 +56,7 @@ _MACHINES = {
     "n1": "N1 Predefined Instance",
     "n1-custom": "Custom Instance",
     "e2": "E2 Instance",
+    "e2-custom": "E2 Custom Instance",
     "n2": "N2 Instance",
     "n2-custom": "N2 Custom Instance",
     "n2d": "N2D AMD Instance",
@@ -86,10 +87,16 @@ _STORAGE = {
     "suspended-memory": ("VM state: preserved memory", "VmState"),
 }
 
+# machine type -> (description, resourceGroup): those that have one SKU for cores and memory together.
+_SHARED = {
+    "f1-micro": ("Micro Instance with burstable CPU", "F1Micro"),
+    "g1-small": ("Small Instance with 1 VCPU", "G1Small"),
+}
+
 UNITS: Mapping[str, tuple[str, str, str, int]] = {
     "h": ("hour", "s", "second", 3600),
     "GiBy.h": ("gibibyte hour", "By.s", "byte second", 2**30 * 3600),
-    "GiBy.mo": ("gibibyte month", "By.s", "byte second", 2**30 * 3600 * 730),
+    "GiBy.mo": ("gibibyte month", "By.s", "byte second", 2**30 * 3600 * 24 * 30),
 }
 """usageUnit -> (in words, baseUnit, in words, how many base units)."""
 
@@ -104,6 +111,9 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
     if head == "gpu":
         attached = " attached to Spot Preemptible VMs" if spot else ""
         return f"{GPUS[tail]}{attached} running in {place}", "Compute", "GPU"
+    if head == "shared":
+        name, group = _SHARED[tail]
+        return f"{'Spot Preemptible ' if spot else ''}{name} running in {place}", "Compute", group
     part = tail.capitalize()
     # N1 keeps the group it had when it was the only machine there was.
     group = "N1Standard" if head == "n1" else {"core": "CPU", "ram": "RAM"}[tail]

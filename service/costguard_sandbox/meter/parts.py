@@ -1,0 +1,67 @@
+"""The parts that a VM bills while it runs: which SKUs, and how much of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from costguard_sandbox.vm import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`quantity` is in vCPUs, GiB or GPUs; `minute` says whether a short run pays for a whole minute of it."""
+
+    resource: str
+    quantity: Fraction
+    minute: bool = True
+
+
+# Google, VM instance pricing, "N1 shared-core machine types": one price an hour, cores and memory inside.
+# Cloud Billing Catalog: "Micro Instance with burstable CPU" and "Small Instance with 1 VCPU".
+_WHOLE_PRICE = frozenset({"f1-micro", "g1-small"})
+
+# Google, VM instance pricing, "E2 shared-core machine types": "totaling 25% CPU time and effectively consuming
+# 0.25 cores", 50 % and 0.50, 100 % and 1.0. Recorded: rows G-res2 show a guest of two vCPUs with 3,600
+# core-seconds an hour. For the custom forms no page says so; the one published quote fits the same parts.
+_E2_SHARED: Mapping[str, Fraction] = {"micro": Fraction(1, 4), "small": Fraction(1, 2), "medium": Fraction(1)}
+_E2_NAME = re.compile(r"e2-(custom-)?(micro|small|medium)(-\d+)?")
+
+# Google, VM instance pricing: memory is counted in gigabytes of 2^30 bytes; machine types give it in MiB.
+_MIB_PER_GIB = 1024
+
+
+def parts_of(shape: Shape) -> Iterator[Part]:
+    """Cores, memory, GPUs and local SSD of a VM that runs.
+
+    Google, VM instance pricing, "Resource-based pricing": each vCPU and each GB of memory is billed by itself; a GPU
+    adds to that ("GPU options"), built in or attached.
+    """
+    if shape.machine_type in _WHOLE_PRICE:
+        yield Part(f"shared:{shape.machine_type}", Fraction(1))
+    else:
+        series = f"{shape.family}-custom" if _is_custom(shape) else shape.family
+        yield Part(f"{series}:core", _billed_vcpus(shape))
+        yield Part(f"{series}:ram", gibibytes_of_memory(shape))
+    if shape.gpu_count:
+        yield Part(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count))
+    if shape.local_ssd_gib:
+        # The minute holds for "vCPUs, GPUs, and GB of memory" (billing model); local SSD is a disk-related charge,
+        # "prorated based on a granularity of seconds" (disk and image pricing).
+        yield Part("local-ssd", Fraction(shape.local_ssd_gib), minute=False)
+
+
+def gibibytes_of_memory(shape: Shape) -> Fraction:
+    return Fraction(shape.memory_mb, _MIB_PER_GIB)
+
+
+def _billed_vcpus(shape: Shape) -> Fraction:
+    shared = _E2_NAME.fullmatch(shape.machine_type)
+    return _E2_SHARED[shared[2]] if shared else Fraction(shape.vcpus)
+
+
+def _is_custom(shape: Shape) -> bool:
+    """Custom types have SKUs of their own, E2's too (5 % dearer on Google's price page for E2)."""
+    return "custom-" in shape.machine_type
