@@ -226,6 +226,6 @@ def test_markers_within_and_beside() -> None:
     written = [("epoch-1/w.npy", b"w"), ("epoch-1/_SUCCESS", b""), ("epoch-2/w.npy", b"w"), ("other3/_SUCCESS", b"")]
     assert resumed(written, look_for=within) == "epoch-1"
     beside = LookFor(Framework.MARKER, "w{step}.bin", "done-{step}")
-    assert resumed([("w1.bin", b"\x80w"), ("w2.bin", b"\x80w"), ("done-1", b"")], look_for=beside) == "w1.bin"
+    assert resumed([("w1.bin", torch_zip()), ("w2.bin", torch_zip()), ("done-1", b"")], look_for=beside) == "w1.bin"
     only = Memory([("it1/DONE", b"")]).look(LookFor(marker="DONE"))
     assert "Nothing but the marker" in reasons(only, "it1")

@@ -6,7 +6,10 @@ import json
 import struct
 from collections.abc import Sequence
 
+from costguard.checkpoints.layouts import plain_formats, torch_legacy
 from costguard.checkpoints.layouts.base import Problems, Reader
+from costguard.checkpoints.layouts.pickles import UnknownOpcode
+from costguard.checkpoints.layouts.ranges import TooLarge
 from costguard.model.checkpoint import StoredFile
 
 _ZIP_END = b"PK\x05\x06"
@@ -17,6 +20,9 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 _MOST_HEADER = 100_000_000  # what the safetensors library accepts
 _UNSET = (1 << 64) - 1
 _SUPERBLOCK = 52
+_BEGIN = 512  # bytes that show what a file is
+_PICKLES = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle", ".joblib", ".tar")  # `model.pth.tar` is one too
+_OF_TORCH = (".pt", ".pth", ".ckpt", ".bin")
 _HDF5_END = {0: (13, 40), 1: (13, 44), 2: (9, 28), 3: (9, 28)}  # by version: where the address width and the end stand
 
 
@@ -32,14 +38,23 @@ def problem_of(file: StoredFile, reader: Reader) -> str:
         return f"{name} is empty."
     if name.endswith(".safetensors"):
         return _safetensors(file, name, reader)
-    begin = reader.read(file, 0, min(file.size, _SUPERBLOCK))
+    begin = reader.read(file, 0, min(file.size, _BEGIN))
     if begin.startswith(b"PK"):
         return _zip(file, name, reader)
     if begin.startswith(_HDF5):
-        return _hdf5(file, name, begin)
-    if name.endswith((".pt", ".pth", ".ckpt", ".bin")) and not begin.startswith(b"\x80"):
-        return f"{name} does not begin as torch.save writes it."
-    return ""
+        return _hdf5(file, name, begin[:_SUPERBLOCK])
+    if begin.startswith(plain_formats.NUMPY):
+        return plain_formats.numpy_problem(file, name, reader)
+    if plain_formats.is_tar(begin):
+        return plain_formats.tar_problem(file, name, reader)
+    if torch_legacy.is_legacy(begin):
+        try:
+            return torch_legacy.problem(file, name, reader)
+        except (UnknownOpcode, TooLarge):
+            return f"{name} has pickles that cannot be followed, so nothing shows that it is whole."
+    if begin.startswith(b"\x80") and name.endswith(_PICKLES):
+        return plain_formats.pickle_problem(file, name, reader)
+    return f"{name} does not begin as torch.save writes it." if name.endswith(_OF_TORCH) else ""
 
 
 def _zip(file: StoredFile, name: str, reader: Reader) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import pickletools
 import zipfile
 from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 from costguard.checkpoints.layouts.base import FileChanged, Reader
+from costguard.checkpoints.layouts.ranges import Held, Ranges, TooLarge, Window
 from costguard.model.checkpoint import StoredFile
 
 _MOST_BYTES = 64 << 20
 _WORTH_KEEPING = 4096  # a longer text is no name
+_MOST_LINES = 4096  # bytes of two lines that name a class
+_MOST_NAMES = 1 << 20  # are remembered
 _CODES = {each.name: ord(each.code) for each in pickletools.opcodes}
 # How wide each argument is; negative: as wide as that many bytes before it tell. Lines are not among them.
 _LENGTHS = {
@@ -25,64 +28,150 @@ _WIDTHS = {
     for each in pickletools.opcodes
     if each.arg is None or each.arg.n != pickletools.UP_TO_NEWLINE
 }
+MARK = _CODES["MARK"]
+STOP = _CODES["STOP"]
+PERSISTENT = _CODES["BINPERSID"]
 _MEMOIZE = _CODES["MEMOIZE"]
 _GLOBAL = _CODES["GLOBAL"]
-_STOP = _CODES["STOP"]
+_STACK_GLOBAL = _CODES["STACK_GLOBAL"]
 _TEXTS = {_CODES[name] for name in ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")}
+_TEXTS |= {_CODES[name] for name in ("SHORT_BINSTRING", "BINSTRING")}  # what Python 2 wrote
 _SIGNED = {_CODES[name] for name in ("BININT", "LONG1", "LONG4")}
 _NUMBERS = _SIGNED | {_CODES[name] for name in ("BININT1", "BININT2")}
 _PUTS = {_CODES[name] for name in ("BINPUT", "LONG_BINPUT")}
 _GETS = {_CODES[name] for name in ("BINGET", "LONG_BINGET")}
 
 
+class Named(NamedTuple):
+    """A class or function that a pickle names. It is never imported."""
+
+    module: str
+    name: str
+
+
+Value = str | int | Named | None
+
+
+class Bytes(Protocol):
+    """What opcodes are read from. `part` leaves out what lies beyond the end."""
+
+    size: int
+
+    def part(self, begin: int, end: int) -> bytes: ...
+
+
+class UnknownOpcode(Exception):
+    """These bytes are no pickle, or of a protocol that stands in lines of text."""
+
+
+class Token(NamedTuple):
+    """One opcode and what it puts down, where that is a text, a number or a name. `end` may lie beyond the file's."""
+
+    code: int
+    value: Value
+    end: int
+
+
 def values(pickled: bytes) -> Iterator[str | int]:
     """Every text and whole number in the order in which they are put together. Ends early where it is broken."""
-    memo: dict[int, str | int | None] = {}
-    last: str | int | None = None
-    for code, begin, end in _steps(pickled):
-        if code == _MEMOIZE:
-            memo[len(memo)] = last
-        elif code == _GLOBAL or begin == end:
-            last = None
-        elif code in _PUTS:
-            memo[int.from_bytes(pickled[begin:end], "little")] = last
-        elif code in _TEXTS:
-            last = pickled[begin : min(end, begin + _WORTH_KEEPING)].decode("utf-8", "replace")
-            yield last
-        elif code in _NUMBERS:
-            last = int.from_bytes(pickled[begin:end], "little", signed=code in _SIGNED)
-            yield last
-        elif code in _GETS:
-            last = memo.get(int.from_bytes(pickled[begin:end], "little"))
+    yield from _plain(Held(pickled), 0)
+
+
+def tokens(source: Bytes, at: int = 0) -> Iterator[Token]:
+    """Each opcode, and what it puts down: also what it gets out of the memo. Raises UnknownOpcode and TooLarge.
+
+    One that is cut off is the last, and its end lies beyond the source's.
+    """
+    memo: dict[int, Value] = {}
+    puts = 0
+    last: Value = None
+    texts = ("", "")
+    for code, begin, end in _steps(source, at):
+        if end > source.size:
+            yield Token(code, None, end)
+            return
+        value: Value = None
+        if code == _MEMOIZE or code in _PUTS:
             if last is not None:
-                yield last
+                memo[puts if code == _MEMOIZE else _number(source.part(begin, end))] = last
+            if len(memo) > _MOST_NAMES:
+                raise TooLarge("its names")
+            puts += 1
+            yield Token(code, None, end)
+            continue
+        if code in _TEXTS:
+            value = source.part(begin, min(end, begin + _WORTH_KEEPING)).decode("utf-8", "replace")
+        elif code in _NUMBERS:
+            value = int.from_bytes(source.part(begin, end), "little", signed=code in _SIGNED)
+        elif code == _GLOBAL:
+            value = Named(*source.part(begin, end).decode("utf-8", "replace").split("\n")[:2])
+        elif code == _STACK_GLOBAL:
+            value = Named(*texts)
+        elif code in _GETS:
+            value = memo.get(_number(source.part(begin, end)))
+        if isinstance(value, str):
+            texts = texts[1], value
+        if value is not None or begin == end:
+            last = value
+        yield Token(code, value, end)
 
 
-def _steps(pickled: bytes) -> Iterator[tuple[int, int, int]]:
-    """Each opcode, and where its argument begins and ends. Ends early where it is broken; the last may be cut off."""
-    at = 0
-    while at < len(pickled):
-        code = pickled[at]
+def _plain(source: Bytes, at: int) -> Iterator[str | int]:
+    try:
+        for token in tokens(source, at):
+            if isinstance(token.value, str | int):
+                yield token.value
+    except UnknownOpcode:
+        return
+
+
+def _number(argument: bytes) -> int:
+    return int.from_bytes(argument, "little")
+
+
+def _steps(source: Bytes, at: int) -> Iterator[tuple[int, int, int]]:
+    """Each opcode, and where its argument begins and ends; the last may be cut off. Raises UnknownOpcode."""
+    while at < source.size:
         begin = at + 1
+        code = source.part(at, begin)[0]
         width = _WIDTHS.get(code)
         if width is None:
             if code != _GLOBAL:
-                return
-            at = pickled.find(b"\n", pickled.find(b"\n", begin) + 1) + 1 or len(pickled)  # two lines: module and name
+                raise UnknownOpcode(f"{code:#x} at {at}")
+            at = _after_lines(source, begin)
         elif width < 0:  # the length stands before the argument
             begin -= width
-            at = begin + int.from_bytes(pickled[begin + width : begin], "little")
+            at = begin + _number(source.part(begin + width, begin))
         else:
             at = begin + width
         yield code, begin, at
 
 
+def _after_lines(source: Bytes, begin: int) -> int:
+    """Behind two lines, module and name. Beyond the end where they are cut off."""
+    lines = source.part(begin, begin + _MOST_LINES)
+    after = lines.find(b"\n", lines.find(b"\n") + 1) + 1 if lines.count(b"\n") > 1 else 0
+    if not after and begin + _MOST_LINES < source.size:
+        raise UnknownOpcode(f"no name at {begin}")
+    return begin + after if after else source.size + 1
+
+
+def end_of(source: Bytes, at: int) -> int | None:
+    """Where the pickle that begins here ends, after its STOP; None where it is cut off. Raises UnknownOpcode."""
+    for code, _, end in _steps(source, at):
+        if end > source.size:
+            return None
+        if code == STOP:
+            return end
+    return None
+
+
 def _is_whole(pickled: bytes) -> bool:
     """A STOP at the very end, and as an opcode: its byte is a full stop, which names are full of."""
-    last = (0, 0)
-    for code, _, end in _steps(pickled):
-        last = code, end
-    return last == (_STOP, len(pickled))
+    try:
+        return end_of(Held(pickled), 0) == len(pickled)
+    except UnknownOpcode:
+        return False
 
 
 def shards_of(file: StoredFile, reader: Reader) -> dict[str, int] | None:
@@ -109,16 +198,15 @@ def shards_of(file: StoredFile, reader: Reader) -> dict[str, int] | None:
 def step_inside(file: StoredFile, reader: Reader) -> int | None:
     """The `global_step` of a file that torch.save wrote; None where it tells none."""
     try:
-        with zipfile.ZipFile(_Ranges(file, reader)) as opened:
+        if file.size and reader.read(file, 0, 1) == b"\x80":  # as before 1.6, not within a ZIP
+            return _global_step(_plain(Window(file, reader), 0))
+        with zipfile.ZipFile(Ranges(file, reader)) as opened:
             for name in opened.namelist():
                 if name.endswith("/data.pkl") and opened.getinfo(name).file_size <= _MOST_BYTES:
-                    before: str | int | None = None
-                    for value in values(opened.read(name)):
-                        if before == "global_step" and isinstance(value, int):
-                            return value
-                        before = value
+                    return _global_step(values(opened.read(name)))
     except (
         FileChanged,
+        TooLarge,
         zipfile.BadZipFile,
         ValueError,
         OSError,
@@ -131,50 +219,10 @@ def step_inside(file: StoredFile, reader: Reader) -> int | None:
     return None
 
 
-class _Ranges(io.RawIOBase):
-    """A stored file as zipfile wants it. Small reads are served from one larger one."""
-
-    _AHEAD = 1 << 16
-
-    def __init__(self, file: StoredFile, reader: Reader) -> None:
-        self._file, self._reader = file, reader
-        self._at = self._begin = 0
-        self._held = b""
-        self._left = _MOST_BYTES
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
-        if base + offset < 0:
-            raise ValueError("before the beginning")
-        self._at = base + offset
-        return self._at
-
-    def read(self, size: int = -1, /) -> bytes:
-        end = self._file.size if size < 0 else min(self._at + size, self._file.size)
-        if end <= self._at:
-            return b""
-        if not (self._begin <= self._at and end <= self._begin + len(self._held)):
-            self._fetch(end)
-        found = self._held[self._at - self._begin : end - self._begin]
-        self._at = end
-        return found
-
-    def _fetch(self, end: int) -> None:
-        """From here to `end` and some more; at the file's end, also what stands before."""
-        begin = max(0, min(self._at, self._file.size - self._AHEAD))
-        until = min(self._file.size, max(end, begin + self._AHEAD))
-        self._left -= until - begin
-        if self._left < 0:
-            raise ValueError("more than would be read for one number")
-        self._begin, self._held = begin, self._reader.read(self._file, begin, until - begin)
-        if len(self._held) != until - begin:
-            raise FileChanged(self._file.path)
+def _global_step(told: Iterator[str | int]) -> int | None:
+    before: str | int | None = None
+    for value in told:
+        if before == "global_step" and isinstance(value, int):
+            return value
+        before = value
+    return None
