@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -56,7 +55,7 @@ def record(
     VMs that are no longer listed are asked for one by one before the transaction begins: only a delete
     operation or a 404 makes a VM gone, never its absence from a list.
     """
-    mark = _mark(belonging)
+    mark = f".{belonging.mark}"  # every VM is sorted again when the rules that sort VMs change
     with database.read() as connection:
         standings = ledger.standings(connection, observation.project)
         ours = launched_by_label(connection, observation)
@@ -137,11 +136,6 @@ def close_account(database: Database, look: ProjectLook, belonging: Belonging, f
 def _has_gpu(seen: SeenInstance) -> bool:
     """Also when the machine type could not be looked up: it may have GPUs built in."""
     return seen.shape.gpu_count > 0 or not seen.shape.is_known
-
-
-def _mark(belonging: Belonging) -> str:
-    """Changes with the settings that sort VMs, so that every VM is sorted anew when they change."""
-    return "." + hashlib.blake2b(repr(belonging).encode(), digest_size=6).hexdigest()
 
 
 def _absences(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from hashlib import blake2b
 
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
@@ -34,6 +36,20 @@ class Belonging:
     presets: tuple[Preset, ...]
     owners: OwnerRules
     gpu_only: bool = False
+
+    @property
+    def mark(self) -> str:
+        """Changes with the rules that sort VMs, and with nothing else: the same in every process.
+
+        Sets are written out sorted, because Python orders a set of texts differently in each process.
+        """
+        rules = {
+            "presets": [(preset.name, asdict(preset.match)) for preset in self.presets],
+            "owners": asdict(self.owners),
+            "gpu_only": self.gpu_only,
+        }
+        text = json.dumps(rules, sort_keys=True, default=sorted)
+        return blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,136 @@
+"""What a restart of the guard over a fleet that has not changed writes into the database."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+
+import pytest
+from tests.scenario.fleet import body
+
+from costguard.clock import SystemClock
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+COSTGUARD = Path(sys.executable).with_name("costguard")
+ZONE = "us-central1-a"
+VMS = 12
+SEEDS = ("1", "2", "3", "4")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Path]:
+    """The settings of a guard over twelve VMs that have run for an hour; what changes by itself is not measured."""
+    now = SystemClock().now()
+    clock = ManualClock(now - timedelta(hours=1))
+    world = World(clock, projects=["acme-training"])
+    for number in range(VMS):
+        machine = ("a2-highgpu-1g", "g2-standard-8", "n2-standard-4")[number % 3]
+        world.insert("acme-training", ZONE, body(f"vm-{number}", ZONE, machine, labels={"owner": "ana"}))
+    clock.move_to(now - timedelta(minutes=10))
+    with running(world) as url:
+        path = tmp_path / "costguard.toml"
+        path.write_text(
+            f"""
+[watch]
+projects = ["acme-training"]
+[database]
+url = "sqlite:///{tmp_path}/costguard.db"
+[server]
+listen = "127.0.0.1:0"
+[compute]
+endpoint = "{url}"
+[prices]
+endpoint = "{url}"
+[idle]
+enabled = false
+[presets.large]
+limit = "8h"
+[presets.large.match]
+gpu_types = ["nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-h100-80gb", "nvidia-l4", "nvidia-tesla-t4"]
+"""
+        )
+        yield path
+
+
+def _pass(settings: Path, seed: str) -> None:
+    """One pass by a process of its own, which orders its sets by this seed."""
+    done = subprocess.run(
+        [COSTGUARD, "pass", "--config", settings],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _serve_for_a_pass(settings: Path, seed: str) -> None:
+    """A server of its own with this seed, ended by SIGTERM as soon as it has recorded a look at the project."""
+    with subprocess.Popen(
+        [COSTGUARD, "serve", "--config", settings],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            turns = Event()
+            for _ in range(600):
+                if "UPDATE projects" in _written(settings.with_name("costguard.db")):
+                    break
+                turns.wait(0.1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+
+
+def _count_writes(database: Path) -> None:
+    """Have SQLite itself count, by triggers of this test, each row that is inserted, updated or deleted."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        connection.execute("CREATE TABLE written (name TEXT)")
+        for table in tables:
+            for event in ("INSERT", "UPDATE", "DELETE"):
+                connection.execute(
+                    f"CREATE TRIGGER test_{event}_{table} AFTER {event} ON {table} "
+                    f"BEGIN INSERT INTO written VALUES ('{event} {table}'); END"
+                )
+
+
+def _written(database: Path) -> list[str]:
+    with closing(sqlite3.connect(database)) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM written")]
+
+
+def _forget_writes(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("DELETE FROM written")
+
+
+@pytest.mark.parametrize("restart", [_pass, _serve_for_a_pass], ids=["pass", "serve"])
+def test_restart_over_an_unchanged_fleet_writes_at_most_five_rows(
+    settings: Path, restart: Callable[[Path, str], None]
+) -> None:
+    """Whatever the process's hash seed: "unchanged" must not depend on the order in which a set is written out."""
+    database = settings.with_name("costguard.db")
+    _pass(settings, "0")
+    _count_writes(database)
+    restart(settings, "0")  # a server's first start reads the price catalogue and makes its signing key
+    _forget_writes(database)
+    for seed in SEEDS:
+        restart(settings, seed)
+        written = _written(database)
+        assert "UPDATE projects" in written, "the restarted guard did not record its look"
+        assert len(written) <= 5, f"PYTHONHASHSEED={seed} wrote {written}"
+        _forget_writes(database)
