@@ -20,7 +20,7 @@ $(VENV)/installed: requirements.txt pyproject.toml
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt && \
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable . ; \
 	else \
-	  $(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt && \
+	  $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.txt && \
 	  $(BIN)/python -m pip install --quiet --no-deps --editable . ; \
 	fi
 	@$(BIN)/python -m compileall -q service # where Python may write no bytecode, every start would compile it anew
@@ -31,7 +31,7 @@ $(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
 	@if [ -x $(BIN)/uv ]; then \
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.txt ; \
 	else \
-	  $(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt ; \
+	  $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-dev.txt ; \
 	fi
 	@touch $@
 

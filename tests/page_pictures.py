@@ -34,6 +34,7 @@ _SHOWN = {
     "facts": "dark",
     "health": "light",
     "tokens": "light",
+    "api": "light",
 }
 
 

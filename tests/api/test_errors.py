@@ -88,7 +88,7 @@ def test_what_is_not_there_is_a_404_problem(client: TestClient) -> None:
 def test_a_method_that_a_path_does_not_have_is_a_405_problem(client: TestClient) -> None:
     """The header names those that it has."""
     answer = client.post("/api/v1/instances")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
     assert "a method that `Allow` names" in answer.json()["next"]
 
 

@@ -107,6 +107,7 @@ def tell(database: Database, door: Door | None = None) -> Told:
     _sessions(database)
     lease.acquire(database, "daemon", "guard-1", HOUR)
     pages = {
+        "api": "/api/docs",
         "now": "/",
         "now-filtered": "/?preset=a100&status=running",
         "now-nothing": "/?owner=nobody@lab.example",

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import Address, Body, Moment, Out, Query, Text, Told
+from costguard.api.fields import Address, Body, Moment, Out, Query, Text, Told, one_of
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
 from costguard.engine.asking import Outcome, ask
@@ -41,12 +41,12 @@ class Links(Out):
 
 class Request(Out):
     id: int
-    asked: str = Field(description="stop, suspend, keep, claim or disown.")
+    asked: Annotated[str, one_of(Asked)]
     project: str
     gce_id: str
     name: str
     by: str = Field(description="The address of who asked.")
-    via: str = Field(description="slack, page, api or cli.")
+    via: Annotated[str, one_of(("slack", "page", "api", "cli"))]
     at: Moment
     hours: int | None = Field(description="Of a keep; null there: until tomorrow morning where they are.")
     reason: str

@@ -35,6 +35,7 @@ from costguard.api.document import describe
 from costguard.web import problems
 from costguard.web.door import MOST_BYTES, Guarded
 from costguard.web.metered import Metered
+from costguard.web.methods import HeadAsGet
 
 _DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
 Jobs are asked for here; the daemon launches their VMs, and brings them back from their checkpoints.
@@ -65,6 +66,7 @@ def create_app(deps: Deps) -> FastAPI:
     )
     app.state.deps = deps
     problems.install(app)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
     app.add_middleware(Guarded, door=deps.door, limits=deps.limits, is_https=deps.is_https)
     app.add_middleware(Metered, meters=deps.meters)
@@ -101,6 +103,12 @@ def create_app(deps: Deps) -> FastAPI:
     @app.get("/api/v1", include_in_schema=False)
     def index() -> dict[str, object]:
         paths = sorted(app.openapi()["paths"])
-        return {"name": "Costguard", "version": deps.version, "openapi": "/openapi.json", "paths": paths}
+        return {
+            "name": "Costguard",
+            "version": deps.version,
+            "openapi": "/openapi.json",
+            "docs": "/api/docs",
+            "paths": paths,
+        }
 
     return app

@@ -9,7 +9,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
+from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, one_of, usd
 from costguard.api.route import routes
 from costguard.engine import budgets as engine
 from costguard.engine.accrual import accrual_at
@@ -37,7 +37,7 @@ class Outlook(Out):
     owner: str | None
     team: str | None
     job: str | None
-    period: str = Field(description="day, week from Monday, or month, in UTC.")
+    period: Annotated[str, one_of(Period)] = Field(description="A day, a week from Monday, or a month, in UTC.")
     starts_at: Moment
     ends_at: Moment
     spent: Usd
@@ -47,7 +47,7 @@ class Outlook(Out):
 
 
 class Threshold(Out):
-    on: str = Field(description="spent or forecast")
+    on: Annotated[str, one_of(policy.On)]
     percent: int
     amount: Usd
     is_crossed: bool = Field(description="Now. A forecast can fall again.")

@@ -41,6 +41,9 @@ _SECURITY = {
     },
     "agent": {"type": "http", "scheme": "bearer", "description": "The token of one attempt, from its VM's metadata."},
 }
+_LICENCE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+# Relative to where this document was read: the server does not know by which name its callers reach it.
+_SERVERS = [{"url": "/", "description": "The server that this document came from."}]
 _HEADERS: Mapping[str, Mapping[str, Any]] = {
     "ETag": {"description": "Weak: the same for as long as nothing is new but the time.", "schema": {"type": "string"}},
     "Location": {"description": "Where it is to be seen from now on.", "schema": {"type": "string"}},
@@ -66,6 +69,8 @@ def describe(app: FastAPI) -> None:
             version=app.version,
             description=app.description,
             routes=app.routes,
+            license_info=_LICENCE,
+            servers=_SERVERS,
             tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
         )
         found["components"]["schemas"] |= problems.components()
@@ -90,6 +95,8 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     operation["security"] = [] if path in _OPEN else [{"agent" if path.startswith(_AGENTS) else "token": []}]
     answers = operation["responses"]
+    if path == _STREAM:  # FastAPI writes itemSchema here, a keyword of OpenAPI 3.2 in a document of 3.1
+        answers["200"]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
     if method == "get" and path.startswith("/api/v1/") and path != _STREAM:
         operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
         answers["200"]["headers"] = {"ETag": _HEADERS["ETag"]}

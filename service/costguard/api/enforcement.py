@@ -10,11 +10,12 @@ from pydantic import Field
 
 from costguard.api.days import DaysQuery, beginning
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out
+from costguard.api.fields import CURRENCY, Amount, Moment, Out, one_of
 from costguard.api.route import routes
 from costguard.engine.accrual import book_of
 from costguard.engine.acting import savings
-from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Saving
+from costguard.model.action import StopOutcome
+from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Bound, Saving
 from costguard.store.enforced import StopRow
 from costguard.store.spend import day_start
 
@@ -25,7 +26,7 @@ class Saved(Out):
     amount: Amount
     since: Moment
     until: Moment
-    bound: str = Field(description="What ended the time that counts: ran_again, ended, decided_again, now or longest.")
+    bound: Annotated[str, one_of(Bound)] = Field(description="What ended the time that counts.")
 
 
 class Decided(Out):
@@ -37,7 +38,7 @@ class Decided(Out):
     preset: str
     owner: str
     decided_at: Moment
-    verb: str = Field(description="stop or suspend")
+    verb: Annotated[str, one_of(("stop", "suspend"))]
     rule: str
     reason: str
     asked_by: str = Field(description="Who asked for it; empty: a rule did.")
@@ -47,7 +48,7 @@ class Decided(Out):
 
 
 class Stop(Decided):
-    outcome: str = Field(description="intended, asked, done, not_needed, failed or unknown.")
+    outcome: Annotated[str, one_of(StopOutcome)]
     error: str
     rate_per_hour: Amount | None = Field(description="What the stop took off; null: it has not stopped.")
     saved: Saved | None = Field(description="An estimate; null: it has not stopped.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Annotated
 
@@ -15,8 +16,10 @@ from pydantic import (
     Field,
     PlainSerializer,
     StringConstraints,
+    WithJsonSchema,
 )
 
+from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced
 
 CURRENCY = "USD"
@@ -48,13 +51,23 @@ Usd = Annotated[
         examples=["0.35", "12.345678901"],
     ),
 ]
+
+
+def one_of(values: Iterable[str]) -> WithJsonSchema:
+    """How the API document describes a text in an answer that is always one of these values."""
+    return WithJsonSchema({"type": "string", "enum": [str(value) for value in values]})
+
+
+Provisioning = Annotated[str, one_of(ProvisioningModel)]
 Moment = Annotated[datetime, PlainSerializer(_z, return_type=str, when_used="json")]
 
 
 class Out(BaseModel):
-    """An answer: nothing in it is converted by guess."""
+    """An answer: nothing in it is converted by guess, and every part is always there."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+    )
 
 
 class Amount(Out):

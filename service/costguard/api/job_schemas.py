@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, Usd
+from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Usd, one_of
+from costguard.model.attempt import AttemptState, Notice, Outcome
+from costguard.model.checkpoint import Framework
+from costguard.model.job import JobKind, JobState
 
 
 class VmPlace(Out):
@@ -15,9 +18,11 @@ class VmPlace(Out):
     attempt: int = Field(description="Its number; 1 is the first.")
     name: str = Field(description="Of the VM.")
     zone: str
-    provisioning_model: str = Field(description="spot or standard.")
+    provisioning_model: Provisioning = Field(description="spot or standard.")
     gce_id: str = Field(description="Google's numeric id; empty until it is known.")
-    state: str = Field(description="Of the attempt; ending and over: its outcome is known.")
+    state: Annotated[str, one_of(AttemptState)] = Field(
+        description="Of the attempt; ending and over: its outcome is known."
+    )
     rate_per_hour: Usd | None = Field(description="Machine and disk, as estimated at its launch.")
 
 
@@ -25,15 +30,15 @@ class Job(Out):
     id: str
     name: str
     title: str = Field(description="The name, or the id where it has none.")
-    kind: str = Field(description="training, or dev: a VM to work on.")
-    state: str = Field(description="queued, provisioning, running, recovering, succeeded, failed or cancelled.")
+    kind: Annotated[str, one_of(JobKind)] = Field(description="training, or dev: a VM to work on.")
+    state: Annotated[str, one_of(JobState)]
     reason: str = Field(description="Why it is in its state, and what comes next.")
     owner: str
     preset: str
     project: str
     image: str
     command: list[str]
-    via: str = Field(description="api, cli or page.")
+    via: Annotated[str, one_of(("api", "cli", "page"))]
     created_at: Moment
     settled_at: Moment | None = Field(description="When it was over; null: it is not.")
     next_at: Moment | None = Field(description="Nothing is done for it before, unless there is news.")
@@ -59,7 +64,7 @@ class Jobs(Out):
 class Plan(Out):
     location: str
     resume: str
-    framework: str | None
+    framework: Annotated[str, one_of(Framework)] | None
     pattern: str
     marker: str
 
@@ -84,7 +89,7 @@ class Recipe(Out):
     gpu_count: int
     zones: list[str] = Field(description="In the order in which they are preferred where nothing else decides.")
     image: str = Field(description="What it boots from.")
-    provisioning_model: str
+    provisioning_model: Provisioning
     falls_back_to_on_demand: bool = Field(description="Once every zone was out of stock.")
     max_run_seconds: int = Field(description="Google ends each VM after so long.")
     disk_gib: int
@@ -99,7 +104,7 @@ class Recipe(Out):
 class Exit(Out):
     """The agent's last word about a run."""
 
-    reason: str = Field(description="exited, not_started or cut_off.")
+    reason: Annotated[str, one_of(("exited", "not_started", "cut_off"))]
     code: int | None
     signal: int | None
     error: str
@@ -114,9 +119,9 @@ class Attempt(Out):
     name: str
     project: str
     zone: str
-    provisioning_model: str
-    state: str = Field(description="intended, asked, booting, running, resting, restarting, ending or over.")
-    outcome: str | None = Field(description="null: not known yet.")
+    provisioning_model: Provisioning
+    state: Annotated[str, one_of(AttemptState)]
+    outcome: Annotated[str, one_of(Outcome)] | None = Field(description="null: not known yet.")
     reason: str
     rate_per_hour: Usd | None
     max_run_seconds: int
@@ -148,10 +153,10 @@ class Interruption(Out):
 
     attempt: int
     run: int
-    outcome: str
+    outcome: Annotated[str, one_of(Outcome)]
     happened_at: Moment
     noticed_at: Moment
-    noticed_by: str = Field(description="What told first: notice, exit, operation, status or silence.")
+    noticed_by: Annotated[str, one_of(Notice)] = Field(description="What reported it first.")
     requested_at: Moment | None = Field(description="When the next VM was asked of Google.")
     resumed_at: Moment | None = Field(description="When the command ran again.")
     lost_seconds: int | None = Field(description="Work since the checkpoint that was resumed from.")

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from costguard.api import job_mapping, job_schemas
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Query, Usd, usd
+from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Usd, one_of, usd
 from costguard.api.route import routes
 from costguard.engine.jobs import recoveries as engine
 from costguard.engine.jobs.place_scores import PlaceScore, place_scores
@@ -25,7 +25,7 @@ _SECOND = timedelta(seconds=1)
 
 class Event(Out):
     at: Moment
-    outcome: str = Field(description="stockout or preempted.")
+    outcome: Annotated[str, one_of(("stockout", "preempted"))]
 
 
 class Place(Out):
@@ -33,7 +33,7 @@ class Place(Out):
 
     zone: str
     gpu_type: str = Field(description="Empty: VMs without a GPU.")
-    provisioning_model: str
+    provisioning_model: Provisioning
     stockouts: str = Field(description="Each counts 1 when it happens, and fades with its half-life.")
     preemptions: str = Field(description="The same, with a longer half-life.")
     presets: list[str] = Field(description="Those that launch there.")
@@ -53,7 +53,7 @@ class Bucket(Out):
 
 
 class Span(Out):
-    what: str = Field(description="noticed, requested or resumed: from the preemption on.")
+    what: Annotated[str, one_of(("noticed", "requested", "resumed"))] = Field(description="Since the preemption.")
     count: int
     median_seconds: str | None
     p90_seconds: str | None = Field(description="Nine in ten took at most so long.")

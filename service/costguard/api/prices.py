@@ -10,13 +10,13 @@ from pydantic import Field
 
 from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, usd
+from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Text, Usd, one_of, usd
 from costguard.api.route import routes
 from costguard.engine import spend
 from costguard.engine.accrual import Accrual
 from costguard.model.money import Money
 from costguard.model.price import Price as KnownPrice
-from costguard.model.price import PriceKey
+from costguard.model.price import PriceKey, Unit
 from costguard.policy.price_book import PriceBook
 from costguard.store import price_list
 from costguard.store.price_list import ListedPrice
@@ -29,7 +29,7 @@ _LISTED_UNPRICED = 100
 class Price(Out):
     resource: str = Field(examples=["a2:core"])
     region: str
-    provisioning_model: str
+    provisioning_model: Provisioning
     rate: Usd = Field(description="Dollars per unit.")
     unit: str = Field(description="h, GiBy.h or GiBy.mo (730 hours).")
     in_force_from: Moment
@@ -44,9 +44,9 @@ class Price(Out):
 class RefusedPrice(Out):
     resource: str
     region: str
-    provisioning_model: str
+    provisioning_model: Provisioning
     rate: Usd
-    unit: str
+    unit: Annotated[str, one_of(Unit)]
     source: str
     reason: str = Field(description="Why it failed the sanity gate; the last good price stays in force.")
     refused_at: Moment

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from costguard.api import job_mapping
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Usd, usd
+from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Usd, one_of, usd
 from costguard.api.job_fields import QuoteBody
 from costguard.api.jobs import office, owner_of
 from costguard.api.route import routes
@@ -14,6 +16,8 @@ from costguard.api.writing import CHECKED, WRITTEN
 from costguard.engine.jobs import quotes as engine
 from costguard.engine.jobs.holds import BudgetLeft
 from costguard.model.access import Permission
+from costguard.model.budget import AtLimit, Period
+from costguard.model.job import JobKind
 from costguard.policy.jobs import quote as policy
 from costguard.web.who import Asker
 
@@ -53,7 +57,7 @@ class QuotedPlace(Out):
 
 class Offer(Out):
     zone: str
-    provisioning_model: str
+    provisioning_model: Provisioning
     rate_per_hour: Usd | None
     cost: Usd | None = Field(description="Of the hours asked about.")
 
@@ -62,13 +66,13 @@ class QuotedBudget(Out):
     """One that the job would count against."""
 
     name: str
-    period: str
+    period: Annotated[str, one_of(Period)]
     ends_at: Moment
     limit: Usd
     spent: Usd
     left: Usd = Field(description="Below zero once it is overspent.")
     left_after: Usd | None = Field(description="Were all of the cost spent in this period; null: it is not known.")
-    at_limit: str = Field(description="tell, refuse or stop-spot.")
+    at_limit: Annotated[str, one_of(AtLimit)]
 
 
 class Refusal(Out):
@@ -81,7 +85,7 @@ class Quote(Out):
     currency: str = CURRENCY
     preset: str
     project: str
-    kind: str
+    kind: Annotated[str, one_of(JobKind)]
     hours: str
     machine: Machine | None = Field(description="null: there is no such preset, or it cannot be launched.")
     places: list[QuotedPlace] = Field(description="In the order in which they would be tried now.")

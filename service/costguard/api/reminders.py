@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text
+from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Query, Text, one_of
 from costguard.api.route import routes
 from costguard.engine.telling.preview import Other, PreviewedSend, preview
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, StopInstance
+from costguard.model.reminder import Target
 from costguard.policy.watched import Decision
 from costguard.store import digest
 from costguard.store.digest import MessageFilters, MessageRow
 
 router = routes("reminders")
 
+_Status = Literal["intended", "sending", "accepted", "withdrawn", "failed"]
+_Kind = Literal["reminder", "digest", "notice", "job", "whisper"]
+_STATUSES, _KINDS = get_args(_Status), get_args(_Kind)
+
 
 class Message(Out):
     id: int
     key: str = Field(description="Natural: there is never another message with it.")
-    kind: str = Field(description="reminder, digest, notice or whisper.")
-    status: str = Field(description="intended, sending, accepted by Slack, withdrawn, or failed for good.")
+    kind: Annotated[str, one_of(_KINDS)]
+    status: Annotated[str, one_of(_STATUSES)] = Field(description="accepted: by Slack; failed: for good.")
     subject: str = Field(description="What a reminder is about: run or rest, and two numbers; else empty.")
     project: str
     gce_id: str
     name: str
     cycle: int = Field(description="How many times somebody had answered: an answer starts the stages anew.")
     stage: int = Field(description="0 is the first of its cycle.")
-    target: str = Field(description="Of a reminder: owner, channel or contact.")
+    target: Annotated[str, one_of((*Target, ""))] = Field(description="Of a reminder; else empty.")
     address: str = Field(description="Whom it is for: an address, a channel, or Slack's id.")
     intended_at: Moment
     try_after: Moment | None = Field(description="When it is tried next; null: it waits no more.")
@@ -49,14 +54,14 @@ class Messages(Out):
 class MessageQuery(Query):
     subject: Text | None = None
     gce_id: Text | None = None
-    status: Literal["intended", "sending", "accepted", "withdrawn", "failed"] | None = None
-    kind: Literal["reminder", "digest", "notice", "job", "whisper"] | None = None
+    status: _Status | None = None
+    kind: _Kind | None = None
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
 
 
 class To(Out):
-    target: str = Field(description="owner, channel or contact.")
+    target: Annotated[str, one_of(Target)]
     address: str
 
 
@@ -70,7 +75,7 @@ class Due(Out):
     machine_type: str
     gpu_type: str | None
     gpu_count: int
-    provisioning_model: str
+    provisioning_model: Provisioning
     subject: str
     cycle: int
     stage: int
@@ -83,7 +88,7 @@ class Due(Out):
 
 
 class OtherAction(Out):
-    action: str = Field(description="stop, suspend, keep, assign, cancel_job or refuse.")
+    action: Annotated[str, one_of(("stop", "suspend", "keep", "assign", "cancel_job", "refuse"))]
     subject: str
     name: str
     reason: str

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, Usd
+from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Usd, one_of
+from costguard.model.instance import Status
+from costguard.model.lifetime import EndReason
+from costguard.model.price import Unit
+from costguard.model.utilisation import IdleState
+from costguard.policy.owner import OwnerSource
 
 
 class Idle(Out):
-    state: str = Field(description="busy, idle or unknown. What was not measured is unknown, never idle.")
+    state: Annotated[str, one_of(IdleState)] = Field(
+        description="busy, idle or unknown. What was not measured is unknown, never idle."
+    )
     since: Moment
     evidence: str = Field(examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
     is_weak: bool = Field(description="It has GPUs, and only CPU and network were measured.")
@@ -19,10 +28,12 @@ class Instance(Out):
     gce_id: str = Field(description="Google's numeric id: which VM this is for ever. Names are reused.")
     name: str
     zone: str
-    status: str = Field(description="running, stopped (Google: TERMINATED), suspended, ...", examples=["running"])
+    status: Annotated[str, one_of(Status)] = Field(
+        description="running, stopped (Google: TERMINATED), suspended, ...", examples=["running"]
+    )
     preset: str
     owner: str = Field(description="Empty: nobody is known to own it.")
-    owner_source: str = Field(description="How the owner is known: job, claim, label, creator, or empty.")
+    owner_source: Annotated[str, one_of(OwnerSource)] = Field(description="How the owner is known; empty: unowned.")
     job: str
     created_by: str = Field(description="The account that made the VM; empty when unknown.")
     machine_type: str
@@ -31,7 +42,7 @@ class Instance(Out):
     gpu_type: str | None
     gpu_count: int
     local_ssd_gib: int
-    provisioning_model: str = Field(description="standard or spot.")
+    provisioning_model: Provisioning = Field(description="standard or spot.")
     labels: dict[str, str]
     created_at: Moment
     started_at: Moment | None = Field(description="When the lifetime that is open began; null: it does not run.")
@@ -82,7 +93,7 @@ class Charge(Out):
     resource: str = Field(examples=["gpu:nvidia-tesla-t4"])
     quantity: str = Field(description="vCPUs, GiB or GPUs, as a decimal.", examples=["4", "3.75"])
     rate: Usd | None = Field(description="Dollars per unit; null: the price is no longer known.")
-    unit: str | None = Field(description="h, GiBy.h or GiBy.mo (730 hours).")
+    unit: Annotated[str, one_of(Unit)] | None = Field(description="h, GiBy.h or GiBy.mo (730 hours).")
     price_source: str | None
     started_at: Moment
     ended_at: Moment
@@ -99,13 +110,13 @@ class Lifetime(Out):
     machine_type: str
     gpu_type: str | None
     gpu_count: int
-    provisioning_model: str
+    provisioning_model: Provisioning
     preset: str
     owner: str
     job: str
     started_at: Moment
     ended_at: Moment | None = Field(description="null: it runs.")
-    end_reason: str | None
+    end_reason: Annotated[str, one_of(EndReason)] | None
     ended_by: str = Field(description="An account, system, or empty when nobody knows.")
     end_is_estimate: bool = Field(description="No operation told; ended_at is the latest moment it can have been.")
     seconds: int = Field(description="From its start to its end, or to now.")

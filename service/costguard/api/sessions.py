@@ -11,11 +11,11 @@ from pydantic import Field
 
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import Address, Moment, Out, Query, Text
+from costguard.api.fields import Address, Moment, Out, Query, Text, one_of
 from costguard.api.route import routes
 from costguard.engine.access.session_office import SessionOffice
 from costguard.errors import ActorError, NotTheirName, SessionUnknown
-from costguard.model.access import Permission, Principal
+from costguard.model.access import Permission, Principal, Role, Via
 from costguard.store import sessions
 from costguard.web.problems import NOT_FOUND, ProblemError
 from costguard.web.who import Asker
@@ -28,8 +28,8 @@ _CURSOR = (int, str)
 class Session(Out):
     id: str
     address: str = Field(description="Who is signed in.", examples=["ana@example.com"])
-    role: str = Field(description="What they are today: nobody, viewer, operator or admin.", examples=["operator"])
-    via: str = Field(description="How they signed in: link or oidc.", examples=["oidc"])
+    role: Annotated[str, one_of(Role)] = Field(description="What they are today.", examples=["operator"])
+    via: Annotated[str, one_of(Via)] = Field(description="How they signed in.", examples=["oidc"])
     client: str = Field(description="The address that they came from; empty: not known.", examples=["10.0.0.7"])
     began_at: Moment
     expires_at: Moment

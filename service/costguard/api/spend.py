@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query as Parameter
 from fastapi import Request, Response
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from costguard.api import spend_csv
 from costguard.api.days import DaysQuery, beginning, wrong
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Text, Texts, Usd, hours, usd
+from costguard.api.fields import CURRENCY, Moment, Out, Text, Usd, hours, one_of, usd
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.engine import spend as engine
 from costguard.engine.accrual import accrual_at
@@ -40,7 +40,7 @@ class SpendRow(Sums):
 
 
 class Unpriced(Out):
-    kind: str = Field(description="lifetime or storage")
+    kind: Annotated[str, one_of(("lifetime", "storage"))]
     project: str
     gce_id: str
     name: str
@@ -56,16 +56,22 @@ class Spend(Out):
     currency: str = CURRENCY
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day; today's is what has run up by now.")
-    group_by: list[str]
+    group_by: list[Annotated[str, one_of(Grouping)]]
     rows: list[SpendRow]
     total: Sums
     unpriced: int = Field(description="Lifetimes and disks that have no price. They are not in the amounts.")
     unpriced_spans: list[Unpriced] = Field(description=f"The latest {_LISTED_UNPRICED} of them.")
 
 
+def _split(given: object) -> object:
+    """Each value may hold several groupings, with commas between them."""
+    values = given if isinstance(given, list) else [given]
+    return [name.strip() for value in values for name in str(value).split(",") if name.strip()]
+
+
 class SpendQuery(DaysQuery):
-    group_by: Texts = Field(
-        [], description="Repeated, or with commas: day, project, preset, owner, job, provisioning_model; default: day."
+    group_by: Annotated[list[Grouping], BeforeValidator(_split)] = Field(
+        [], max_length=100, description="Repeated, or with commas; default: day."
     )
     project: Text | None = None
     preset: Text | None = None
@@ -80,7 +86,7 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
     now = deps.clock.now()
     first, last = query.days(now.date())
     check_length(first, last)
-    group_by = _groupings(query.group_by)
+    group_by = list(dict.fromkeys(query.group_by)) or [Grouping.DAY]
     with deps.database.read() as connection:
         accrual = accrual_at(connection, now)
         scope = Scope(query.project, query.preset, query.owner, job=query.job)
@@ -113,15 +119,6 @@ def check_length(first: date, last: date) -> None:
     if last - first > _LONGEST:
         years = _LONGEST.days // 365
         raise wrong("from", f"{first} to {last} is longer than {years} years.", "Ask for a shorter range.")
-
-
-def _groupings(asked: list[str]) -> list[Grouping]:
-    names = [name.strip() for part in asked for name in part.split(",") if name.strip()] or ["day"]
-    known = [grouping.value for grouping in Grouping]
-    for name in names:
-        if name not in known:
-            raise wrong("group_by", f"Spend cannot be grouped by {name!r}.", f"Choose any of {', '.join(known)}.")
-    return [Grouping(name) for name in dict.fromkeys(names)]
 
 
 def _sums(amounts: Amounts) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from pydantic import Field, StrictInt, StringConstraints
 
 from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import Address, Body, Moment, Out, Query, Text
+from costguard.api.fields import Address, Body, Moment, Out, Query, Text, one_of
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Key
 from costguard.engine.access.tokens import LONGEST_NAME, NewToken, TokenOffice
 from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
-from costguard.model.access import Permission, Role
+from costguard.model.access import Permission, Role, Via
 from costguard.store.tokens import ApiToken
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
@@ -31,9 +31,9 @@ _MOST_DAYS = 3650
 
 class Me(Out):
     address: str = Field(description="Empty: the master token, which speaks for nobody.", examples=["ana@example.com"])
-    role: str = Field(description="nobody, viewer, operator or admin.", examples=["operator"])
-    permissions: list[str] = Field(description="What this token or session may do.")
-    via: str = Field(description="How it is known who asks: master, token, link, iap or oidc.", examples=["token"])
+    role: Annotated[str, one_of(Role)] = Field(examples=["operator"])
+    permissions: list[Annotated[str, one_of(Permission)]] = Field(description="What this token or session may do.")
+    via: Annotated[str, one_of(Via)] = Field(description="How the caller was identified.", examples=["token"])
     token: str | None = Field(description="The id of the token that was sent; null: none was.")
     expires_at: Moment | None = Field(description="When that token is over; null: never, or there is none.")
 
@@ -42,8 +42,10 @@ class Token(Out):
     id: str
     name: str
     owner: str = Field(description="Whom it speaks for.")
-    role: str = Field(description="The most that it may be used for; its owner's role decides too.")
-    permissions: list[str]
+    role: Annotated[str, one_of(Role)] = Field(
+        description="The most that it may be used for; its owner's role decides too."
+    )
+    permissions: list[Annotated[str, one_of(Permission)]]
     made_at: Moment
     made_by: str
     expires_at: Moment | None = Field(description="null: never.")

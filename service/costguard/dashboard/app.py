@@ -12,6 +12,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from costguard.dashboard import (
+    routes_api_docs,
     routes_facts,
     routes_fleet,
     routes_health,
@@ -38,6 +39,7 @@ _ROUTERS = (
     routes_prices.router,
     routes_health.router,
     routes_launch.router,
+    routes_api_docs.router,
 )
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from costguard.errors import CostguardError, StoreError
+from costguard.web.methods import allowed
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -148,7 +149,10 @@ def _http(request: Request, error: Exception) -> JSONResponse:
     status = HTTPStatus(error.status_code)
     what_next = _NEXT.get(status, "See GET /openapi.json.")
     detail = f"{request.method} {request.url.path}: {error.detail}."
-    return response(status, detail, what_next, path=request.url.path, headers=error.headers)
+    headers = dict(error.headers or {})
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:  # Starlette names the methods of the first route with this path alone
+        headers["Allow"] = allowed(request.app, request.scope)
+    return response(status, detail, what_next, path=request.url.path, headers=headers)
 
 
 def _known(request: Request, error: Exception) -> JSONResponse:
