@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costguard_sandbox.catalogue import images, machine_types
+from costguard_sandbox.catalogue import disk_types, images, machine_types
 from costguard_sandbox.problems import Refused, bad_request, invalid, not_found
 from costguard_sandbox.render import last_part
 
 _MOST_VALUE_CHARACTERS, _MOST_CHARACTERS = 256 << 10, 512 << 10
 _MOST_LABELS = 64
-_DISK_TYPES = frozenset(
-    (
-        "pd-standard",
-        "pd-balanced",
-        "pd-ssd",
-        "pd-extreme",
-        "local-ssd",
-        "hyperdisk-balanced",
-        "hyperdisk-extreme",
-        "hyperdisk-ml",
-        "hyperdisk-throughput",
-    )
-)
 _CHOICES: Mapping[str, Sequence[str]] = {
     "provisioningModel": ("STANDARD", "SPOT", "FLEX_START", "RESERVATION_BOUND"),
     "instanceTerminationAction": ("STOP", "DELETE"),
@@ -73,10 +60,14 @@ def check_accelerator(project: str, zone: str, kind: str, count: int) -> None:
 
 
 def check_disk(index: int, disk_type: str, source_image: str, size_gib: int | None) -> None:
-    """Images of other projects are taken as they are: nobody knows what is in them."""
     field = f"resource.disks[{index}].initializeParams"
-    if disk_type and last_part(disk_type) not in _DISK_TYPES:
+    if disk_type and disk_types.find(last_part(disk_type)) is None:
         raise invalid(f"{field}.diskType", disk_type, "The referenced diskType resource cannot be found.")
+    check_image(field, "diskSizeGb", source_image, size_gib)
+
+
+def check_image(field: str, size_key: str, source_image: str, size_gib: int | None) -> None:
+    """Images of other projects are taken as they are: nobody knows what is in them."""
     smallest = images.smallest_disk_gib(source_image)
     if smallest is None and "/family/" in source_image:
         raise not_found(source_image[source_image.index("projects/") :])
@@ -84,7 +75,7 @@ def check_disk(index: int, disk_type: str, source_image: str, size_gib: int | No
         raise invalid(f"{field}.sourceImage", source_image, "The referenced image resource cannot be found.")
     if size_gib is not None and size_gib < smallest:
         raise bad_request(
-            f"Invalid value for field '{field}.diskSizeGb': '{size_gib}'. Requested disk size cannot be smaller than"
+            f"Invalid value for field '{field}.{size_key}': '{size_gib}'. Requested disk size cannot be smaller than"
             f" the image size ({smallest} GB)"
         )
 

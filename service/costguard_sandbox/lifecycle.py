@@ -76,12 +76,12 @@ class Lifecycle:
         self._timeline.at(begins, lambda: operation.begin(self._now))
         self._timeline.at(ends, lambda: operation.finish(self._now, failure))
 
-    def change(self, operation: Operation) -> None:
-        """A change of labels, metadata or scheduling, which took effect when it was accepted."""
+    def carry_out(self, operation: Operation, what: str, act: Callable[[], Failure | None]) -> None:
+        """Something that takes effect as its operation ends, or fails then."""
         begins = self._now + self._draw("begin", operation)
-        operation.ends_at = begins + self._draw("change", operation)
+        operation.ends_at = begins + self._draw(what, operation)
         self._timeline.at(begins, lambda: operation.begin(self._now))
-        self._timeline.at(operation.ends_at, lambda: operation.finish(self._now))
+        self._timeline.at(operation.ends_at, lambda: operation.finish(self._now, act()))
 
     # What users ask for; each runs at the operation's startTime.
 
@@ -95,6 +95,8 @@ class Lifecycle:
             self._refuse(operation, "INVALID_USAGE", f"Instance '{vm.name}' is suspended and must be resumed.")
         elif vm.status is not Status.TERMINATED:
             self._not_ready(operation, vm)
+        elif vm.boot_disk is None:
+            self._refuse(operation, "INVALID_USAGE", f"Instance '{vm.name}' has no boot disk; attach one to start it.")
         elif failure := self._capacity(vm):
             self._later(operation, "failed insert", lambda: operation.finish(self._now, failure))
         else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import count
 
 from costguard_sandbox.catalogue import images
 from costguard_sandbox.catalogue.places import default_service_account
+from costguard_sandbox.disk_checks import refuse_in_use
 from costguard_sandbox.insertion import WantedDisk, WantedVM
-from costguard_sandbox.operations import Operation
-from costguard_sandbox.problems import already_exists, bad_request, not_found
+from costguard_sandbox.operations import Operation, Target
+from costguard_sandbox.problems import already_exists, not_found
 from costguard_sandbox.vm import VM, Attachment, Disk
 
 Disks = Mapping[tuple[str, str, str], Disk]
@@ -29,7 +31,9 @@ class Maker:
         for account in wanted.given.get("serviceAccounts") or ():
             if account.get("email") == "default":
                 account["email"] = default_service_account(project)
-        attachments = tuple(self._attachment(project, zone, disk, now, disks) for disk in wanted.disks)
+        attachments = tuple(
+            self._attachment(project, zone, index, disk, now, disks) for index, disk in enumerate(wanted.disks)
+        )
         number = self._random.randrange(2**16)
         return VM(
             id=self._id(),
@@ -48,7 +52,7 @@ class Maker:
     def operation(
         self,
         kind: str,
-        vm: VM,
+        target: Target,
         user: str,
         now: datetime,
         *,
@@ -61,11 +65,11 @@ class Maker:
         return Operation(
             id=self._id(),
             name=f"{prefix}-{ms}-{bits >> 64:013x}-{bits >> 32 & 0xFFFFFFFF:08x}-{bits & 0xFFFFFFFF:08x}",
-            project=vm.project,
-            zone=vm.zone,
+            project=target.project,
+            scope=target.scope,
             kind=kind,
-            target_link=f"{self._links}/projects/{vm.project}/zones/{vm.zone}/instances/{vm.name}",
-            target_id=vm.id,
+            target_link=f"{self._links}/{target.resource}",
+            target_id=target.id,
             user=user,
             insert_time=now,
             ends_at=now,
@@ -74,31 +78,47 @@ class Maker:
             status_message=status_message,
         )
 
-    def system_event(self, kind: str, vm: VM, now: datetime, text: str) -> Operation:
-        """Nobody asked for it, so there is nothing to wait for: it is over as it appears."""
+    def system_event(self, kind: str, target: Target, now: datetime, text: str) -> Operation:
+        """Over as it appears."""
         event = self.operation(
-            f"compute.instances.{kind}", vm, "system", now, status_message=text, prefix="systemevent"
+            f"compute.instances.{kind}", target, "system", now, status_message=text, prefix="systemevent"
         )
         event.finish(now)
         return event
 
+    def attachment(self, vm: VM, disk: Disk, wanted: WantedDisk) -> Attachment:
+        """At the lowest index that is free; without a name of its own the device is called by it."""
+        taken = {held.index for held in vm.attachments}
+        index = next(number for number in count() if number not in taken)
+        return Attachment(
+            disk=disk,
+            index=index,
+            device_name=wanted.device_name or f"persistent-disk-{index}",
+            boot=wanted.boot,
+            auto_delete=wanted.auto_delete,
+            size_gib=disk.size_gib,
+            given=wanted.given,
+        )
+
     def _id(self) -> int:
         return self._random.randrange(10**17, 2**63)
 
-    def _attachment(self, project: str, zone: str, wanted: WantedDisk, now: datetime, disks: Disks) -> Attachment:
+    def _attachment(
+        self, project: str, zone: str, index: int, wanted: WantedDisk, now: datetime, disks: Disks
+    ) -> Attachment:
         made: Disk | None = None
         if wanted.source:
             made = disks.get((project, zone, wanted.source))
             if made is None:
                 raise not_found(f"projects/{project}/zones/{zone}/disks/{wanted.source}")
-            if made.user is not None:
-                raise bad_request(f"The disk resource '{wanted.source}' is already being used by another instance.")
+            refuse_in_use(made, wanted.given.get("mode"))
         elif not wanted.scratch:
             if (project, zone, wanted.name) in disks:
                 raise already_exists(f"projects/{project}/zones/{zone}/disks/{wanted.name}")
-            made = self._disk(project, zone, wanted, now)
+            made = self.disk(project, zone, wanted, now)
         return Attachment(
             disk=made,
+            index=index,
             device_name=wanted.device_name,
             boot=wanted.boot,
             auto_delete=wanted.auto_delete,
@@ -106,7 +126,8 @@ class Maker:
             given=wanted.given,
         )
 
-    def _disk(self, project: str, zone: str, wanted: WantedDisk, now: datetime) -> Disk:
+    def disk(self, project: str, zone: str, wanted: WantedDisk, now: datetime) -> Disk:
+        """A disk that is not yet part of anything."""
         image = images.image_of(self._base_url, wanted.source_image) if wanted.source_image else None
         return Disk(
             id=self._id(),

@@ -23,6 +23,21 @@ class Failure:
     details: tuple[dict[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an operation acts on. `scope` is `global`, `regions/R` or `zones/Z`; `path` is `instances/NAME` there."""
+
+    project: str
+    scope: str
+    path: str
+    id: int
+
+    @property
+    def resource(self) -> str:
+        """As Google's errors name it."""
+        return f"projects/{self.project}/{self.scope}/{self.path}"
+
+
 @dataclass(slots=True, eq=False)
 class Operation:
     """`ends_at` is known to the world beforehand, so that `wait` can sleep exactly as long as needed."""
@@ -30,7 +45,7 @@ class Operation:
     id: int
     name: str
     project: str
-    zone: str
+    scope: str  # `global`, `regions/R` or `zones/Z`
     kind: str  # the operationType
     target_link: str
     target_id: int
@@ -43,6 +58,7 @@ class Operation:
     status_message: str = ""
     request_id: str = ""
     failure: Failure | None = None
+    group: str = ""  # shared by a bulk insert and by the inserts that it consists of
     _rendered: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -73,12 +89,13 @@ class Operation:
         return self._rendered
 
     def _render(self) -> dict[str, Any]:
-        zone_link = f"{self.base}/projects/{self.project}/zones/{self.zone}"
+        scope_link = f"{self.base}/projects/{self.project}/{self.scope}"
+        kind, _, _ = self.scope.partition("/")
         shown: dict[str, Any] = {
             "kind": "compute#operation",
             "id": str(self.id),
             "name": self.name,
-            "zone": zone_link,
+            **({} if kind == "global" else {kind.removesuffix("s"): scope_link}),
             "operationType": self.kind,
             "targetLink": self.target_link,
             "targetId": str(self.target_id),
@@ -89,6 +106,8 @@ class Operation:
         }
         if self.request_id:
             shown["clientOperationId"] = self.request_id
+        if self.group:
+            shown["operationGroupId"] = self.group
         if self.status_message:
             shown["statusMessage"] = self.status_message
         if self.start_time is not None:
@@ -102,7 +121,7 @@ class Operation:
             shown["error"] = {"errors": [error]}
             shown["httpErrorStatusCode"] = self.failure.http
             shown["httpErrorMessage"] = _HTTP_WORDS[self.failure.http]
-        shown["selfLink"] = f"{zone_link}/operations/{self.name}"
+        shown["selfLink"] = f"{scope_link}/operations/{self.name}"
         return shown
 
 
@@ -119,12 +138,12 @@ class OperationLog:
         if operation.request_id:
             self._by_request[operation.project, operation.request_id] = operation
 
-    def find(self, project: str, zone: str, name: str) -> Operation | None:
+    def find(self, project: str, scope: str, name: str) -> Operation | None:
         """By name, or by the numeric id that the API takes in a name's place."""
         found = self._kept.get((project, name))
         if found is None and name.isdecimal():
             found = next((operation for operation in self.of(project) if operation.id == int(name)), None)
-        return found if found is not None and found.zone == zone else None
+        return found if found is not None and found.scope == scope else None
 
     def earlier(self, project: str, request_id: str) -> Operation | None:
         """The outcome that this very request had before, if it was made before."""

@@ -37,6 +37,10 @@ def bad_request(message: str) -> Refused:
     return Refused(400, "badRequest", message)
 
 
+def invalid_usage(why: str) -> Refused:
+    return Refused(400, "invalidResourceUsage", f"Invalid resource usage: '{why}'.")
+
+
 def invalid(field: str, value: object, why: str) -> Refused:
     return Refused(400, "invalid", f"Invalid value for field '{field}': '{value}'. {why}")
 

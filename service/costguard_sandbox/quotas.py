@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from costguard_sandbox.catalogue.places import gpu_quota_metric
+from costguard_sandbox.catalogue.places import gpu_quota_metric, region_of
 from costguard_sandbox.faults import Faults
 from costguard_sandbox.operations import Failure
-from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.vm import VM, Disk, Status
 
 _USES_NOTHING = frozenset({Status.TERMINATED, Status.SUSPENDED})
 
@@ -26,7 +26,7 @@ def demand(vm: VM) -> dict[str, int]:
 
 
 class Usage:
-    """What projects use of each quota, kept up to date VM by VM: a fleet is never counted anew."""
+    """What projects use of each quota, kept up to date VM by VM and disk by disk: a fleet is never counted anew."""
 
     def __init__(self) -> None:
         self._used: dict[tuple[str, str], Counter[str]] = {}
@@ -34,11 +34,20 @@ class Usage:
 
     def follow(self, vm: VM) -> None:
         """The VM came, changed its state, or is gone."""
-        before, now = self._counted.pop(vm.id, Counter()), _used_by(vm)
+        self._count(vm.id, vm.project, vm.region, _used_by(vm))
+
+    def follow_disk(self, disk: Disk) -> None:
+        """The disk was made, or is gone."""
+        metric = "DISKS_TOTAL_GB" if disk.disk_type == "pd-standard" else "SSD_TOTAL_GB"
+        now = Counter({metric: disk.size_gib}) if disk.deleted_at is None else Counter()
+        self._count(disk.id, disk.project, region_of(disk.zone), now)
+
+    def _count(self, number: int, project: str, region: str, now: Counter[str]) -> None:
+        before = self._counted.pop(number, Counter())
         if now:
-            self._counted[vm.id] = now
-        for region in ("", vm.region):
-            used = self._used.setdefault((vm.project, region), Counter())
+            self._counted[number] = now
+        for place in ("", region):
+            used = self._used.setdefault((project, place), Counter())
             used.subtract(before)
             used.update(now)
 
@@ -51,8 +60,6 @@ def _used_by(vm: VM) -> Counter[str]:
     used: Counter[str] = Counter()
     if vm.status is not Status.DELETED:
         used["INSTANCES"] = 1
-        for disk in vm.disks:
-            used["DISKS_TOTAL_GB" if disk.disk_type == "pd-standard" else "SSD_TOTAL_GB"] += disk.size_gib
         if vm.status not in _USES_NOTHING:
             used.update(demand(vm))
     return used

@@ -52,7 +52,7 @@ def _instance(base: str, vm: VM) -> dict[str, Any]:
         "zone": zone_link,
         "canIpForward": bool(given.get("canIpForward", False)),
         "networkInterfaces": _interfaces(project_link, vm),
-        "disks": [_attached(zone_link, index, held) for index, held in enumerate(vm.attachments)],
+        "disks": [_attached(zone_link, held) for held in vm.attachments],
         "metadata": _metadata(given),
     }
     if given.get("description"):
@@ -156,13 +156,13 @@ def _interfaces(project_link: str, vm: VM) -> list[dict[str, Any]]:
     return shown
 
 
-def _attached(zone_link: str, index: int, held: Attachment) -> dict[str, Any]:
+def _attached(zone_link: str, held: Attachment) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "kind": "compute#attachedDisk",
         "type": "PERSISTENT" if held.disk else "SCRATCH",
         "mode": held.given.get("mode", "READ_WRITE"),
         "deviceName": held.device_name,
-        "index": index,
+        "index": held.index,
         "boot": held.boot,
         "autoDelete": held.auto_delete,
         "interface": held.given.get("interface", "SCSI" if held.disk else "NVME"),
@@ -186,7 +186,7 @@ def disk_resource(base: str, disk: Disk) -> dict[str, Any]:
         "name": disk.name,
         "sizeGb": str(disk.size_gib),
         "zone": zone_link,
-        "status": "READY",
+        "status": disk.status.value,
         "selfLink": f"{zone_link}/disks/{disk.name}",
         "type": f"{zone_link}/diskTypes/{disk.disk_type}",
         "labelFingerprint": fingerprint(disk.labels),
@@ -197,7 +197,12 @@ def disk_resource(base: str, disk: Disk) -> dict[str, Any]:
         shown["licenses"] = list(disk.licenses)
     if disk.labels:
         shown["labels"] = disk.labels
-    if disk.user is not None:
-        shown["users"] = [f"{zone_link}/instances/{disk.user.name}"]
-        shown["lastAttachTimestamp"] = pacific(disk.created_at)
+    if disk.description:
+        shown["description"] = disk.description
+    if disk.users:
+        shown["users"] = [f"{zone_link}/instances/{vm.name}" for vm in disk.users]
+    if disk.last_attach:
+        shown["lastAttachTimestamp"] = pacific(disk.last_attach)
+    if disk.last_detach:
+        shown["lastDetachTimestamp"] = pacific(disk.last_detach)
     return shown

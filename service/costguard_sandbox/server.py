@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from costguard_sandbox.problems import Refused
 from costguard_sandbox.quick import QuickServer
-from costguard_sandbox.routes import control, instances, metadata, operations, places, time_series
+from costguard_sandbox.routes import control, disks, instances, metadata, operations, places, time_series
 from costguard_sandbox.routes.call import refusal
 from costguard_sandbox.slack.routes import slack_routes
 from costguard_sandbox.world import World
@@ -31,6 +31,7 @@ def create_app(world: World) -> Starlette:
     routes = [
         *instances.routes(world),
         *operations.routes(world),
+        *disks.routes(world),
         *places.routes(world),
         *time_series.routes(world),
         *control.routes(world),

@@ -8,7 +8,7 @@ from datetime import timedelta
 from costguard_sandbox.guest.bells import Bells
 from costguard_sandbox.guest.guests import Ending, Guests
 from costguard_sandbox.lifecycle import Lifecycle
-from costguard_sandbox.operations import Operation
+from costguard_sandbox.operations import Operation, Target
 from costguard_sandbox.problems import bad_request
 from costguard_sandbox.timeline import Timeline
 from costguard_sandbox.vm import NO_MAINTENANCE, VM
@@ -30,7 +30,7 @@ class Strikes:
         lifecycle: Lifecycle,
         guests: Guests,
         bells: Bells,
-        record: Callable[[str, VM, str], Operation],
+        record: Callable[[str, Target, str], Operation],
     ) -> None:
         self._timeline = timeline
         self._lifecycle = lifecycle
@@ -49,7 +49,7 @@ class Strikes:
 
     def strike(self, event: str, vm: VM) -> Operation:
         kind, text = _EVENTS[event]
-        operation = self._record(kind, vm, text)
+        operation = self._record(kind, vm.target, text)
         self._tell(vm, event, is_now=True)
         ending = Ending.POWER_CUT if event == "host-error" else Ending.SHUTDOWN
         if event == "preempt":
@@ -74,10 +74,10 @@ class Strikes:
 
     def reached_run_limit(self, vm: VM, deleted: bool) -> None:
         verb = "deferredDelete" if deleted else "deferredStop"
-        self._record(verb, vm, "Instance reached its maximum run duration or termination time.")
+        self._record(verb, vm.target, "Instance reached its maximum run duration or termination time.")
 
     def _restarted(self, vm: VM) -> None:
-        self._record("automaticRestart", vm, "Instance automatically restarted by Compute Engine.")
+        self._record("automaticRestart", vm.target, "Instance automatically restarted by Compute Engine.")
 
     def _tell(self, vm: VM, event: str, *, is_now: bool) -> None:
         """In the VM's metadata."""

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from costguard_sandbox.operations import Target
+
 NO_MAINTENANCE = "NONE"
 
 
@@ -49,9 +51,15 @@ class Held:
     ended: datetime | None = None
 
 
+class DiskStatus(StrEnum):
+    CREATING = "CREATING"
+    READY = "READY"
+    DELETING = "DELETING"
+
+
 @dataclass(slots=True, eq=False)
 class Disk:
-    """A persistent disk. It may outlive the VM that it was made for."""
+    """A persistent disk: made with a VM or by itself, kept until it is deleted or goes with its last VM."""
 
     id: int
     project: str
@@ -63,7 +71,16 @@ class Disk:
     source_image: str = ""
     licenses: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
-    user: VM | None = None
+    description: str = ""
+    status: DiskStatus = DiskStatus.READY
+    users: list[VM] = field(default_factory=list)  # more than one only where all of them only read
+    last_attach: datetime | None = None
+    last_detach: datetime | None = None
+    deleted_at: datetime | None = None
+
+    @property
+    def target(self) -> Target:
+        return Target(self.project, f"zones/{self.zone}", f"disks/{self.name}", self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +88,21 @@ class Attachment:
     """A disk as its VM holds it; `disk` is None for a local SSD."""
 
     disk: Disk | None
+    index: int
     device_name: str
     boot: bool
     auto_delete: bool
     size_gib: int
     given: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class DiskUse:
+    """A disk that a VM held, and from when to when; `ended` is None while it does."""
+
+    disk: Disk
+    began: datetime
+    ended: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +141,7 @@ class VM:
     termination_at: datetime | None = None
     runs: list[Run] = field(default_factory=list)
     held_memory: list[Held] = field(default_factory=list)
+    disk_uses: list[DiskUse] = field(default_factory=list)
     loads: list[tuple[datetime, Load]] = field(default_factory=list)  # since when what; busy before the first
     # Each transition gets a number; the steps of one that was overtaken find another number and do nothing.
     transition: int = 0
@@ -142,6 +170,14 @@ class VM:
         return tuple(attachment.disk for attachment in self.attachments if attachment.disk is not None)
 
     @property
+    def target(self) -> Target:
+        return Target(self.project, f"zones/{self.zone}", f"instances/{self.name}", self.id)
+
+    @property
+    def boot_disk(self) -> Disk | None:
+        return next((held.disk for held in self.attachments if held.boot), None)
+
+    @property
     def max_run_duration(self) -> timedelta | None:
         limit = self.scheduling.get("maxRunDuration")
         if not limit:
@@ -155,6 +191,36 @@ class VM:
 
     def load_at(self, moment: datetime) -> Load:
         return next((load for since, load in reversed(self.loads) if since <= moment), Load.BUSY)
+
+    def hold(self, held: Attachment, at: datetime) -> None:
+        """The disk is attached from now on; the list of a VM's disks is in the order of their indexes."""
+        self.attachments = tuple(sorted((*self.attachments, held), key=lambda one: one.index))
+        self._take(held, at)
+
+    def take_all(self, at: datetime) -> None:
+        """Every disk that the VM was made with is attached from now on."""
+        for held in self.attachments:
+            self._take(held, at)
+
+    def _take(self, held: Attachment, at: datetime) -> None:
+        if held.disk is not None:
+            held.disk.users.append(self)
+            held.disk.last_attach = at
+            self.disk_uses.append(DiskUse(held.disk, at))
+
+    def let_go(self, held: Attachment, at: datetime) -> None:
+        """The disk is detached from now on."""
+        self.attachments = tuple(one for one in self.attachments if one is not held)
+        if held.disk is not None:
+            self.end_use(held.disk, at)
+
+    def end_use(self, disk: Disk, at: datetime) -> None:
+        """The disk is free; a VM that is deleted goes on naming it."""
+        disk.users.remove(self)
+        disk.last_detach = at
+        for use in self.disk_uses:
+            if use.disk is disk and use.ended is None:
+                use.ended = at
 
     def show(self, status: Status) -> None:
         self.status = status

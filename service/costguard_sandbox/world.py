@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+from costguard_sandbox import changes
 from costguard_sandbox.catalogue.places import ZONES
 from costguard_sandbox.catalogue.prices import PriceList
+from costguard_sandbox.changes import Change
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.durations import Durations
 from costguard_sandbox.faults import Faults
 from costguard_sandbox.guest.bells import Bells
 from costguard_sandbox.guest.guests import Guests
 from costguard_sandbox.guest.machines import Machines, MachineSettings
-from costguard_sandbox.insertion import check_labels, merged_metadata, read_insert, read_scheduling
+from costguard_sandbox.insertion import read_insert
 from costguard_sandbox.lifecycle import Lifecycle
 from costguard_sandbox.making import Maker
 from costguard_sandbox.operations import Failure, Operation, OperationLog
-from costguard_sandbox.problems import already_exists, bad_request, condition_not_met, invalid, not_found
+from costguard_sandbox.problems import already_exists, bad_request, invalid, not_found
 from costguard_sandbox.quotas import Usage, exceeded
-from costguard_sandbox.render import fingerprint
+from costguard_sandbox.requests import Requests
 from costguard_sandbox.slack.workspace import Workspace
+from costguard_sandbox.storage import Storage
 from costguard_sandbox.strikes import EVENTS, Strikes
 from costguard_sandbox.timeline import Timeline
 from costguard_sandbox.vm import VM, Disk, Load, Status
 
 DEFAULT_USER = "ana@example.com"
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class World:
@@ -69,7 +70,6 @@ class World:
         self._new = Maker(seed, base_url)
         self._vms: dict[tuple[str, str, str], VM] = {}
         self._ever: list[VM] = []
-        self._disks: dict[tuple[str, str, str], Disk] = {}
         self._numbered: dict[int, VM] = {}
         self._named: dict[tuple[str, str], list[VM]] = {}
         self.bells = Bells()
@@ -83,7 +83,18 @@ class World:
             self._changed,
             self.guests,
         )
-        self._strikes = Strikes(self.timeline, self._lifecycle, self.guests, self.bells, self._system_operation)
+        self.requests = Requests(self.timeline, self.operations, self._new)
+        self._strikes = Strikes(self.timeline, self._lifecycle, self.guests, self.bells, self.requests.system_event)
+        self.storage = Storage(
+            self.timeline,
+            self._lifecycle,
+            self.requests,
+            self._new,
+            self.usage,
+            self.guests,
+            self.settled,
+            self._disk_changed,
+        )
 
     # Being served.
 
@@ -161,9 +172,13 @@ class World:
         return vm if vm is not None else self.instance(project, name, zone)
 
     def disks(self, project: str) -> list[Disk]:
+        """The project's disks that exist, by zone and name."""
+        return self.storage.of(project)
+
+    def every_disk(self) -> list[Disk]:
+        """All disks there ever were, deleted ones too."""
         with self.settled():
-            found = [disk for (owner, _, _), disk in self._disks.items() if owner == project]
-            return sorted(found, key=lambda disk: (disk.zone, disk.name))
+            return list(self.storage.ever)
 
     # What users ask for.
 
@@ -171,15 +186,15 @@ class World:
         self, project: str, zone: str, body: Mapping[str, Any], user: str = DEFAULT_USER, request_id: str = ""
     ) -> Operation:
         with self.settled():
-            if earlier := self._earlier(project, request_id):
+            if earlier := self.requests.earlier(project, request_id):
                 return earlier
             if zone not in ZONES:
                 raise invalid("zone", zone, "Unknown zone.")
             wanted = read_insert(zone, body, project)
             if (project, zone, wanted.name) in self._vms:
                 raise already_exists(f"projects/{project}/zones/{zone}/instances/{wanted.name}")
-            vm = self._new.vm(project, zone, wanted, self.timeline.now, self._disks)
-            operation = self._operation("insert", vm, user, request_id)
+            vm = self._new.vm(project, zone, wanted, self.timeline.now, self.storage.live)
+            operation = self.requests.begin("insert", vm.target, user, request_id)
             if failure := self._capacity(vm):
                 self._lifecycle.fail(operation, failure)
                 return operation
@@ -187,9 +202,7 @@ class World:
             self._ever.append(vm)
             self._numbered[vm.id] = vm
             self._named.setdefault((project, vm.name), []).append(vm)
-            for disk in vm.disks:
-                disk.user = vm
-                self._disks[project, zone, disk.name] = disk
+            self.storage.adopt(vm)
             self._changed(vm)
             self._lifecycle.accept(operation, vm)
             return operation
@@ -199,7 +212,7 @@ class World:
     ) -> Operation:
         """start, stop, suspend, resume, delete or reset."""
         with self.settled():
-            if earlier := self._earlier(project, request_id):
+            if earlier := self.requests.earlier(project, request_id):
                 return earlier
             vm = self.vm_at(project, zone, name)
             if verb == "delete" and vm.given.get("deletionProtection"):
@@ -207,7 +220,7 @@ class World:
                     f"Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. "
                     f"deletionProtection on {name} is true.'."
                 )
-            operation = self._operation(verb, vm, user, request_id)
+            operation = self.requests.begin(verb, vm.target, user, request_id)
             self._lifecycle.accept(operation, vm)
             return operation
 
@@ -226,62 +239,44 @@ class World:
     def delete(self, project: str, name: str, user: str = DEFAULT_USER) -> Operation:
         return self.ask("delete", project, self.instance(project, name).zone, name, user)
 
-    def set_labels(
+    def change(
         self,
+        kind: str,
         project: str,
         zone: str,
         name: str,
-        labels: Mapping[str, str],
-        label_fingerprint: str,
+        change: Change,
         user: str = DEFAULT_USER,
         request_id: str = "",
     ) -> Operation:
-        """Replaces the whole map, and only if the fingerprint is that of the present one."""
+        """One of `changes`, under the operation type that it has at Google."""
+        with self.settled():
+            if earlier := self.requests.earlier(project, request_id):
+                return earlier
+            vm = self.vm_at(project, zone, name)
+            failure = change(vm)
+            if failure is None:
+                vm.show(vm.status)
+                self._changed(vm)
+                self.bells.ring(vm.id)
+            operation = self.requests.begin(kind, vm.target, user, request_id)
+            self._lifecycle.carry_out(operation, "change", lambda: failure)
+            return operation
 
-        def change(vm: VM) -> None:
-            if label_fingerprint != fingerprint(vm.given.get("labels") or {}):
-                raise condition_not_met("Labels fingerprint either invalid or resource labels have changed")
-            check_labels(labels)
-            vm.given["labels"] = dict(labels)
-
-        return self._change("setLabels", project, zone, name, change, user, request_id)
+    def set_labels(
+        self, project: str, zone: str, name: str, labels: Mapping[str, str], seen: str, user: str = DEFAULT_USER
+    ) -> Operation:
+        return self.change("setLabels", project, zone, name, changes.labels(labels, seen), user)
 
     def set_metadata(
-        self,
-        project: str,
-        zone: str,
-        name: str,
-        metadata: Mapping[str, Any],
-        user: str = DEFAULT_USER,
-        request_id: str = "",
+        self, project: str, zone: str, name: str, metadata: Mapping[str, Any], user: str = DEFAULT_USER
     ) -> Operation:
-        def change(vm: VM) -> None:
-            present = (vm.given.get("metadata") or {}).get("items") or []
-            if metadata.get("fingerprint") != fingerprint(present):
-                raise condition_not_met("Supplied fingerprint does not match current metadata fingerprint.")
-            vm.given["metadata"] = {"items": merged_metadata(metadata.get("items") or [])}
-
-        return self._change("setMetadata", project, zone, name, change, user, request_id)
+        return self.change("setMetadata", project, zone, name, changes.metadata(metadata), user)
 
     def set_scheduling(
-        self,
-        project: str,
-        zone: str,
-        name: str,
-        scheduling: Mapping[str, Any],
-        user: str = DEFAULT_USER,
-        request_id: str = "",
+        self, project: str, zone: str, name: str, scheduling: Mapping[str, Any], user: str = DEFAULT_USER
     ) -> Operation:
-        """The run-time limit can only be changed while the VM is stopped."""
-
-        def change(vm: VM) -> None:
-            wanted = read_scheduling({**vm.scheduling, **scheduling}, has_gpu=vm.shape.gpu_count > 0)
-            limits = ("maxRunDuration", "terminationTime")
-            if vm.status is not Status.TERMINATED and any(wanted.get(key) != vm.scheduling.get(key) for key in limits):
-                raise bad_request("Instance must be stopped to change its maxRunDuration or terminationTime.")
-            vm.given["scheduling"] = wanted
-
-        return self._change("setScheduling", project, zone, name, change, user, request_id)
+        return self.change("setScheduling", project, zone, name, changes.scheduling(scheduling), user)
 
     def set_load(self, project: str, name: str, load: Load) -> None:
         """What the VM's guest does from now on. Raises Refused (404) when there is none of that name."""
@@ -331,32 +326,11 @@ class World:
         self.changes += 1
         self.usage.follow(vm)
 
-    def _earlier(self, project: str, request_id: str) -> Operation | None:
-        if request_id and (not _UUID.fullmatch(request_id) or not request_id.strip("0-")):
-            raise invalid("requestId", request_id, "Must be a UUID other than zero.")
-        return self.operations.earlier(project, request_id)
-
-    def _change(
-        self,
-        kind: str,
-        project: str,
-        zone: str,
-        name: str,
-        change: Callable[[VM], None],
-        user: str,
-        request_id: str,
-    ) -> Operation:
-        with self.settled():
-            if earlier := self._earlier(project, request_id):
-                return earlier
-            vm = self.vm_at(project, zone, name)
-            change(vm)
+    def _disk_changed(self, vm: VM | None) -> None:
+        self.changes += 1
+        if vm is not None:
             vm.show(vm.status)
-            self._changed(vm)
             self.bells.ring(vm.id)
-            operation = self._operation(kind, vm, user, request_id)
-            self._lifecycle.change(operation)
-            return operation
 
     def _capacity(self, vm: VM) -> Failure | None:
         """Stockout is found before a quota is, so one request fails differently from zone to zone."""
@@ -369,24 +343,8 @@ class World:
         self._named[vm.project, vm.name].remove(vm)
         if not self._named[vm.project, vm.name]:
             del self._named[vm.project, vm.name]
-        self.guests.forget(vm)
         self.bells.ring(vm.id)
         vm.deleted_at = self.timeline.now
         vm.show(Status.DELETED)
-        for attachment in vm.attachments:
-            if attachment.disk is not None:
-                attachment.disk.user = None
-                if attachment.auto_delete:
-                    del self._disks[vm.project, vm.zone, attachment.disk.name]
+        self.storage.release(vm)
         self._changed(vm)
-
-    def _operation(self, kind: str, vm: VM, user: str, request_id: str) -> Operation:
-        operation = self._new.operation(kind, vm, user, self.timeline.now, request_id=request_id)
-        self.operations.add(operation)
-        return operation
-
-    def _system_operation(self, kind: str, vm: VM, text: str) -> Operation:
-        """Nobody asked for it, so there is nothing to wait for: it is over as it appears."""
-        operation = self._new.system_event(kind, vm, self.timeline.now, text)
-        self.operations.add(operation)
-        return operation

@@ -113,7 +113,7 @@ def test_google_ends_each_vm_by_itself(sandbox: Sandbox) -> None:
     assert sandbox.status() is Status.RUNNING
     sandbox.world.advance(timedelta(hours=1, minutes=10))
     assert sandbox.status() is None
-    assert [one for one in sandbox.world.disks("demo") if one.user is not None] == []
+    assert [one for one in sandbox.world.disks("demo") if one.users] == []
 
 
 def test_a_vm_that_keeps_its_disk_is_started_again(sandbox: Sandbox) -> None:

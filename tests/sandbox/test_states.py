@@ -125,9 +125,9 @@ def test_a_disk_without_auto_delete_outlives_its_vm() -> None:
     world.delete(PROJECT, "vm")
     world.advance(5 * MINUTE)
     (disk,) = world.disks(PROJECT)
-    assert disk.user is None
+    assert disk.users == []
     world.insert(PROJECT, ZONE, body("next", disks=[{"boot": True, "source": f"zones/{ZONE}/disks/vm"}]))
-    assert disk.user is world.instance(PROJECT, "next")
+    assert disk.users == [world.instance(PROJECT, "next")]
 
 
 def test_suspend_and_resume() -> None:

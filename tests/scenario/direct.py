@@ -63,7 +63,8 @@ class DirectCloud:
         told = [
             operation_from(project, one.resource())
             for one in world.operations.of(project)
-            if one.zone not in unread_zones and not (operations_lost and self._chance.random() < 0.7)
+            if one.scope.removeprefix("zones/") not in unread_zones
+            and not (operations_lost and self._chance.random() < 0.7)
         ]
         return Observation(
             project,

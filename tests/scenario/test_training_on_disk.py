@@ -61,4 +61,5 @@ def _vm_of(place: Ground, job: str) -> VM:
 
 def _saved(place: Ground, vm: VM, step: int) -> Path:
     """Where the simulated cloud keeps that checkpoint of the VM's disk."""
-    return place.folder / "vms" / str(vm.id) / ON_THE_VM / f"step-{step}"
+    assert vm.boot_disk is not None
+    return place.folder / "vms" / str(vm.boot_disk.id) / ON_THE_VM / f"step-{step}"

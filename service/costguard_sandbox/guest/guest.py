@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar
 
 from costguard_sandbox.guest.keeper import SHUTDOWN, STARTUP
 from costguard_sandbox.guest.tools import program
@@ -21,6 +20,7 @@ class Order:
     """`prepare` runs in the guest's thread, when its directory is there."""
 
     disk: Path
+    serial: Path
     script: str
     boot: timedelta
     environment: Mapping[str, str]
@@ -29,8 +29,6 @@ class Order:
 
 class Guest:
     """All but the thread's own doing is called with the world locked."""
-
-    SERIAL: ClassVar = "serial-port-1.log"
 
     def __init__(self, order: Order, gone: Callable[[Guest], None]) -> None:
         self._order, self._gone = order, gone
@@ -86,7 +84,7 @@ class Guest:
     def _run(self) -> None:
         order = self._order
         order.prepare()
-        with (order.disk / self.SERIAL).open("ab") as serial:
+        with order.serial.open("ab") as serial:
             keeper = subprocess.Popen(  # noqa: S603  our own program
                 program("costguard_sandbox.guest.keeper", str(order.boot.total_seconds())),
                 stdin=self._orders_out,

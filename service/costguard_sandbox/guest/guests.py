@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 
-from costguard_sandbox.vm import VM
+from costguard_sandbox.vm import VM, Attachment, Disk
 
 
 class Ending(Enum):
@@ -35,8 +35,14 @@ class Guests:
         """Acts as soon as nothing of the VM runs, which may be now. The world is locked then, too."""
         act()
 
-    def forget(self, vm: VM) -> None:
-        """The VM is deleted, and with it its boot disk, unless that outlives it."""
+    def attach(self, vm: VM, held: Attachment) -> None:
+        """The disk is the VM's from now on."""
+
+    def detach(self, vm: VM, held: Attachment) -> None:
+        """The disk leaves the VM with all that is on it."""
+
+    def erase(self, disk: Disk) -> None:
+        """The disk is deleted."""
 
     def serial_output(self, vm: VM) -> tuple[int, bytes]:  # noqa: ARG002
         """What the VM printed, and how much before it was dropped."""

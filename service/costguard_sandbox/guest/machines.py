@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -19,9 +20,10 @@ from costguard_sandbox.guest.guests import Ending, Guests
 from costguard_sandbox.guest.keeper import SHUTDOWN, STARTUP
 from costguard_sandbox.guest.metadata import attributes, metadata_path
 from costguard_sandbox.guest.tools import has_docker, put_tools
-from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.vm import VM, Attachment, Disk, Status
 
 DOCKERS = ("auto", "shim", "host")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,62}")
 _SERIAL_BYTES = 1 << 20  # Google keeps as much
 
 
@@ -73,6 +75,7 @@ class Machines(Guests):
         self._url = ""
         self._guests: dict[int, Guest] = {}
         self._boots: Counter[int] = Counter()
+        self._used: set[int] = set()  # the disks that have a directory
         self._early: list[tuple[VM, int]] = []
         self._with_shim: bool | None = {"shim": True, "host": False}.get(settings.docker)
         self._shim_lock = threading.Lock()
@@ -81,8 +84,11 @@ class Machines(Guests):
         return True
 
     def disk(self, vm: VM) -> Path:
-        """The directory that stands for all of the VM's disks."""
-        return self._folder / str(vm.id)
+        """The directory that stands for the VM's boot disk: whichever VM has that disk has what lies there."""
+        return self._directory(vm.boot_disk) if vm.boot_disk else self._folder / str(vm.id)
+
+    def _directory(self, disk: Disk) -> Path:
+        return self._folder / str(disk.id)
 
     def up(self, vm: VM) -> None:
         guest = self._guests.get(vm.id)
@@ -120,13 +126,45 @@ class Machines(Guests):
         else:
             guest.when_gone(act)
 
-    def forget(self, vm: VM) -> None:
-        if all(held.auto_delete for held in vm.attachments if held.boot):
-            shutil.rmtree(self.disk(vm), ignore_errors=True)
+    def attach(self, vm: VM, held: Attachment) -> None:
+        """A disk that is not the boot disk is under `mnt/disks/DEVICE_NAME`, as if the VM had mounted it there."""
+        if vm.id in self._guests:
+            self._mount(vm, held)
+
+    def _mount(self, vm: VM, held: Attachment) -> None:
+        place = self._mount_point(vm, held)
+        if place is None or held.disk is None:
+            return
+        self._empty_if_new(held.disk)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(self._directory(held.disk))
+
+    def detach(self, vm: VM, held: Attachment) -> None:
+        if place := self._mount_point(vm, held):
+            place.unlink(missing_ok=True)
+
+    def erase(self, disk: Disk) -> None:
+        shutil.rmtree(self._directory(disk), ignore_errors=True)
+
+    def _mount_point(self, vm: VM, held: Attachment) -> Path | None:
+        if held.boot or not _FILE_NAME.fullmatch(held.device_name):
+            return None
+        return self.disk(vm) / "mnt/disks" / held.device_name
+
+    def _empty_if_new(self, disk: Disk) -> None:
+        """Whatever an earlier cloud of this seed has left there."""
+        if disk.id not in self._used:
+            self._used.add(disk.id)
+            shutil.rmtree(self._directory(disk), ignore_errors=True)
+            self._directory(disk).mkdir(parents=True)
+
+    def _serial(self, vm: VM) -> Path:
+        return self._folder / f"serial-port-1-{vm.id}.log"
 
     def serial_output(self, vm: VM) -> tuple[int, bytes]:
         try:
-            with (self.disk(vm) / Guest.SERIAL).open("rb") as serial:
+            with self._serial(vm).open("rb") as serial:
                 dropped = serial.seek(max(0, os.fstat(serial.fileno()).st_size - _SERIAL_BYTES))
                 return dropped, serial.read(_SERIAL_BYTES)
         except OSError:
@@ -154,10 +192,22 @@ class Machines(Guests):
         script = attributes(vm).get(STARTUP, "")
         if not script or not self._url or vm.transition != transition or vm.status is not Status.RUNNING:
             return
-        if vm.id not in self._boots:  # an empty disk, whatever an earlier cloud of this seed has left there
-            shutil.rmtree(self.disk(vm), ignore_errors=True)
+        if vm.boot_disk is not None:
+            self._empty_if_new(vm.boot_disk)
+        if vm.id not in self._boots:
+            self._serial(vm).unlink(missing_ok=True)
         self._boots[vm.id] += 1
-        order = Order(self.disk(vm), script, self._settings.boot, self._environment(vm), lambda: self._prepare(vm))
+        shutil.rmtree(self.disk(vm) / "mnt/disks", ignore_errors=True)  # of the VM that had this boot disk before
+        for held in vm.attachments:
+            self._mount(vm, held)
+        order = Order(
+            self.disk(vm),
+            self._serial(vm),
+            script,
+            self._settings.boot,
+            self._environment(vm),
+            lambda: self._prepare(vm),
+        )
         self._guests[vm.id] = Guest(order, lambda guest: self._gone(vm, guest))
 
     def _prepare(self, vm: VM) -> None:

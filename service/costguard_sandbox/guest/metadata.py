@@ -132,12 +132,12 @@ def _instance(vm: VM, project: str) -> Directory:
         "disks": [
             {
                 "device-name": held.device_name,
-                "index": index,
+                "index": held.index,
                 "interface": held.given.get("interface", "SCSI" if held.disk else "NVME"),
                 "mode": held.given.get("mode", "READ_WRITE"),
                 "type": "PERSISTENT" if held.disk else "LOCAL-SSD",
             }
-            for index, held in enumerate(vm.attachments)
+            for held in vm.attachments
         ],
         "hostname": str(vm.given.get("hostname") or f"{vm.name}.{vm.zone}.c.{vm.project}.internal"),
         "id": vm.id,

@@ -83,7 +83,7 @@ def _suspended(vm: VM, until: datetime) -> Iterator[Span]:
 
 def _disks(vm: VM, until: datetime) -> Iterator[Span]:
     """Google, Disk and image pricing: all provisioned space, used or not, stopped or not, "until you relinquish it"."""
-    ended = min(vm.deleted_at or until, until)
-    for disk in vm.disks:
-        if ended > vm.created_at:
-            yield Span(f"disk:{disk.disk_type}", Fraction(disk.size_gib), False, vm.created_at, ended)
+    for use in vm.disk_uses:
+        ended = min(use.ended or until, until)
+        if ended > use.began:
+            yield Span(f"disk:{use.disk.disk_type}", Fraction(use.disk.size_gib), False, use.began, ended)

@@ -47,6 +47,19 @@ class Call:
     def request_id(self) -> str:
         return self.query.get("requestId", "")
 
+    def required(self, key: str) -> str:
+        """A parameter of the query. Raises Refused where it is missing."""
+        if not (value := self.query.get(key, "")):
+            raise Refused(400, "required", f"Required parameter: {key}")
+        return value
+
+    def flag(self, key: str, default: str = "") -> bool:
+        """A parameter that is true or false. Raises Refused for anything else, and where it is missing."""
+        value = (self.query.get(key) or default or self.required(key)).lower()
+        if value not in ("true", "false"):
+            raise Refused(400, "invalidParameter", f"Invalid boolean value: '{value}'.")
+        return value == "true"
+
     def max_results(self) -> int:
         """Compute Engine refuses more than 500 rather than giving 500."""
         given = self.query.get("maxResults", "500")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.routing import Route
 
+from costguard_sandbox import changes
 from costguard_sandbox.catalogue.places import ZONE_SCOPES, ZONES
+from costguard_sandbox.changes import Change
 from costguard_sandbox.problems import invalid
 from costguard_sandbox.render import instance_resource
 from costguard_sandbox.routes.call import Call, Handler, compute
@@ -25,11 +28,13 @@ def routes(world: World) -> list[Route]:
         compute(instance, _get, world),
         compute(instance, _verb("delete"), world, "DELETE"),
         compute(f"{instance}/serialPort", _serial_port, world),
-        compute(f"{instance}/setLabels", _set_labels, world, "POST"),
-        compute(f"{instance}/setMetadata", _set_metadata, world, "POST"),
-        compute(f"{instance}/setScheduling", _set_scheduling, world, "POST"),
+        compute(f"{instance}/attachDisk", _attach_disk, world, "POST"),
+        compute(f"{instance}/detachDisk", _detach_disk, world, "POST"),
     ]
-    return found + [compute(f"{instance}/{verb}", _verb(verb), world, "POST") for verb in _VERBS]
+    found += [compute(f"{instance}/{verb}", _verb(verb), world, "POST") for verb in _VERBS]
+    return found + [
+        compute(f"{instance}/{kind}", _changing(kind, change), world, "POST") for kind, change in _CHANGES.items()
+    ]
 
 
 def _aggregated(call: Call) -> Any:
@@ -80,20 +85,32 @@ def _verb(verb: str) -> Handler:
     return ask
 
 
-def _set_labels(call: Call) -> Any:
-    labels, seen = call.body.get("labels") or {}, str(call.body.get("labelFingerprint", ""))
-    where = call.project, _zone(call), call.params["name"]
-    return call.world.set_labels(*where, labels, seen, call.user, call.request_id).resource()
+def _changing(kind: str, change: Callable[[Call], Change]) -> Handler:
+    def handle(call: Call) -> Any:
+        where = call.project, _zone(call), call.params["name"]
+        return call.world.change(kind, *where, change(call), call.user, call.request_id).resource()
+
+    return handle
 
 
-def _set_metadata(call: Call) -> Any:
-    where = call.project, _zone(call), call.params["name"]
-    return call.world.set_metadata(*where, call.body, call.user, call.request_id).resource()
+_CHANGES: Mapping[str, Callable[[Call], Change]] = {
+    "setLabels": lambda call: changes.labels(call.body.get("labels") or {}, str(call.body.get("labelFingerprint", ""))),
+    "setMetadata": lambda call: changes.metadata(call.body),
+    "setScheduling": lambda call: changes.scheduling(call.body),
+    "setDiskAutoDelete": lambda call: changes.disk_auto_delete(
+        call.required("deviceName"), auto_delete=call.flag("autoDelete")
+    ),
+}
 
 
-def _set_scheduling(call: Call) -> Any:
-    where = call.project, _zone(call), call.params["name"]
-    return call.world.set_scheduling(*where, call.body, call.user, call.request_id).resource()
+def _attach_disk(call: Call) -> Any:
+    vm = call.world.vm_at(call.project, _zone(call), call.params["name"])
+    return call.world.storage.attach(vm, call.body, call.user, call.request_id).resource()
+
+
+def _detach_disk(call: Call) -> Any:
+    vm = call.world.vm_at(call.project, _zone(call), call.params["name"])
+    return call.world.storage.detach(vm, call.required("deviceName"), call.user, call.request_id).resource()
 
 
 def _zone(call: Call) -> str:

@@ -37,7 +37,11 @@ def _aggregated(call: Call) -> Any:
 def _list(call: Call) -> Any:
     zone = call.params["zone"]
     refuse_unreachable(call, zone)
-    rows = [operation.resource() for operation in call.world.operations.of(call.project) if operation.zone == zone]
+    rows = [
+        operation.resource()
+        for operation in call.world.operations.of(call.project)
+        if operation.scope == f"zones/{zone}"
+    ]
     return plain_list(call, "compute#operationList", rows)
 
 
@@ -52,7 +56,7 @@ async def _wait(world: World, params: Mapping[str, str]) -> None:
     On a clock that is moved by hand it does not hold at all, unless waiting is what moves it.
     """
     with world.settled():
-        operation = world.operations.find(params["project"], params["zone"], params["name"])
+        operation = world.operations.find(params["project"], f"zones/{params['zone']}", params["name"])
     if operation is None:
         return
     while world.wait_moves_clock and not operation.is_done:
@@ -76,7 +80,7 @@ async def _wait(world: World, params: Mapping[str, str]) -> None:
 
 def _found(world: World, params: Mapping[str, str]) -> Operation:
     project, zone, name = params["project"], params["zone"], params["name"]
-    operation = world.operations.find(project, zone, name)
+    operation = world.operations.find(project, f"zones/{zone}", name)
     if operation is None:
         raise not_found(f"projects/{project}/zones/{zone}/operations/{name}")
     return operation

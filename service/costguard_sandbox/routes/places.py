@@ -1,4 +1,4 @@
-"""Projects, zones, regions, machine types, accelerator types, images and disks: all read-only."""
+"""Projects, zones, regions, machine types, accelerator types and images: all read-only."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from starlette.routing import Route
 
 from costguard_sandbox.catalogue import images, machine_types, places
 from costguard_sandbox.problems import not_found
-from costguard_sandbox.render import disk_resource
 from costguard_sandbox.routes.call import Call, compute
-from costguard_sandbox.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
+from costguard_sandbox.routes.lists import aggregated_list, plain_list, zone_scope
 from costguard_sandbox.world import World
 
 
@@ -31,9 +30,6 @@ def routes(world: World) -> list[Route]:
         compute(f"{project}/aggregated/acceleratorTypes", _all_accelerator_types, world),
         compute(family, _image, world),
         compute(f"/projects/{{publisher}}/zones/{{zone}}/{view}", _image_view, world),
-        compute(f"{project}/aggregated/disks", _all_disks, world, cached=True),
-        compute(f"{zone}/disks", _disks, world, cached=True),
-        compute(f"{zone}/disks/{{name}}", _disk, world),
     ]
 
 
@@ -50,7 +46,7 @@ def _zones(call: Call) -> Any:
 
 
 def _zone(call: Call) -> Any:
-    return places.zone_resource(call.world.base_url, call.project, _known_zone(call))
+    return places.zone_resource(call.world.base_url, call.project, known_zone(call))
 
 
 def _region_resource(call: Call, region: str) -> dict[str, Any]:
@@ -79,7 +75,7 @@ def _machine_rows(call: Call, zone: str) -> list[dict[str, Any]]:
 
 
 def _machine_types(call: Call) -> Any:
-    return plain_list(call, "compute#machineTypeList", _machine_rows(call, _known_zone(call)))
+    return plain_list(call, "compute#machineTypeList", _machine_rows(call, known_zone(call)))
 
 
 def _all_machine_types(call: Call) -> Any:
@@ -90,7 +86,7 @@ def _all_machine_types(call: Call) -> Any:
 
 
 def _machine_type(call: Call) -> Any:
-    zone, name = _known_zone(call), call.params["name"]
+    zone, name = known_zone(call), call.params["name"]
     machine = machine_types.find(zone, name)
     if machine is None:
         raise not_found(f"projects/{call.project}/zones/{zone}/machineTypes/{name}")
@@ -104,7 +100,7 @@ def _accelerator_rows(call: Call, zone: str) -> list[dict[str, Any]]:
 
 
 def _accelerator_types(call: Call) -> Any:
-    return plain_list(call, "compute#acceleratorTypeList", _accelerator_rows(call, _known_zone(call)))
+    return plain_list(call, "compute#acceleratorTypeList", _accelerator_rows(call, known_zone(call)))
 
 
 def _all_accelerator_types(call: Call) -> Any:
@@ -115,7 +111,7 @@ def _all_accelerator_types(call: Call) -> Any:
 
 
 def _accelerator_type(call: Call) -> Any:
-    zone, name = _known_zone(call), call.params["name"]
+    zone, name = known_zone(call), call.params["name"]
     if name not in machine_types.ACCELERATOR_TYPES[zone]:
         raise not_found(f"projects/{call.project}/zones/{zone}/acceleratorTypes/{name}")
     return machine_types.accelerator_type_resource(call.world.base_url, call.project, zone, name)
@@ -138,28 +134,7 @@ def _image_view(call: Call) -> Any:
         raise not_found(f"projects/{publisher}/zones/{zone}/imageFamilyViews/{family}") from None
 
 
-def _all_disks(call: Call) -> Any:
-    rows = [disk_resource(call.world.links, disk) for disk in call.world.disks(call.project)]
-    return aggregated_list(call, "compute#diskAggregatedList", "disks", rows, places.OPERATION_SCOPES[1:], zone_scope)
-
-
-def _disks(call: Call) -> Any:
-    zone = _known_zone(call)
-    refuse_unreachable(call, zone)
-    rows = [disk_resource(call.world.links, disk) for disk in call.world.disks(call.project) if disk.zone == zone]
-    return plain_list(call, "compute#diskList", rows)
-
-
-def _disk(call: Call) -> Any:
-    zone, name = _known_zone(call), call.params["name"]
-    refuse_unreachable(call, zone)
-    for disk in call.world.disks(call.project):
-        if disk.zone == zone and name in (disk.name, str(disk.id)):
-            return disk_resource(call.world.links, disk)
-    raise not_found(f"projects/{call.project}/zones/{zone}/disks/{name}")
-
-
-def _known_zone(call: Call) -> str:
+def known_zone(call: Call) -> str:
     zone = call.params["zone"]
     if zone not in places.ZONES:
         raise not_found(f"projects/{call.project}/zones/{zone}")

@@ -35,6 +35,7 @@ def readable_paths(world: World) -> list[str]:
         "instances": [vm.name for vm in world.instances(PROJECT)],
         "operations": [operation.name for operation in every_operation(world)],
         "disks": ["t4"],
+        "diskTypes": ["pd-balanced", "local-ssd", "hyperdisk-throughput"],
         "machineTypes": ["n1-standard-4", "a2-ultragpu-1g", "custom-4-5120"],
         "acceleratorTypes": ["nvidia-tesla-t4"],
     }

@@ -56,7 +56,8 @@ class Machines:
         assert gone.wait(PATIENCE_S), "processes of the VM are left"
 
     def disk(self, vm: VM) -> Path:
-        return self.folder / "vms" / str(vm.id)
+        assert vm.boot_disk is not None
+        return self.folder / "vms" / str(vm.boot_disk.id)
 
     def processes(self, vm: VM) -> list[str]:
         return processes_of(self.disk(vm))

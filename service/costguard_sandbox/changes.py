@@ -1,0 +1,62 @@
+"""Changes of one VM that take effect as they are accepted: what each checks, and what it writes into the VM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from costguard_sandbox.insertion import check_labels, merged_metadata, read_scheduling
+from costguard_sandbox.operations import Failure
+from costguard_sandbox.problems import bad_request, condition_not_met
+from costguard_sandbox.render import fingerprint
+from costguard_sandbox.storage import device
+from costguard_sandbox.vm import VM, Status
+
+Change = Callable[[VM], Failure | None]
+"""Raises Refused where the request is refused; returns why its operation fails where it is accepted all the same."""
+
+
+def labels(wanted: Mapping[str, Any], seen: str) -> Change:
+    """Replaces the whole map, and only if the fingerprint is that of the present one."""
+
+    def change(vm: VM) -> None:
+        if seen != fingerprint(vm.given.get("labels") or {}):
+            raise condition_not_met("Labels fingerprint either invalid or resource labels have changed")
+        check_labels(wanted)
+        vm.given["labels"] = dict(wanted)
+
+    return change
+
+
+def metadata(wanted: Mapping[str, Any]) -> Change:
+    def change(vm: VM) -> None:
+        present = (vm.given.get("metadata") or {}).get("items") or []
+        if wanted.get("fingerprint") != fingerprint(present):
+            raise condition_not_met("Supplied fingerprint does not match current metadata fingerprint.")
+        vm.given["metadata"] = {"items": merged_metadata(wanted.get("items") or [])}
+
+    return change
+
+
+def scheduling(wanted: Mapping[str, Any]) -> Change:
+    """The run-time limit can only be changed while the VM is stopped."""
+
+    def change(vm: VM) -> None:
+        whole = read_scheduling({**vm.scheduling, **wanted}, has_gpu=vm.shape.gpu_count > 0)
+        limits = ("maxRunDuration", "terminationTime")
+        if vm.status is not Status.TERMINATED and any(whole.get(key) != vm.scheduling.get(key) for key in limits):
+            raise bad_request("Instance must be stopped to change its maxRunDuration or terminationTime.")
+        vm.given["scheduling"] = whole
+
+    return change
+
+
+def disk_auto_delete(device_name: str, *, auto_delete: bool) -> Change:
+    def change(vm: VM) -> None:
+        held = device(vm, device_name)
+        others = (one for one in vm.attachments if one is not held)
+        kept = (*others, replace(held, auto_delete=auto_delete))
+        vm.attachments = tuple(sorted(kept, key=lambda one: one.index))
+
+    return change
