@@ -47,6 +47,7 @@ def test_ps_shows_who_burns_what(fleet: Database, run: Run) -> None:
     tail = "\n".join(rest)
     assert "2 VMs, 2 running, $0.534 an hour and what the unpriced cost" in tail
     assert "NOT PRICED: 1 VM." in tail
+    assert "  dear: No price is known for a3:core" in tail
     assert "NOT READ: lab, us-east1-b (as of 1 h ago): Google did not reach it." in tail
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from costguard.errors import CloudError, CloudUnavailable, NotFound
-from costguard.gce.machine_types import MachineShape, MachineTypes, by_rule
+from costguard.gce.machine_types import MachineShape, MachineTypes, by_rule, partition_gib
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,14 @@ from costguard.gce.machine_types import MachineShape, MachineTypes, by_rule
         ("a2-megagpu-16g", (96, 1392640, "nvidia-tesla-a100", 16, 0)),
         ("a2-ultragpu-4g", (48, 696320, "nvidia-a100-80gb", 4, 1500)),
         ("a3-highgpu-8g", (208, 1916928, "nvidia-h100-80gb", 8, 6000)),
+        ("a3-edgegpu-8g", (208, 1916928, "nvidia-h100-80gb", 8, 6000)),
+        ("a3-megagpu-8g", (208, 1916928, "nvidia-h100-mega-80gb", 8, 6000)),
+        ("a3-ultragpu-8g", (224, 3022848, "nvidia-h200-141gb", 8, 12000)),
+        ("a4-highgpu-8g", (224, 4063232, "nvidia-b200", 8, 12000)),
+        ("a4x-highgpu-4g", (140, 905216, "nvidia-gb200", 4, 12000)),
+        ("g4-standard-6", (6, 22528, "nvidia-rtx-pro-6000", 1, 0)),
+        ("g4-standard-48", (48, 184320, "nvidia-rtx-pro-6000", 1, 0)),
+        ("g4-standard-384", (384, 1474560, "nvidia-rtx-pro-6000", 8, 0)),
         ("custom-4-5120", (4, 5120, None, 0, 0)),
         ("n2-custom-8-65536-ext", (8, 65536, None, 0, 0)),
         ("e2-custom-small-4096", (2, 4096, None, 0, 0)),
@@ -41,11 +49,26 @@ def test_known_by_rule(name: str, shape: tuple[object, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["t2d-standard-8", "n1-standard-3", "n2-standard-8-lssd", "g4-standard-48", "projects"]
+    "name", ["t2d-standard-8", "n1-standard-3", "n2-standard-8-lssd", "g4-standard-44", "projects"]
 )
 def test_not_known_by_rule(name: str) -> None:
     """A size or a family that the rules do not name is asked for, never guessed."""
     assert by_rule(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("c4-standard-4-lssd", 375),
+        ("a4x-highgpu-4g", 3000),
+        ("c4-standard-288-lssd-metal", 3000),
+        ("z3-highmem-192-highlssd-metal", 6000),
+        ("a4-highgpu-8g", 375),
+    ],
+)
+def test_built_in_local_ssds_have_two_sizes(name: str, gib: int) -> None:
+    """machineTypes.get gives their number: 4 of an A4X are 12,000 GiB, and so are 32 of an A4."""
+    assert partition_gib(name) == gib
 
 
 @dataclass

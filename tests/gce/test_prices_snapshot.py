@@ -63,7 +63,7 @@ def test_no_figure_is_given_twice() -> None:
     """A key has one price, and each carries the snapshot's date."""
     prices = snapshot_prices()
     assert len({price.key for price in prices}) == len(prices)
-    assert {price.source for price in prices} == {"snapshot 2026-11-20"}
+    assert {price.source for price in prices} == {"snapshot 2026-11-20", "snapshot 2026-11-20, estimated"}
 
 
 def test_the_snapshot_passes_the_gate() -> None:

@@ -57,8 +57,8 @@ def test_every_instance() -> None:
         assert vm.status is (Status.STOPPED if raw["status"] == "TERMINATED" else Status[raw["status"]])
         assert (vm.last_started_at is None) == ("lastStartTimestamp" not in raw)
         assert len(vm.disks) == len(raw.get("disks", ()))
-        # A redacted machine type and a G4 are for machineTypes.get to tell.
-        assert vm.shape.is_known or vm.shape.machine_type in {"projects", "g4-standard-48"}
+        # A redacted machine type is for machineTypes.get to tell.
+        assert vm.shape.is_known or vm.shape.machine_type == "projects"
 
 
 def test_the_spot_vm_that_was_being_preempted() -> None:
@@ -68,6 +68,7 @@ def test_the_spot_vm_that_was_being_preempted() -> None:
     assert vm.status is Status.STOPPING
     assert vm.provisioning_model is ProvisioningModel.SPOT
     assert (vm.shape.gpu_type, vm.shape.gpu_count) == ("nvidia-rtx-pro-6000", 1)
+    assert by_rule("g4-standard-48") == (48, 180 * 1024, "nvidia-rtx-pro-6000", 1, 0)
     assert vm.max_run_duration is not None
     assert vm.max_run_duration.total_seconds() == 3600
     assert vm.termination_at is not None

@@ -11,12 +11,12 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import EndReason, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
+from costguard.policy.billed_parts import parts_of_shape
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import (
     bill_lifetime,
     bill_storage,
     billed_seconds,
-    parts_of_shape,
     rate_per_hour,
     storage_rate_per_hour,
 )
@@ -142,7 +142,9 @@ def test_what_has_no_price_is_named_and_the_rest_is_charged() -> None:
     shape = Shape("n1-standard-4", 4, 15 * 1024, "nvidia-tesla-p4", 1)
     bill = bill_lifetime(run(3600, shape=shape), BOOK, T0 + timedelta(days=1))
     assert bill.unpriced == (
-        "No price is known for gpu:nvidia-tesla-p4 (on-demand) in us-central1: refresh the prices, or add one by hand."
+        "No price is known for gpu:nvidia-tesla-p4 (on-demand) in us-central1: it is priced once Google's catalogue "
+        "was read and lists it. Leave `enabled` under [prices] on, and enable the Cloud Billing API "
+        "(cloudbilling.googleapis.com)."
     )
     assert {charge.resource for charge in bill.charges} == {"n1:core", "n1:ram"}
     assert rate_per_hour(shape, "us-central1", STANDARD, BOOK, T0) is None
@@ -159,7 +161,7 @@ def test_a_missing_spot_price_is_never_replaced_by_the_on_demand_one() -> None:
 def test_an_unknown_machine_type_or_disk_type_says_what_to_do() -> None:
     """What could not be read is not priced at zero; the sentence names the permission that is missing."""
     lifetime = run(3600, shape=Shape("z9-secret-4", 0, 0))
-    assert "compute.machineTypes.list" in bill_lifetime(lifetime, BOOK, T0 + timedelta(days=1)).unpriced
+    assert "compute.machineTypes.get" in bill_lifetime(lifetime, BOOK, T0 + timedelta(days=1)).unpriced
     span = StorageSpan(KEY, "boot", None, 10, "us-central1-a", T0)
     assert "compute.disks.list" in bill_storage(span, BOOK, T0 + timedelta(days=1)).unpriced
 

@@ -15,9 +15,9 @@ from costguard.model.budget import AtLimit, Scope
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.launch import Recipe
 from costguard.model.preset import Preset
+from costguard.policy.billed_parts import parts_of_shape
 from costguard.policy.jobs.recipe import OVERRIDES, shape_of
 from costguard.policy.jobs.view import Terms
-from costguard.policy.pricing import parts_of_shape
 from costguard.policy.rules import JobRules
 from costguard.settings.sections_jobs import Override
 from costguard_sandbox.catalogue.machine_types import ACCELERATOR_TYPES

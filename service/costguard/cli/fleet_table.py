@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +15,7 @@ from costguard.model.instance import gpu_name
 
 _WIDE = ("VM", "Project / zone", "Preset", "GPU", "Owner", "Status", "Age", "Limit", "Idle", "$/h", "So far")
 _SPARE = ("Project / zone", "Preset", "GPU", "Idle", "Status", "Age", "Owner")  # the limit and the money stay
+_MOST_REASONS, _MOST_NAMES = 5, 3
 _RIGHT = ("Age", "$/h", "So far")
 _HOW_KNOWN = {"job": "job", "label": "label", "claim": "claimed it", "creator": "made it"}
 
@@ -40,11 +43,23 @@ def show(console: Console, fleet: dict[str, Any], asked: bool = False) -> None:
     if totals["unpriced"]:
         unpriced = count(totals["unpriced"], "VM")
         say(console, f"NOT PRICED: {unpriced}. `costguard prices` says what has no price.", "bold red")
+        _say_why(console, [each for each in fleet["instances"] if each["unpriced"]])
     for part in fleet["unread"]:
         since = part["last_complete_at"]
         known = "never read whole" if since is None else f"as of {age(moment(fleet['as_of']) - moment(since))} ago"
         text = f"NOT READ: {part['project']}, {part['scope']} ({known}): {part['reason']}"
         say(console, text, "bold red")
+
+
+def _say_why(console: Console, unpriced: Sequence[dict[str, Any]]) -> None:
+    """Each reason once, with the VMs that it is about."""
+    named: dict[str, list[str]] = defaultdict(list)
+    for each in unpriced:
+        for reason in each["unpriced"]:
+            named[reason].append(each["name"])
+    for reason, names in list(named.items())[:_MOST_REASONS]:
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        say(console, f"  {', '.join(names[:_MOST_NAMES])}{more}: {reason}", "red")
 
 
 def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:

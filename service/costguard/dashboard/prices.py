@@ -150,10 +150,13 @@ def kind_of(resource: str) -> str:
 
 
 def name_of(resource: str) -> str:
-    """`T4 GPU`, `N1 vCPU`, `N1 memory`, `pd-ssd disk`"""
+    """`T4 GPU`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`"""
     family, _, part = resource.partition(":")
+    part, _, whole = part.partition(":")
     if family == "gpu":
-        return f"{gpu_words(part)} GPU"
+        return f"{gpu_words(part)} GPU{' with its share of the VM' if whole else ''}"
+    if part == "whole":
+        return f"{family} VM"
     if family == "disk":
         return f"{part} disk"
     return f"{family.upper()} {_PARTS[part]}" if part in _PARTS else _ALONE.get(resource, resource)

@@ -16,6 +16,7 @@ from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
+from costguard.model.price import OF_A_RUN
 from costguard.policy.meter import Begun, day_of, second_of
 from costguard.policy.pricing import Bill
 from costguard.store import accruing
@@ -212,7 +213,7 @@ def _add(sums: _Sums, day: date, kind: InstanceKind, figures: Sequence[int], cou
 
 
 def _add_bill(sums: _Sums, bill: Bill, kind: InstanceKind, count: int = 1) -> None:
-    """As the daily roll-up does it: a run's seconds are those of its vCPUs."""
+    """As the daily roll-up does it: a run's seconds are those of its vCPUs, or of the whole VM."""
     for charge in bill.charges:
         is_gpu = charge.resource.startswith("gpu:")
         is_storage = charge.resource.startswith("disk:") or charge.resource == "suspended-memory"
@@ -221,7 +222,7 @@ def _add_bill(sums: _Sums, bill: Bill, kind: InstanceKind, count: int = 1) -> No
             0 if is_gpu or is_storage else nanos,
             nanos if is_gpu else 0,
             nanos if is_storage else 0,
-            charge.seconds if charge.resource.endswith(":core") else 0,
+            charge.seconds if charge.resource.endswith(OF_A_RUN) else 0,
         )
         _add(sums, charge.day, kind, figures, count)
 

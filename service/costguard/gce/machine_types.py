@@ -52,6 +52,8 @@ _MIB_PER_VCPU = {
 }
 _C3_LOCAL_SSDS = {4: 1, 8: 2, 22: 4, 44: 8, 88: 16, 176: 32}
 _L4, _A100, _A100_80, _H100 = "nvidia-l4", "nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-h100-80gb"
+_RTX_PRO = "nvidia-rtx-pro-6000"
+# cloud.google.com/compute/docs/gpus and /compute/docs/accelerator-optimized-machines (A4X: /instances/arm-on-compute).
 _ODD = {
     # Shared-core types: what machineTypes.get says of them, not what a share of a core costs.
     "f1-micro": MachineShape(1, 614),
@@ -81,11 +83,32 @@ _ODD = {
     "a3-highgpu-2g": MachineShape(52, 468 * _GIB, _H100, 2, 1500),
     "a3-highgpu-4g": MachineShape(104, 936 * _GIB, _H100, 4, 3000),
     "a3-highgpu-8g": MachineShape(208, 1872 * _GIB, _H100, 8, 6000),
+    "a3-edgegpu-8g": MachineShape(208, 1872 * _GIB, _H100, 8, 6000),
     "a3-megagpu-8g": MachineShape(208, 1872 * _GIB, "nvidia-h100-mega-80gb", 8, 6000),
+    "a3-ultragpu-8g": MachineShape(224, 2952 * _GIB, "nvidia-h200-141gb", 8, 12000),
+    "a4-highgpu-8g": MachineShape(224, 3968 * _GIB, "nvidia-b200", 8, 12000),
+    "a4x-highgpu-4g": MachineShape(140, 884 * _GIB, "nvidia-gb200", 4, 12000),
+    # Parts of a GPU, which machineTypes.get counts as one. Local SSD is attached to G4 VMs only where it is asked for.
+    "g4-standard-6": MachineShape(6, 22 * _GIB, _RTX_PRO, 1),
+    "g4-standard-12": MachineShape(12, 45 * _GIB, _RTX_PRO, 1),
+    "g4-standard-24": MachineShape(24, 90 * _GIB, _RTX_PRO, 1),
+    "g4-standard-48": MachineShape(48, 180 * _GIB, _RTX_PRO, 1),
+    "g4-standard-96": MachineShape(96, 360 * _GIB, _RTX_PRO, 2),
+    "g4-standard-192": MachineShape(192, 720 * _GIB, _RTX_PRO, 4),
+    "g4-standard-384": MachineShape(384, 1440 * _GIB, _RTX_PRO, 8),
 }
 _SIZED = re.compile(r"([a-z0-9]+)-(standard|highmem|highcpu)-(\d+)(-lssd)?")
 _CUSTOM = re.compile(r"(?:[a-z0-9]+-)?custom-(\d+)-(\d+)(?:-ext)?")
 _SHARED_CUSTOM = re.compile(r"e2-custom-(?:micro|small|medium)-(\d+)")
+
+
+_PARTITION_GIB = 375
+_LARGER_PARTITIONS = ((re.compile(r"z3-.+-metal"), 6000), (re.compile(r"a4x-.+|z3-.+|.+-metal"), 3000))
+
+
+def partition_gib(name: str) -> int:
+    """The size of one built-in local SSD of a type (cloud.google.com/compute/docs/disks/local-ssd)."""
+    return next((gib for names, gib in _LARGER_PARTITIONS if names.fullmatch(name)), _PARTITION_GIB)
 
 
 @cache

@@ -9,10 +9,9 @@ from typing import Any
 
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from costguard.gce.errors import COMPUTE, LAUNCHING, STOPPING, NoAnswer, Service, from_exception
-from costguard.gce.machine_types import MachineShape
+from costguard.gce.machine_types import MachineShape, partition_gib
 from costguard.gce.session import Http
 
-_PARTITION_GIB = 375
 _MOST_AT_ONCE = 32  # threads that ask
 _MISSING = re.compile(r"resource '([^']+)' was not found", re.IGNORECASE)
 
@@ -38,7 +37,7 @@ class Official:
             memory_mib=answer.memory_mb,
             gpu_type=gpu.guest_accelerator_type.rsplit("/", 1)[-1] if gpu else None,
             gpu_count=gpu.guest_accelerator_count if gpu else 0,
-            local_ssd_gib=answer.bundled_local_ssds.partition_count * _PARTITION_GIB,
+            local_ssd_gib=answer.bundled_local_ssds.partition_count * partition_gib(name),
         )
 
     def instance(self, project: str, zone: str, name: str) -> Any | None:

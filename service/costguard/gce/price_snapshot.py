@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from costguard.gce.estimates import estimates
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
@@ -16,10 +17,11 @@ _REGIONS = {"us": ("us-central1", "us-east1", "us-west1")}
 
 
 def snapshot_prices(file: Path = _FILE) -> tuple[Price, ...]:
-    """Every price of the snapshot. Its file names the source of each figure, and of each correction."""
+    """Every price of the snapshot, and estimates. Its file names the source of each figure, and of each correction."""
     with file.open("rb") as opened:
         snapshot = tomllib.load(opened)
-    return tuple(price for figure in snapshot["figures"] for price in _prices(figure, snapshot))
+    given = [price for figure in snapshot["figures"] for price in _prices(figure, snapshot)]
+    return (*given, *estimates(given))
 
 
 def _prices(figure: dict[str, Any], snapshot: dict[str, Any]) -> Iterator[Price]:

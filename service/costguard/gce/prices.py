@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from costguard.errors import PriceSourceError
+from costguard.gce.estimates import estimates
 from costguard.gce.sku import prices_of_sku
 from costguard.model.price import Price, PriceKey
 
@@ -37,7 +38,7 @@ class CatalogPrices:
         self._session: requests.Session | None = None
 
     def fetch(self) -> Sequence[Price]:
-        """All prices of the resources that Costguard bills, one for each key. Raises PriceSourceError."""
+        """All prices of what Costguard bills, one for each key, and estimates. Raises PriceSourceError."""
         found: dict[PriceKey, Price] = {}
         for sku in self._skus():
             for price in prices_of_sku(sku):
@@ -50,7 +51,7 @@ class CatalogPrices:
                 f"The price catalogue at {self._base} holds no price of a Compute Engine resource.",
                 "Check the endpoint; the last good prices stay in force.",
             )
-        return tuple(found.values())
+        return (*found.values(), *estimates(found.values()))
 
     def _skus(self) -> Iterator[Any]:
         token = ""

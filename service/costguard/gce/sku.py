@@ -17,14 +17,14 @@ from costguard.model.price import Price, PriceKey, Unit
 # Sold at other terms, or on top of something else: Google says OnDemand of most of these too.
 _OTHER_TERMS: Final = re.compile(
     r"\b(commitment|committed|dws|reserved|calendar|flex|sole tenancy|premium|extended|regional|licensing|"
-    r"virtual workstation|vgpu|capacity optimized)\b"
+    r"virtual workstation|capacity optimized)\b"
 )
 _SPOT: Final = r"(?P<spot>spot preemptible |preemptible )?"
 _PLACE: Final = r" running in .+"
 _MAYBE_PLACE: Final = r"(?: (?:running )?in .+)?"
 
 _HOST: Final = re.compile(
-    _SPOT + r"(?P<family>[a-z]\d+[a-z]?)(?: predefined| amd| arm| memory-optimized)?"
+    _SPOT + r"(?P<family>a3plus|a3ultra|[a-z]\d+[a-z]?)(?: predefined| amd| arm| memory-optimized)?"
     r"(?P<custom> custom)? instance (?P<part>core|ram)" + _PLACE
 )
 _NAMELESS_HOST: Final = re.compile(
@@ -32,10 +32,20 @@ _NAMELESS_HOST: Final = re.compile(
 )
 _NAMELESS: Final = {"custom instance": "n1-custom", "compute optimized": "c2", "memory-optimized instance": "m1"}
 
+# One price for a whole VM, whatever it is made of (cloud.google.com/compute/docs/general-purpose-machines).
+_VM: Final = re.compile(_SPOT + r"(?P<name>micro instance with burstable cpu|small instance with 1 vcpu)" + _PLACE)
+_VMS: Final = {"micro instance with burstable cpu": "f1-micro", "small instance with 1 vcpu": "g1-small"}
+
+_SPOT_VMS: Final = r"(?P<spot> attached to (?:spot )?preemptible vms)?"
 _GPU: Final = re.compile(
-    r"(?:nvidia )?(?:tesla )?(?P<name>[a-z]\d+(?: \d+gb)?(?: mega)?) gpu"
-    r"(?P<spot> attached to (?:spot )?preemptible vms)?" + _PLACE
+    r"(?:nvidia )?(?:tesla )?(?P<name>[a-z]\d+(?: \d+gb)?(?: mega| plus)?(?: \d+gb)?) gpu" + _SPOT_VMS + _PLACE
 )
+# The one GPU whose SKUs do not say that it is one.
+_RTX: Final = re.compile(r"rtx 6000 96gb" + _SPOT_VMS + _PLACE)
+# A GPU with its share of the VM around it: such VMs have no SKUs for vCPUs, memory or local SSD.
+_SLICE: Final = re.compile(_SPOT + r"a4x? nvidia (?P<name>g?b\d00) \(1 gpu slice\)" + _PLACE)
+_FRACTION: Final = re.compile(r"(?P<fraction>1/[248]) vgpu no lssd" + _SPOT_VMS + _PLACE)
+_RTX_PRO: Final = "nvidia-rtx-pro-6000"
 _GPUS: Final = {
     "t4": "nvidia-tesla-t4",
     "l4": "nvidia-l4",
@@ -47,6 +57,8 @@ _GPUS: Final = {
     "a100 80gb": "nvidia-a100-80gb",
     "h100 80gb": "nvidia-h100-80gb",
     "h100 80gb mega": "nvidia-h100-mega-80gb",
+    "h100 80gb plus": "nvidia-h100-mega-80gb",
+    "h100 mega 80gb": "nvidia-h100-mega-80gb",
     "h200 141gb": "nvidia-h200-141gb",
 }
 
@@ -84,27 +96,39 @@ def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] 
     if found is None:
         return None
     resource, is_spot = found
-    # Spot local SSD is said to be OnDemand by some SKUs; of everything else both must agree.
-    if resource != "local-ssd" and is_spot != (usage_type == "Preemptible"):
+    # Some Spot SKUs (of local SSD, of A4) are categorised as OnDemand: the words know better.
+    if usage_type == "Preemptible" and not is_spot:
         return None
     return resource, ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
 
 
 def _resource(words: str) -> tuple[str, bool] | None:
     if host := _HOST.fullmatch(words):
-        if host["custom"] and host["family"] == "e2":
-            return None  # these cost what E2 costs, and pay by its SKUs
         return f"{host['family']}{'-custom' if host['custom'] else ''}:{host['part']}", host["spot"] is not None
     if host := _NAMELESS_HOST.fullmatch(words):
         return f"{_NAMELESS[host['name']]}:{host['part']}", host["spot"] is not None
-    if gpu := _GPU.fullmatch(words):
-        name = _GPUS.get(gpu["name"])
-        return None if name is None else (f"gpu:{name}", gpu["spot"] is not None)
+    if vm := _VM.fullmatch(words):
+        return f"{_VMS[vm['name']]}:whole", vm["spot"] is not None
+    if gpu := _gpu(words):
+        return gpu
     if disk := _DISK.fullmatch(words):
         return f"disk:{_DISKS.get(disk['name'], disk['name'].replace(' ', '-'))}", False
     if local := _LOCAL_SSD.fullmatch(words):
         return "local-ssd", local["spot"] is not None
     return ("suspended-memory", False) if _SAVED_MEMORY.fullmatch(words) else None
+
+
+def _gpu(words: str) -> tuple[str, bool] | None:
+    if gpu := _GPU.fullmatch(words):
+        name = _GPUS.get(gpu["name"])
+        return None if name is None else (f"gpu:{name}", gpu["spot"] is not None)
+    if rtx := _RTX.fullmatch(words):
+        return f"gpu:{_RTX_PRO}", rtx["spot"] is not None
+    if part := _SLICE.fullmatch(words):
+        return f"gpu:nvidia-{part['name']}:whole", part["spot"] is not None
+    if part := _FRACTION.fullmatch(words):
+        return f"gpu:{_RTX_PRO}-{part['fraction']}:whole", part["spot"] is not None
+    return None
 
 
 def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:

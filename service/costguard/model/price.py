@@ -23,9 +23,16 @@ class Unit(StrEnum):
         return 730 * 3600 if self is Unit.GIB_MONTH else 3600
 
 
+OF_A_RUN = (":core", ":whole")
+"""How the names of resources end of which every running VM has one kind: their seconds are the run's."""
+
+
 @dataclass(frozen=True, slots=True)
 class PriceKey:
-    """Resources: `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`."""
+    """Resources: `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`.
+
+    `f1-micro:whole` is a VM with all that it has, `gpu:nvidia-b200:whole` a GPU with its share of the VM around it.
+    """
 
     resource: str
     region: str

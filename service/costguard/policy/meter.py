@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.price import PriceKey
+from costguard.policy.billed_parts import BilledPart, parts_of_shape
 from costguard.policy.price_book import PriceBook
-from costguard.policy.pricing import BilledPart, parts_of_shape
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)

@@ -77,7 +77,7 @@ def _wild(new: Price, previous: Price | None) -> str | None:
 def units_of(resource: str) -> tuple[Unit, ...]:
     """The units that a resource is priced in."""
     kind = resource.rsplit(":", 1)[-1]
-    if kind == "core" or resource.startswith("gpu:"):
+    if kind in ("core", "whole") or resource.startswith("gpu:"):
         return (Unit.HOUR,)
     if kind == "ram":
         return (Unit.GIB_HOUR,)

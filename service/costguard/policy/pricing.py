@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from functools import lru_cache
 
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey
+from costguard.policy.billed_parts import BilledPart, parts_of_shape
 from costguard.policy.price_book import PriceBook
 
 MINIMUM = timedelta(seconds=60)
@@ -26,20 +26,11 @@ _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one.
-_SHARED_CORE = {
-    "e2-micro": Fraction(1, 4),
-    "e2-small": Fraction(1, 2),
-    "e2-medium": Fraction(1),
-}
 
-
-@dataclass(frozen=True, slots=True)
-class BilledPart:
-    """So much of one billed resource: vCPUs, GiB of memory or disk, or GPUs."""
-
-    resource: str
-    quantity: Fraction
+_WHAT_TO_DO = (
+    "it is priced once Google's catalogue was read and lists it. Leave `enabled` under [prices] on, and enable the "
+    "Cloud Billing API (cloudbilling.googleapis.com)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +58,7 @@ class _Gaps:
     def __str__(self) -> str:
         if not self.keys:
             return ""
-        return f"No price is known for {', '.join(self.keys)}: refresh the prices, or add one by hand."
-
-
-@lru_cache(maxsize=4096)
-def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
-    """What a running VM of this shape is billed for; empty when its machine type is not known."""
-    if not shape.is_known:
-        return ()
-    cores = _SHARED_CORE.get(shape.machine_type, Fraction(shape.vcpus))
-    parts = [
-        BilledPart(f"{_price_family(shape)}:core", cores),
-        BilledPart(f"{_price_family(shape)}:ram", Fraction(shape.memory_mib, 1024)),
-    ]
-    if shape.gpu_type is not None and shape.gpu_count > 0:
-        parts.append(BilledPart(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count)))
-    if shape.local_ssd_gib > 0:
-        parts.append(BilledPart("local-ssd", Fraction(shape.local_ssd_gib)))
-    return tuple(parts)
-
-
-def _price_family(shape: Shape) -> str:
-    # Custom machine types have SKUs of their own, a little dearer; those of E2 cost what E2 costs.
-    is_custom = "custom-" in shape.machine_type and shape.family != "e2"
-    return f"{shape.family}-custom" if is_custom else shape.family
+        return f"No price is known for {', '.join(self.keys)}: {_WHAT_TO_DO}"
 
 
 def billed_seconds(start: datetime, end: datetime) -> int:
@@ -116,8 +84,9 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
     if not lifetime.shape.is_known:
         return Bill(
             (),
-            f"The machine type {lifetime.shape.machine_type} is not known in {lifetime.zone}: "
-            "let the service account read machine types (compute.machineTypes.list).",
+            f"The machine type {lifetime.shape.machine_type} is not known in {lifetime.zone}: Google does not offer it "
+            "there, or the service account may not read machine types (compute.machineTypes.get). "
+            "The server's log says which.",
         )
     end = min(until, _billed_end(lifetime)) if lifetime.ended_at is not None else until
     region = _region(lifetime.zone)
@@ -133,7 +102,7 @@ def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: dat
         return Bill(
             (),
             f"What kind of storage {span.name} is, is not known: let the service account read disks and machine types "
-            "(compute.disks.list, compute.machineTypes.list).",
+            "(compute.disks.list, compute.machineTypes.get).",
         )
     end = until if span.ended_at is None else min(until, span.ended_at)
     key = PriceKey(span.resource, _region(span.zone), ProvisioningModel.STANDARD)

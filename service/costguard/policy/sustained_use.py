@@ -1,9 +1,9 @@
 """What Google's sustained-use discounts will probably take off the bill: an estimate, never part of spend.
 
 Google (cloud.google.com/compute/docs/sustained-use-discounts) discounts on-demand use beyond a quarter of the
-calendar month. Of N1, with up to 30 % off a whole month, each further quarter of the month costs 100, 80, 60
-and 40 % of the list price; N2, N2D and C2 get up to 20 % and are left out here, as are sole tenants. GPUs
-count, except L4, A100 and H100. Never discounted: Spot VMs, E2, A2, A3 and G2.
+calendar month. Of N1, its shared-core types among them, with up to 30 % off a whole month, each further quarter of
+the month costs 100, 80, 60 and 40 % of the list price; N2, N2D and C2 get up to 20 % and are left out here, as are
+sole tenants. GPUs count, except L4, A100 and H100. Never discounted: Spot VMs, E2, A2, A3 and G2.
 
 Method: use is added up per project, region, month and resource, whatever the machine types ("inferred
 instances"): at any moment the n-th vCPU in use belongs to the n-th inferred instance, so that one VM after
@@ -29,13 +29,13 @@ from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import PriceKey
+from costguard.policy.billed_parts import parts_of_shape
 from costguard.policy.price_book import PriceBook
-from costguard.policy.pricing import parts_of_shape
 
 _PER_CENT_OFF = (0, 20, 40, 60)  # the list price, in each quarter of the month
 _PARTS = 1024  # of a vCPU, a GPU or a GiB: memory comes in whole MiB, the others are whole
 _NEVER = frozenset({"gpu:nvidia-l4", "gpu:nvidia-tesla-a100", "gpu:nvidia-a100-80gb"})
-_N1 = frozenset({"n1:core", "n1:ram", "n1-custom:core", "n1-custom:ram"})
+_N1 = frozenset({"n1:core", "n1:ram", "n1-custom:core", "n1-custom:ram", "f1-micro:whole", "g1-small:whole"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,13 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    or_,
     select,
     union_all,
 )
 
 from costguard.model.instance import ProvisioningModel
+from costguard.model.price import OF_A_RUN
 from costguard.store.accruing import CHUNK
 from costguard.store.charges import LIFETIME, STORAGE
 from costguard.store.tables import (
@@ -85,8 +87,8 @@ def _of_lifetimes(days: Sequence[date]) -> Select[Any]:
         machine_nanos=case((is_gpu, 0), else_=charges.c.amount_nanos),
         gpu_nanos=case((is_gpu, charges.c.amount_nanos), else_=0),
         storage_nanos=literal(0),
-        # Each run has vCPUs, and no run has two kinds: their seconds are the run's.
-        seconds=case((charges.c.resource.endswith(":core"), charges.c.seconds), else_=0),
+        # Each run has one of these: its seconds are the run's.
+        seconds=case((or_(*(charges.c.resource.endswith(ending) for ending in OF_A_RUN)), charges.c.seconds), else_=0),
     )
 
 

@@ -10,6 +10,7 @@ from costguard.engine.accrual import Accrual
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
+from costguard.policy.billed_parts import is_billed_as_gpus
 from costguard.policy.jobs.quote import Rate
 from costguard.policy.jobs.recipe import shape_of
 
@@ -40,8 +41,8 @@ def _rate(recipe: Recipe, machine: Shape | None, zone: str, model: ProvisioningM
     shape = shape_of(recipe, machine)
     if shape.gpu_type is None:
         return Rate(accrual.rate(shape, zone, model), Money(), disk)
-    bare, whole = (
-        accrual.rate(replace(shape, gpu_type=None, gpu_count=0), zone, model),
-        accrual.rate(shape, zone, model),
+    whole = accrual.rate(shape, zone, model)
+    bare = (
+        Money() if is_billed_as_gpus(shape) else accrual.rate(replace(shape, gpu_type=None, gpu_count=0), zone, model)
     )
     return Rate(bare, whole - bare if whole is not None and bare is not None else None, disk)

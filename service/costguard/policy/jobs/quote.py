@@ -93,7 +93,7 @@ def problems(
         return found
     best = cheapest(rates, models, SHORTEST_RUN)
     if best is None or best.cost is None:
-        message = "It could not be kept, since no price is known for this machine: refresh the prices, or leave it out."
+        message = "It could not be kept, since no price is known for this machine: leave it out, or choose another one."
         return [*found, Refusal("ceiling", message)]
     if best.cost > ceiling:
         message = f"{ceiling} is less than 10 minutes cost in {best.zone}, the cheapest at {best.rate} an hour"

@@ -1,0 +1,87 @@
+"""What a running VM is billed for: which resources, and how much of each.
+
+Google's rules, as its catalogue's SKUs show them: most VMs pay for vCPUs, memory, GPUs and local SSD; f1-micro and
+g1-small have one price for all (cloud.google.com/compute/vm-instance-pricing#sharedcore); the SKU of a B200 or GB200
+("1 gpu slice"), and that of a part of an RTX PRO 6000 ("1/8 vGPU"), cover the VM around the GPU, local SSD included
+(dstackai/gpuhunt and SpareCores/sc-crawler bill them so, and a4-highgpu-8g has no other SKU).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from costguard.model.instance import Shape
+
+# cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one. Of the custom
+# ones nothing is published; the shares are those of the predefined ones.
+_SHARED_CORE: Final = re.compile(r"e2-(?:custom-)?(micro|small|medium)(?:-\d+)?")
+_SHARES: Final = {"micro": Fraction(1, 4), "small": Fraction(1, 2), "medium": Fraction(1)}
+
+_WHOLE_VM: Final = frozenset({"f1-micro", "g1-small"})
+_SLICED_FAMILIES: Final = frozenset({"a4", "a4x"})
+_GPU_FRACTIONS: Final = {"g4-standard-6": "1/8", "g4-standard-12": "1/4", "g4-standard-24": "1/2"}
+
+# Families of machine types whose SKUs have another name.
+_FAMILIES: Final = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
+
+
+@dataclass(frozen=True, slots=True)
+class BilledPart:
+    """So much of one billed resource: vCPUs, GiB of memory or disk, GPUs, or whole VMs."""
+
+    resource: str
+    quantity: Fraction
+
+
+@lru_cache(maxsize=4096)
+def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
+    """What a running VM of this shape is billed for; empty when its machine type is not known."""
+    if not shape.is_known:
+        return ()
+    whole = _as_a_whole(shape)
+    if whole is not None:
+        return (whole,)
+    family = _price_family(shape)
+    shared = _SHARED_CORE.fullmatch(shape.machine_type)
+    parts = [
+        BilledPart(f"{family}:core", _SHARES[shared[1]] if shared else Fraction(shape.vcpus)),
+        BilledPart(f"{family}:ram", Fraction(shape.memory_mib, 1024)),
+    ]
+    if shape.gpu_type is not None and shape.gpu_count > 0:
+        parts.append(BilledPart(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count)))
+    if shape.local_ssd_gib > 0:
+        parts.append(BilledPart("local-ssd", Fraction(shape.local_ssd_gib)))
+    return tuple(parts)
+
+
+def is_billed_as_gpus(shape: Shape) -> bool:
+    """Whether the price of its GPUs covers the whole VM."""
+    whole = _as_a_whole(shape)
+    return whole is not None and whole.resource.startswith("gpu:")
+
+
+def _as_a_whole(shape: Shape) -> BilledPart | None:
+    """The one part that covers everything; None where a VM is billed by what it is made of.
+
+    A VM of a sliced family without a known GPU is left to the parts, of which none has a price.
+    """
+    if shape.machine_type in _WHOLE_VM:
+        return BilledPart(f"{shape.machine_type}:whole", Fraction(1))
+    if shape.gpu_type is None or shape.gpu_count <= 0:
+        return None
+    if shape.family in _SLICED_FAMILIES:
+        return BilledPart(f"gpu:{shape.gpu_type}:whole", Fraction(shape.gpu_count))
+    fraction = _GPU_FRACTIONS.get(shape.machine_type)
+    return BilledPart(f"gpu:{shape.gpu_type}-{fraction}:whole", Fraction(1)) if fraction else None
+
+
+def _price_family(shape: Shape) -> str:
+    """Custom machine types have SKUs of their own, a little dearer."""
+    for prefix, family in _FAMILIES:
+        if shape.machine_type.startswith(prefix):
+            return family
+    return f"{shape.family}-custom" if "custom-" in shape.machine_type else shape.family

@@ -1,0 +1,94 @@
+"""Shared-core machine types: what they bill, at which price.
+
+The figures are those of Google's VM instance pricing page for Iowa (us-central1, late 2025 or later). The Cloud
+Billing Catalog of August 2023 (apache/libcloud, pricing.json at 6e39117d) has the same for f1-micro to e2-medium, and
+infracost's tests of 1 July 2026 (95ba4f49) for f1-micro and e2-medium. Of custom types nothing is published but the
+prices of a custom vCPU and a custom GiB; the share of a vCPU is that of the predefined types.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from costguard.gce.machine_types import by_rule
+from costguard.gce.price_snapshot import snapshot_prices
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.lifetime import Lifetime
+from costguard.model.money import Money
+from costguard.policy.billed_parts import parts_of_shape
+from costguard.policy.price_book import PriceBook
+from costguard.policy.pricing import bill_lifetime, rate_per_hour
+from costguard.policy.sustained_use import estimate
+
+STANDARD = ProvisioningModel.STANDARD
+APRIL = datetime(2026, 4, 1, tzinfo=UTC)
+HOURS_IN_APRIL = 720
+
+
+@pytest.fixture(scope="module")
+def book() -> PriceBook:
+    return PriceBook(snapshot_prices())
+
+
+def shape_of(machine_type: str) -> Shape:
+    known = by_rule(machine_type)
+    assert known is not None
+    return Shape(machine_type, *known)
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "dollars"),
+    [
+        ("f1-micro", "0.0076"),
+        ("g1-small", "0.0257"),
+        ("e2-micro", "0.008376428"),
+        ("e2-small", "0.016752855"),
+        ("e2-medium", "0.033505710"),
+        ("e2-custom-micro-1024", "0.008795249"),
+        ("e2-custom-micro-2048", "0.011864956"),
+        ("e2-custom-small-2048", "0.017590499"),
+        ("e2-custom-small-4096", "0.023729913"),
+        ("e2-custom-medium-4096", "0.035180998"),
+        ("e2-custom-medium-8192", "0.047459826"),
+    ],
+)
+def test_shared_core_costs_what_google_publishes(book: PriceBook, machine_type: str, dollars: str) -> None:
+    """To the nano-dollar an hour, whatever number of vCPUs the API shows."""
+    rate = rate_per_hour(shape_of(machine_type), "us-central1", STANDARD, book, APRIL)
+    assert rate is not None
+    assert abs(rate.dollars - Decimal(dollars)) <= Decimal("1e-9")
+
+
+@pytest.mark.parametrize("machine_type", ["f1-micro", "g1-small"])
+def test_one_price_holds_cores_and_memory(machine_type: str) -> None:
+    """Nothing is billed beside the one SKU."""
+    (part,) = parts_of_shape(shape_of(machine_type))
+    assert part.resource == f"{machine_type}:whole"
+    assert part.quantity == 1
+
+
+def test_custom_shared_core_is_an_estimate(book: PriceBook) -> None:
+    """Sources disagree on its price, so the price says that it is estimated."""
+    lifetime = Lifetime(InstanceKey("p", "1"), APRIL, shape_of("e2-custom-micro-1024"), STANDARD, "us-central1-a")
+    assert bill_lifetime(lifetime, book, APRIL + timedelta(hours=1)).unpriced == ""
+    assert {price.source for price in snapshot_prices() if price.key.resource.startswith("e2-custom:")} == {
+        "snapshot 2026-11-20, estimated"
+    }
+
+
+@pytest.mark.parametrize(("machine_type", "month"), [("f1-micro", "3.8304"), ("g1-small", "12.9528")])
+def test_n1_shared_core_earns_sustained_use(book: PriceBook, machine_type: str, month: str) -> None:
+    """A whole month costs 30 % less: infracost's tests have an f1-micro at $3.88 for 730 hours, 0.7 x 5.548."""
+    lifetime = Lifetime(InstanceKey("p", "1"), APRIL, shape_of(machine_type), STANDARD, "us-central1-a")
+    until = APRIL + timedelta(hours=HOURS_IN_APRIL)
+    (found,) = estimate([lifetime], book, date(2026, 4, 1), until)
+    assert bill_lifetime(lifetime, book, until).amount - found.discount == Money.of(month)
+
+
+def test_e2_never_earns_sustained_use(book: PriceBook) -> None:
+    """E2 is excluded from sustained-use discounts, its shared-core types too."""
+    lifetime = Lifetime(InstanceKey("p", "1"), APRIL, shape_of("e2-micro"), STANDARD, "us-central1-a")
+    assert estimate([lifetime], book, date(2026, 4, 1), APRIL + timedelta(hours=HOURS_IN_APRIL)) == ()
