@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickletools
 import zipfile
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Union
 
 from costguard.checkpoints.layouts.base import FileChanged, Reader
 from costguard.checkpoints.layouts.ranges import Held, Ranges, TooLarge, Window
@@ -49,7 +49,7 @@ class Named(NamedTuple):
     name: str
 
 
-Value = str | int | Named | None
+Value = Union[str, int, Named, None]  # Python 3.8 knows no other way
 
 
 class Bytes(Protocol):
@@ -119,7 +119,7 @@ def tokens(source: Bytes, at: int = 0) -> Iterator[Token]:
 def _plain(source: Bytes, at: int) -> Iterator[str | int]:
     try:
         for token in tokens(source, at):
-            if isinstance(token.value, str | int):
+            if isinstance(token.value, (str, int)):
                 yield token.value
     except UnknownOpcode:
         return
