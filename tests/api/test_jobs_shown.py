@@ -56,6 +56,7 @@ def told(database: Database) -> Database:
             zone="us-central1-b",
             resume_from="gs://lab/run/checkpoint-500",
             resume_step=500,
+            resume_why="attempt 1 failed at once",
             state=AttemptState.RUNNING,
             gce_id="71",
             made_at=NOW - HOUR,
@@ -95,6 +96,7 @@ def test_a_job_is_shown_with_all_that_happened_to_it(told: Database, client: Tes
         "2026-11-20T11:12:00Z",
         {"cpu": 0.5},
     )
+    assert (first["resume_why"], second["resume_why"]) == ("", "attempt 1 failed at once")
     (lost,) = answer["interruptions"]
     assert (lost["attempt"], lost["noticed_by"], lost["lost_seconds"], lost["lost_cost"]) == (1, "notice", 360, "0.02")
     assert answer["lost"] == {"seconds": 360, "cost": "0.02", "from_zero": 0}

@@ -52,6 +52,7 @@ ATTEMPT: dict[str, Any] = {
     "max_run_seconds": 86400,
     "resume_from": "",
     "resume_step": None,
+    "resume_why": "",
     "intended_at": "2026-11-20T08:00:00Z",
     "asked_at": "2026-11-20T08:00:01Z",
     "started_at": "2026-11-20T08:30:00Z",

@@ -83,6 +83,15 @@ def test_what_is_not_known_of_a_job_is_not_made_up() -> None:
     assert "gs://lab/run: not looked at yet" in shown(jobs_table.show_job, {**bare, "checkpoint": None})
 
 
+def test_an_attempt_that_passed_over_a_checkpoint_says_why() -> None:
+    """Below the attempts, with the attempt that failed; nothing is said of those that did not."""
+    why = "attempt 1 failed at once after it resumed from step 12,500: the complete checkpoint before it is tried"
+    passing = {**DETAIL, "attempts": [ATTEMPT, {**SECOND, "resume_why": why}]}
+    text = " ".join(shown(jobs_table.show_job, passing).split())
+    assert f"Attempt 2 resumed from gs://lab/run/checkpoint-12000, because {why}." in text
+    assert "because" not in shown(jobs_table.show_job, DETAIL)
+
+
 def test_a_dev_vm_says_how_to_reach_it() -> None:
     """For a shell, and for a notebook."""
     text = shown(jobs_table.show_job, DEV)

@@ -59,6 +59,7 @@ def _preempted_twice(connection: Connection) -> None:
             rate=RATE,
             resume_from=f"gs://lab/run/checkpoint-{step}" if step else "",
             resume_step=step,
+            resume_why="attempt 1 failed at once" if step else "",
             state=AttemptState.RUNNING if is_open else AttemptState.OVER,
             gce_id=str(9100 + number),
             **({} if is_open else over),

@@ -117,6 +117,7 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
         "2. us-central1-b Spot preempted 3 h 47 min",
         "Lost: 40 min, $0.17. Back at work after 13 min.",
         "Lost: 3 h 47 min, $0.95, all of it. Back at work after 11 min.",
+        "Resumed from gs://lab/run/checkpoint-12000, because attempt 1 failed at once.",
         "2 of 100 preemptions",
         "--from {checkpoint}",
         "100% saved checkpoint-30000 <done>",

@@ -154,6 +154,7 @@ def _attempt(of: model.Attempt) -> schemas.Attempt:
         max_run_seconds=of.max_run // _SECOND,
         resume_from=of.resume_from,
         resume_step=of.resume_step,
+        resume_why=of.resume_why,
         intended_at=of.intended_at,
         asked_at=of.asked_at,
         made_at=of.made_at,

@@ -127,6 +127,9 @@ class Attempt(Out):
     max_run_seconds: int
     resume_from: str = Field(description="Empty: it starts from the beginning.")
     resume_step: int | None
+    resume_why: str = Field(
+        description="Why it did not resume from the newest complete checkpoint; empty where it did."
+    )
     intended_at: Moment
     asked_at: Moment | None
     made_at: Moment | None = Field(description="When its VM was known to be there.")

@@ -186,6 +186,9 @@ def _attempts(console: Console, answer: dict[str, Any]) -> None:
         prose=("How it ended",),
         spare=("$/h", "Model", "Steps", "Asked (UTC)", "Ran"),
     )
+    for each in answer["attempts"]:
+        if each["resume_why"]:
+            say(console, f"Attempt {each['number']} resumed from {each['resume_from']}, because {each['resume_why']}.")
     span = age(last - first)
     say(console, f"The bar is {span} long: {_COMES} asked for and booting, {_WORKS} working, {_SAVED} saved.", "dim")
 

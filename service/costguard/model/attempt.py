@@ -110,6 +110,7 @@ class Attempt:
     rate: Money | None = None  # an hour, machine and disk, as estimated then
     resume_from: str = ""  # "" starts from the beginning
     resume_step: int | None = None
+    resume_why: str = ""  # why it is not simply the newest complete checkpoint; "" where it is
     outcome: Outcome | None = None
     reason: str = ""  # one sentence about the outcome
     asked_at: datetime | None = None

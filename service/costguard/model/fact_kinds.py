@@ -13,6 +13,7 @@ FACT_KINDS = frozenset(
         "BudgetThresholdCrossed",
         "BurnRateUnusual",
         "CancelAsked",
+        "CheckpointPassedOver",
         "CheckpointTorn",
         "CheckpointsStalled",
         "GpusAppeared",

@@ -47,6 +47,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         rate=None if row.rate_nanos is None else Money(row.rate_nanos),
         resume_from=row.resume_from,
         resume_step=row.resume_step,
+        resume_why=row.resume_why,
         outcome=None if row.outcome is None else _OUTCOMES[row.outcome],
         reason=row.reason,
         asked_at=row.asked_at,

@@ -39,6 +39,7 @@ class NewAttempt:
     rate: Money | None = None
     resume_from: str = ""
     resume_step: int | None = None
+    resume_why: str = ""
 
 
 class Changes(TypedDict, total=False):
@@ -105,6 +106,7 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
         "rate_nanos": None if new.rate is None else new.rate.nanos,
         "resume_from": storable(new.resume_from),
         "resume_step": new.resume_step,
+        "resume_why": storable(new.resume_why),
         "state": AttemptState.INTENDED.value,
         "intended_at": new.intended_at,
     }

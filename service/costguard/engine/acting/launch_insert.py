@@ -75,6 +75,7 @@ class Insert:
                 rate=action.rate,
                 resume_from=self.point.resume_from,
                 resume_step=self.point.step,
+                resume_why=self.point.why,
             ),
         )
         if self.attempt is None:
@@ -97,6 +98,8 @@ class Insert:
             jobs.save_look(connection, job.id, self.point.seen)
             # Nothing can write there any more, so what looks torn is.
             facts.append(connection, [launch_words.torn(job, each, now) for each in self.point.seen.torn], now)
+        if self.point.passed_over:
+            facts.append(connection, [launch_words.passed_over(job, attempt, self.point.passed_over, now)], now)
         ran = [one.attempt for one in self.view.attempts]
         loss = risk.lost(ran, self.view.interruptions, self.point.written_at)
         if loss is None:

@@ -69,6 +69,15 @@ def torn(job: Job, what: str, now: datetime) -> Fact:
     return of_job("CheckpointTorn", job, now, text, f"torn/{name}", checkpoint=name)
 
 
+def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> Fact:
+    """Of a complete checkpoint. Nothing is deleted: its owner may know better."""
+    text = (
+        f"Attempt {attempt.number} of job {job.title} {begins(attempt).removeprefix('it ')}. "
+        f"{checkpoint} is left where it is."
+    )
+    return of_attempt("CheckpointPassedOver", job, attempt, now, text, "passed_over", checkpoint=checkpoint)
+
+
 def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Fact:
     which = f"the newest is {seen.resume_from}" if seen.resume_from else "there is none yet"
     rate = f" while it costs about {attempt.rate} an hour" if attempt.rate is not None else ""
@@ -126,7 +135,8 @@ def begins(attempt: Attempt) -> str:
     if not attempt.resume_from:
         return "it starts from the beginning"
     step = f"step {attempt.resume_step}, " if attempt.resume_step is not None else ""
-    return f"it resumes from {step}{attempt.resume_from}"
+    why = f", because {attempt.resume_why}" if attempt.resume_why else ""
+    return f"it resumes from {step}{attempt.resume_from}{why}"
 
 
 def hours(limit: timedelta) -> str:

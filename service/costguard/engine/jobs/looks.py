@@ -12,13 +12,14 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
-from costguard.engine.jobs.resume import seen_in
+from costguard.engine.jobs.resume import seen_in, trusted
 from costguard.engine.jobs.risk import at_risk
 from costguard.engine.ports import Checkpoints, Clock
 from costguard.errors import CheckpointError
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint
+from costguard.policy.jobs.suspects import suspects
 from costguard.policy.jobs.view import Terms
 from costguard.store import attempts, facts, job_news, jobs
 from costguard.store.lease import Lease
@@ -64,15 +65,20 @@ class CheckpointWatch:
             ids = [job_id for job_id, state in job_news.states(connection).items() if state == JobState.RUNNING]
             running = [job for job in _readable(connection, ids) if _plan(job) is not None]
             before = jobs.checkpoint(connection, [job.id for job in running])
-        due = [job for job in running if self._is_due(before.get(job.id))]
+            due = [job for job in running if self._is_due(before.get(job.id))]
+            tried = attempts.of_jobs(connection, [job.id for job in due])
         if not due:
             return report
+
+        def look(job: Job) -> SeenCheckpoint:
+            return self._look(job, tried.get(job.id, []))
+
         with ThreadPoolExecutor(self._workers, thread_name_prefix="checkpoints") as pool:
             for begin in range(0, len(due), _AT_ONCE):
                 some = due[begin : begin + _AT_ONCE]
                 if stop is not None and stop.is_set():
                     break
-                found = dict(zip((job.id for job in some), pool.map(self._look, some), strict=True))
+                found = dict(zip((job.id for job in some), pool.map(look, some), strict=True))
                 with self._database.write(fence) as connection:
                     self._write(connection, some, found, before, report)
         return report
@@ -80,12 +86,13 @@ class CheckpointWatch:
     def _is_due(self, seen: SeenCheckpoint | None) -> bool:
         return seen is None or self._clock.now() - seen.looked_at >= self._every
 
-    def _look(self, job: Job) -> SeenCheckpoint:
+    def _look(self, job: Job, tried: list[Attempt]) -> SeenCheckpoint:
         plan, now = _plan(job), self._clock.now()
         if plan is None:
             raise ValueError(f"job {job.id} has no location that can be looked at")
         try:
-            return seen_in(self._checkpoints.look(plan.location, plan.look_for), now)
+            _, found, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
+            return seen_in(found, now)
         except CheckpointError as error:
             return SeenCheckpoint(now, error=str(error))
         except Exception as error:  # one job's oddity must not keep the others from being looked at

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from costguard.engine.ports import Checkpoints
 from costguard.errors import CheckpointError
 from costguard.model.attempt import Attempt
-from costguard.model.checkpoint import CheckpointLook, filled, words_of
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, filled, words_of
 from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
+from costguard.policy.jobs.suspects import passed_over, suspected_by, tried_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +22,48 @@ class ResumePoint:
     step: int | None = None
     written_at: datetime | None = None
     seen: SeenCheckpoint | None = None
+    passed_over: str = ""  # the newest complete checkpoint, where an attempt that resumed from it failed at once
+    why: str = ""  # why another one is resumed from, or the same once more
 
 
 FROM_THE_BEGINNING = ResumePoint()
 
 
-def find(checkpoints: Checkpoints | None, job: Job, now: datetime) -> ResumePoint:
+def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Sequence[Attempt] = ()) -> ResumePoint:
     """The newest complete checkpoint of a job whose last run cannot write any more. Raises CheckpointError.
 
-    A location that cannot be read is an error, and never the beginning.
+    Those from which the `failed` attempts resumed are passed over while there is another. A location that cannot be
+    read is an error, and never the beginning.
     """
     plan = job.spec.checkpoint
     if plan is None or plan.is_on_disk:
         return FROM_THE_BEGINNING
     if checkpoints is None:
         raise CheckpointError(f"Nobody can look at {plan.location}: this guard was built without access to it.")
-    look = checkpoints.look(plan.location, plan.look_for)
+    newest, look, why = trusted(checkpoints, plan, failed)
     found = seen_in(look, now)
-    return ResumePoint(found.resume_from, found.step, found.written_at, found)
+    passed = newest.resume_from if newest is not None and newest.resume_from != found.resume_from else ""
+    return ResumePoint(found.resume_from, found.step, found.written_at, found, passed, why)
+
+
+def trusted(
+    checkpoints: Checkpoints, plan: CheckpointPlan, failed: Sequence[Attempt]
+) -> tuple[Checkpoint | None, CheckpointLook, str]:
+    """The newest complete checkpoint, the look with the one that is resumed from, and why it is not the newest.
+
+    Raises CheckpointError.
+    """
+    look = checkpoints.look(plan.location, plan.look_for)
+    newest = look.resume
+    failure = suspected_by(newest, failed) if newest is not None else None
+    if newest is None or failure is None:
+        return newest, look, ""
+    look = checkpoints.look(plan.location, plan.look_for, examine=len(look.checkpoints))
+    complete = [one for one in look.checkpoints if one.is_complete]
+    other = next((one for one in complete if suspected_by(one, failed) is None), None)
+    if other is None:
+        return newest, look, tried_again(failure)
+    return newest, replace(look, resume=other), passed_over(failure)
 
 
 def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:

@@ -30,6 +30,7 @@ from costguard.errors import CheckpointError
 from costguard.policy.jobs.ending import all_silent
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide
+from costguard.policy.jobs.suspects import suspects
 from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt, Terms
 from costguard.store import job_news
 from costguard.store.job_news import News
@@ -192,7 +193,8 @@ class JobsTurn:
             self._put_off.until_then(job.id, paused, said(job.spec.project, paused))
             return None
         try:
-            point = resume.find(self._checkpoints, job, now)
+            failed = suspects((seen.attempt for seen in view.attempts), self._terms)
+            point = resume.find(self._checkpoints, job, now, failed)
         except CheckpointError as error:
             self._put_off.for_longer(job.id, f"its checkpoints cannot be looked at: {error}", now)
             return None

@@ -82,6 +82,7 @@ attempts = Table(
     Column("rate_nanos", BigInteger),
     Column("resume_from", String, nullable=False, server_default=""),
     Column("resume_step", BigInteger),
+    Column("resume_why", Text, nullable=False, server_default=""),
     Column("state", String, nullable=False),
     Column("outcome", String),
     Column("reason", Text, nullable=False, server_default=""),
