@@ -8,6 +8,7 @@ from costguard_sandbox.catalogue.price_table import STORAGE_BASE_REGIONS
 from costguard_sandbox.catalogue.prices import NoRate, PriceList
 from costguard_sandbox.catalogue.sku_text import AMERICAS, GPUS
 
+_FAMILIES = {"a2": "A2", "a3": "A3", "a3plus": "A3Plus", "a3ultra": "A3Ultra", "g2": "G2", "g4": "G4", "n1": "N1"}
 MakeSku = Callable[..., dict[str, Any]]
 
 
@@ -23,7 +24,8 @@ def decoys(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[dict[
             except NoRate:
                 continue
             since = price_list.history(resource, regions[0], False)[0][0]
-            for description, group, usage_type, per_mille in _variants(name, place):
+            variants = _gpu_variants(name, place) if resource.startswith("gpu:") else _host_variants(name, place)
+            for description, group, usage_type, per_mille in variants:
                 category = ("Compute", group, usage_type)
                 yield make(description, category, regions, unit, ((0, nanos * per_mille // 1000),), since)
     yield from _storage(price_list, make)
@@ -32,23 +34,28 @@ def decoys(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[dict[
 def _machine_parts() -> Iterator[tuple[str, str, str]]:
     for accelerator, name in GPUS.items():
         yield f"gpu:{accelerator}", name, "h"
-    for family in ("a2", "a3", "g2", "n1"):
-        yield f"{family}:core", f"{family.upper()} Core", "h"
-        yield f"{family}:ram", f"{family.upper()} Ram", "GiBy.h"
+    for family, name in _FAMILIES.items():
+        yield f"{family}:core", f"{name} Core", "h"
+        yield f"{family}:ram", f"{name} Ram", "GiBy.h"
 
 
-def _variants(name: str, place: str) -> Iterator[tuple[str, str, str, int]]:
+def _gpu_variants(name: str, place: str) -> Iterator[tuple[str, str, str, int]]:
     """(description, group, usage type, price per mille of on demand)."""
-    if name.endswith("GPU"):
-        yield f"Commitment v1: {name} running in {place} for 1 Year", "GPU", "Commit1Yr", 630
-        yield f"Commitment v1: {name} running in {place} for 3 Years", "GPU", "Commit3Yr", 457
-        yield f"{name} attached to DWS Defined Duration VMs running in {place}", "GPU", "OnDemand", 550
-        yield f"{name} attached to Calendar mode reservations running in {place}", "GPU", "OnDemand", 700
-        if name in ("Nvidia Tesla T4 GPU", "Nvidia Tesla P100 GPU", "Nvidia L4 GPU"):
-            yield f"{name.removesuffix(' GPU')} Virtual Workstation GPU running in {place}", "GPU", "OnDemand", 1571
-        # Commitments fulfil these, so that the catalogue calls them free.
-        yield f"Reserved {name} in {place}", "GPU", "OnDemand", 0
-        return
+    yield f"Commitment v1: {name} running in {place} for 1 Year", "GPU", "Commit1Yr", 630
+    yield f"Commitment v1: {name} running in {place} for 3 Years", "GPU", "Commit3Yr", 457
+    # Recorded for A3 Mega, whose ordinary SKU says Plus: "Nvidia H100 Mega 80GB GPU attached to DWS ..." and "Reserved
+    # Nvidia H100 80GB Mega GPU in Americas in Calendar Mode".
+    by_appointment = name.replace("80GB Plus", "Mega 80GB")
+    yield f"{by_appointment} attached to DWS Defined Duration VMs running in {place}", "GPU", "OnDemand", 550
+    yield f"Reserved {name.replace('Plus', 'Mega')} in {place} in Calendar Mode", "GPU", "OnDemand", 700
+    yield f"{name} attached to Sole Tenancy VMs running in {place}", "GPU", "OnDemand", 1000
+    if name in ("Nvidia Tesla T4 GPU", "Nvidia Tesla P100 GPU", "Nvidia L4 GPU"):
+        yield f"{name.removesuffix(' GPU')} Virtual Workstation GPU running in {place}", "GPU", "OnDemand", 1571
+    # Commitments fulfil these, so that the catalogue calls them free.
+    yield f"Reserved {name} in {place}", "GPU", "OnDemand", 0
+
+
+def _host_variants(name: str, place: str) -> Iterator[tuple[str, str, str, int]]:
     family, part = name.split()
     group = {"Core": "CPU", "Ram": "RAM"}[part]
     committed = {"Core": "Cpu", "Ram": "Ram"}[part]

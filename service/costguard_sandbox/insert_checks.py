@@ -51,6 +51,20 @@ def check_choices(scheduling: Mapping[str, Any]) -> None:
             raise invalid(f"resource.scheduling.{key}", scheduling[key], f"Must be one of {', '.join(choices)}.")
 
 
+def check_model(scheduling: Mapping[str, Any], sold: Sequence[str]) -> None:
+    """A machine type that is not sold in the provisioning model asked for.
+
+    Google's own words for this are recorded nowhere that was found; these follow its refusal of onHostMaintenance,
+    "Scheduling must have onHostMaintenance be one of the following valid types: [TERMINATE]. But was MIGRATE".
+    """
+    field = "provisioningModel"
+    model = scheduling.get(field) or ("SPOT" if scheduling.get("preemptible") else "STANDARD")
+    if model not in sold:
+        valid = ", ".join(sold)
+        text = f"Scheduling must have {field} be one of the following valid types: [{valid}]. But was {model}"
+        raise invalid(f"resource.scheduling.{field}", model, text)
+
+
 def check_accelerator(project: str, zone: str, kind: str, count: int) -> None:
     if kind not in machine_types.ACCELERATOR_TYPES.get(zone, ()):
         raise not_found(f"projects/{project}/zones/{zone}/acceleratorTypes/{kind}")

@@ -10,7 +10,14 @@ from typing import Any
 import orjson
 
 from costguard_sandbox.catalogue import images, machine_types
-from costguard_sandbox.insert_checks import check_accelerator, check_body, check_choices, check_disk, check_metadata
+from costguard_sandbox.insert_checks import (
+    check_accelerator,
+    check_body,
+    check_choices,
+    check_disk,
+    check_metadata,
+    check_model,
+)
 from costguard_sandbox.problems import bad_request, invalid
 from costguard_sandbox.render import last_part
 from costguard_sandbox.vm import Shape
@@ -77,6 +84,7 @@ def _shape(project: str, zone: str, body: Mapping[str, Any]) -> tuple[Shape, lis
     machine = machine_types.find(zone, machine_name)
     if machine is None:
         raise invalid("resource.machineType", body.get("machineType", ""), "The referenced resource does not exist.")
+    check_model(body.get("scheduling") or {}, machine.models)
     accelerators = _accelerators(body)
     if not accelerators:
         accelerators = [{"acceleratorType": kind, "acceleratorCount": count} for kind, count in machine.accelerators]

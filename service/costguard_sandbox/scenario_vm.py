@@ -83,7 +83,7 @@ def _body(keys: Keys, zone: str, name: str) -> dict[str, Any]:
         ],
         "networkInterfaces": [{"network": "global/networks/default", "accessConfigs": [{"type": "ONE_TO_ONE_NAT"}]}],
         "serviceAccounts": [{"email": "default", "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}],
-        "scheduling": _scheduling(keys, has_gpu=bool(gpu) or machine.startswith(("a2-", "a3-", "g2-"))),
+        "scheduling": _scheduling(keys, has_gpu=bool(gpu) or machine.startswith(("a2-", "a3-", "a4", "g2-", "g4-"))),
     }
     if gpu:
         body["guestAccelerators"] = [{"acceleratorType": gpu, "acceleratorCount": gpus}]

@@ -1,4 +1,9 @@
-"""How the Cloud Billing Catalog words, groups and numbers its SKUs of Compute Engine."""
+"""How the Cloud Billing Catalog words, groups and numbers its SKUs of Compute Engine.
+
+Wordings are those of recorded SKUs: of A3 from andylizf/skynomad-artifact @ 62b9aaa; of A3 Mega, A3 Ultra, A4 and G4
+from SpareCores sc-crawler's tests and two price feeds of 2026; of the rest from skypilot's fetch_gcp.py and libcloud.
+Of A4X (GB200) the catalogue has no SKU: three readers of it say so.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -51,6 +56,18 @@ PLACES: Mapping[str, str] = {
     "us-west4": "Las Vegas",
 }
 AMERICAS = ("us-central1", "us-east1", "us-west1")
+# Recorded: "A3 Instance Core running in Belgium", where the oldest families say EMEA, and "G4 ... running in Iowa".
+NEWER_PLACES: Mapping[str, str] = {"europe-west1": "Belgium", "asia-east1": "Taiwan"}
+_NEWER = ("a3", "a3plus", "a3ultra", "c4", "g4")
+_NEWER_GPUS = frozenset(
+    {
+        "nvidia-h100-80gb",
+        "nvidia-h100-mega-80gb",
+        "nvidia-h200-141gb",
+        "nvidia-b200",
+        "nvidia-rtx-pro-6000",
+    }
+)
 
 _MACHINES = {
     "n1": "N1 Predefined Instance",
@@ -66,9 +83,14 @@ _MACHINES = {
     "t2d": "T2D AMD Instance",
     "a2": "A2 Instance",
     "a3": "A3 Instance",
+    "a3plus": "A3Plus Instance",
+    "a3ultra": "A3Ultra Instance",
+    "c4": "C4 Instance",
     "g2": "G2 Instance",
+    "g4": "G4 Instance",
 }
 GPUS = {
+    "nvidia-tesla-p4": "Nvidia Tesla P4 GPU",
     "nvidia-tesla-p100": "Nvidia Tesla P100 GPU",
     "nvidia-tesla-t4": "Nvidia Tesla T4 GPU",
     "nvidia-l4": "Nvidia L4 GPU",
@@ -76,6 +98,15 @@ GPUS = {
     "nvidia-tesla-a100": "Nvidia Tesla A100 GPU",
     "nvidia-a100-80gb": "Nvidia Tesla A100 80GB GPU",
     "nvidia-h100-80gb": "Nvidia H100 80GB GPU",
+    "nvidia-h100-mega-80gb": "Nvidia H100 80GB Plus GPU",
+    "nvidia-h200-141gb": "H200 141GB GPU",
+    "nvidia-b200": "A4 Nvidia B200 (1 gpu slice)",
+    "nvidia-rtx-pro-6000": "RTX 6000 96GB",
+}
+# Where Spot is worded otherwise than "... attached to Spot Preemptible VMs".
+_SPOT_GPUS = {
+    "nvidia-h100-mega-80gb": "Nvidia H100 80GB Mega GPU attached to Spot Preemptible VMs",
+    "nvidia-b200": "Spot Preemptible A4 Nvidia B200 (1 gpu slice)",
 }
 _STORAGE = {
     "disk:pd-standard": ("Storage PD Capacity", "PDStandard"),
@@ -108,9 +139,11 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
         name += " attached to Spot Preemptible VMs" if spot else ""
         return f"{name} in {place}" if place else name, "Storage", group
     head, _, tail = resource.partition(":")
-    if head == "gpu":
-        attached = " attached to Spot Preemptible VMs" if spot else ""
-        return f"{GPUS[tail]}{attached} running in {place}", "Compute", "GPU"
+    if head in ("gpu", "slice"):
+        name = GPUS[tail] if head == "gpu" else "1/8 vGPU no lssd"
+        if spot:
+            name = _SPOT_GPUS.get(tail, f"{name} attached to Spot Preemptible VMs")
+        return f"{name} running in {place}", "Compute", "GPU"
     if head == "shared":
         name, group = _SHARED[tail]
         return f"{'Spot Preemptible ' if spot else ''}{name} running in {place}", "Compute", group
@@ -118,6 +151,22 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
     # N1 keeps the group it had when it was the only machine there was.
     group = "N1Standard" if head == "n1" else {"core": "CPU", "ram": "RAM"}[tail]
     return f"{'Spot Preemptible ' if spot else ''}{_MACHINES[head]} {part} running in {place}", "Compute", group
+
+
+def usage_type(resource: str, *, spot: bool) -> str:
+    """The category's usageType; the catalogue of 2026 has OnDemand for the Spot B200, too."""
+    return "Preemptible" if spot and resource != "gpu:nvidia-b200" else "OnDemand"
+
+
+def has_own_places(resource: str) -> bool:
+    """Whether its SKUs are named after cities and countries throughout, as those of newer families are."""
+    head, _, tail = resource.partition(":")
+    return head in _NEWER or (head in ("gpu", "slice") and tail in _NEWER_GPUS)
+
+
+def is_sold_singly(resource: str) -> bool:
+    """Whether each region has an SKU of its own, as recorded for G4."""
+    return resource.startswith("g4:") or resource.endswith(":nvidia-rtx-pro-6000")
 
 
 def sku_id(*parts: str) -> str:

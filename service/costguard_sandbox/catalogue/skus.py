@@ -7,7 +7,17 @@ from typing import Any
 
 from costguard_sandbox.catalogue.price_table import STORAGE_BASE_REGIONS, is_storage, unit_of
 from costguard_sandbox.catalogue.prices import NoRate, PriceList, Timeline
-from costguard_sandbox.catalogue.sku_text import AMERICAS, PLACES, UNITS, describe, sku_id
+from costguard_sandbox.catalogue.sku_text import (
+    AMERICAS,
+    NEWER_PLACES,
+    PLACES,
+    UNITS,
+    describe,
+    has_own_places,
+    is_sold_singly,
+    sku_id,
+    usage_type,
+)
 from costguard_sandbox.decoys import decoys
 from costguard_sandbox.paging import page_token_at, position_of
 
@@ -94,7 +104,7 @@ def _sold(price_list: PriceList, at: datetime) -> Iterator[dict[str, Any]]:
         for place, regions in _places(resource, by_region):
             since, nanos = by_region[regions[0]][-1]
             description, family, group = describe(resource, place, spot=spot)
-            category = (family, group, "Preemptible" if spot else "OnDemand")
+            category = (family, group, usage_type(resource, spot=spot))
             yield sku(description, category, regions, unit_of(resource), ((0, nanos),), since)
 
 
@@ -102,7 +112,7 @@ def _places(resource: str, by_region: dict[str, Timeline]) -> Iterator[tuple[str
     """(place, regions) per SKU: regions that Google groups share one for as long as they share their prices."""
     group_name, group = ("", STORAGE_BASE_REGIONS) if is_storage(resource) else ("Americas", AMERICAS)
     alike: dict[Timeline, list[str]] = defaultdict(list)
-    for region in group:
+    for region in () if is_sold_singly(resource) else group:
         if region in by_region:
             alike[by_region[region]].append(region)
     largest: list[str] = max(alike.values(), key=len, default=[])
@@ -111,4 +121,5 @@ def _places(resource: str, by_region: dict[str, Timeline]) -> Iterator[tuple[str
         yield group_name, together
     for region in by_region:
         if region not in together:
-            yield PLACES[region], (region,)
+            newer = has_own_places(resource) and region in NEWER_PLACES
+            yield NEWER_PLACES[region] if newer else PLACES[region], (region,)

@@ -33,16 +33,33 @@ _E2_NAME = re.compile(r"e2-(custom-)?(micro|small|medium)(-\d+)?")
 _MIB_PER_GIB = 1024
 
 
+# Cloud Billing Catalog: A3 Mega and A3 Ultra have core and memory SKUs of their own ("A3Plus", "A3Ultra").
+_SERIES = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
+
+# Cloud Billing Catalog of 2026: "A4 Nvidia B200 (1 gpu slice)" is the only SKU that A4 has. On Google's page a Spot
+# a4-highgpu-8g with its 12,000 GiB of local SSD costs eight times one of them: it covers everything.
+_GPU_COVERS_ALL = frozenset({"nvidia-b200", "nvidia-gb200"})
+
+# Cloud Billing Catalog of 2026: "1/8 vGPU no lssd" covers cores, memory and GPU of a g4-standard-6.
+_EIGHTHS: Mapping[str, int] = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
+
+
 def parts_of(shape: Shape) -> Iterator[Part]:
     """Cores, memory, GPUs and local SSD of a VM that runs.
 
     Google, VM instance pricing, "Resource-based pricing": each vCPU and each GB of memory is billed by itself; a GPU
     adds to that ("GPU options"), built in or attached.
     """
+    if shape.machine_type in _EIGHTHS:
+        yield Part(f"slice:{shape.gpu_type}", Fraction(_EIGHTHS[shape.machine_type]))
+        return
+    if shape.gpu_type in _GPU_COVERS_ALL:
+        yield Part(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count))
+        return
     if shape.machine_type in _WHOLE_PRICE:
         yield Part(f"shared:{shape.machine_type}", Fraction(1))
     else:
-        series = f"{shape.family}-custom" if _is_custom(shape) else shape.family
+        series = _series(shape)
         yield Part(f"{series}:core", _billed_vcpus(shape))
         yield Part(f"{series}:ram", gibibytes_of_memory(shape))
     if shape.gpu_count:
@@ -62,6 +79,8 @@ def _billed_vcpus(shape: Shape) -> Fraction:
     return _E2_SHARED[shared[2]] if shared else Fraction(shape.vcpus)
 
 
-def _is_custom(shape: Shape) -> bool:
-    """Custom types have SKUs of their own, E2's too (5 % dearer on Google's price page for E2)."""
-    return "custom-" in shape.machine_type
+def _series(shape: Shape) -> str:
+    """Whose cores and memory are billed. Custom types have SKUs of their own; E2's are 5 % dearer on Google's page."""
+    if "custom-" in shape.machine_type:
+        return f"{shape.family}-custom"
+    return next((series for prefix, series in _SERIES if shape.machine_type.startswith(prefix)), shape.family)

@@ -56,6 +56,7 @@ def _running(vm: VM, until: datetime) -> Iterator[Span]:
     has no uptime yet.
     """
     parts = list(parts_of(vm.shape))
+    model = str(vm.scheduling.get("provisioningModel"))
     for run in vm.runs:
         if _is_free(run, spot=vm.is_spot):
             continue
@@ -65,7 +66,15 @@ def _running(vm: VM, until: datetime) -> Iterator[Span]:
                 ended = max(ended, run.began + _LEAST)
             ended = until if ended is None else min(ended, until)
             if ended > run.began:
-                yield Span(part.resource, part.quantity, vm.is_spot, run.began, ended)
+                yield Span(_sold_as(part.resource, model), part.quantity, vm.is_spot, run.began, ended)
+
+
+def _sold_as(resource: str, model: str) -> str:
+    """Google, VM instance pricing: Flex-start and reservations in calendar mode have prices of their own.
+
+    The simulated catalogue has none of them, so that what uses them is unpriced and not priced wrongly.
+    """
+    return f"{model.lower()}:{resource}" if model in ("FLEX_START", "RESERVATION_BOUND") else resource
 
 
 def _is_free(run: Run, *, spot: bool) -> bool:
