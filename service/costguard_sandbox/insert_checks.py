@@ -57,6 +57,7 @@ def check_model(scheduling: Mapping[str, Any], sold: Sequence[str]) -> None:
     Google's own words for this are recorded nowhere that was found; these follow its refusal of onHostMaintenance,
     "Scheduling must have onHostMaintenance be one of the following valid types: [TERMINATE]. But was MIGRATE".
     """
+    check_choices(scheduling)
     field = "provisioningModel"
     model = scheduling.get(field) or ("SPOT" if scheduling.get("preemptible") else "STANDARD")
     if model not in sold:

@@ -215,4 +215,4 @@ def test_the_price_catalogue_conforms(cloud: httpx2.Client) -> None:
         pages, token = pages + 1, page["nextPageToken"]
         if not token:
             break
-    assert pages == 3
+    assert pages > 2
