@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tests.resource_names import guards_name
+
 from costguard.engine.price_refresh import refresh, seed_snapshot
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
@@ -42,6 +44,6 @@ def test_the_served_catalogue_replaces_the_snapshot_and_is_followed(sqlite_datab
     assert rates == [140_000_000, 150_000_000]
     for resource, region, is_spot in world.prices.sold():
         model = ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
-        found = book.at(PriceKey(resource, region, model), change)
+        found = book.at(PriceKey(guards_name(resource), region, model), change)
         assert found is not None
         assert found.rate_nanos == world.prices.rate(resource, region, is_spot, change)[0]

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 import pytest
+from tests.resource_names import guards_name
 
 from costguard.errors import PriceSourceError
 from costguard.gce.estimates import ESTIMATED
@@ -273,6 +274,9 @@ def test_the_whole_catalogue_of_the_simulated_cloud_is_understood() -> None:
             for price in CatalogPrices(url).fetch()
             if ESTIMATED not in price.source
         }
-    sold = {key: price_list.rate(*key, NOW)[0] for key in price_list.sold()}
+    sold = {
+        (guards_name(resource), region, spot): price_list.rate(resource, region, spot, NOW)[0]
+        for resource, region, spot in price_list.sold()
+    }
     assert found == sold
     assert len(asked) > 1

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from tests.resource_names import guards_name
 from tests.scenario.fleet import ZONES
 
 from costguard.gce.convert import instance_from
@@ -99,6 +100,6 @@ class DirectPrices:
             if region in _REGIONS and resource not in self.hidden:
                 since, nanos = self._world.prices.history(resource, region, spot)[-1]
                 model = ProvisioningModel.SPOT if spot else ProvisioningModel.STANDARD
-                key = PriceKey(resource, region, model)
+                key = PriceKey(guards_name(resource), region, model)
                 found.append(Price(key, Unit(unit_of(resource)), nanos, since, "catalog"))
         return found
