@@ -133,7 +133,7 @@ def test_one_instance_with_its_history(database: Database, client: TestClient) -
         "gpu:nvidia-tesla-t4": ("1", "0.35", "4.55"),
     }
     (disk,) = answer["storage"]
-    assert (disk["size_gib"], disk["cost"]["amount"], disk["charges"][0]["seconds"]) == ("73", "0.052", 13 * 3600)
+    assert (disk["size_gib"], disk["cost"]["amount"], disk["charges"][0]["seconds"]) == ("70", "0.052", 13 * 3600)
     assert answer["instance"]["total_cost"]["amount"] == "6.942"
 
 

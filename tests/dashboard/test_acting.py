@@ -112,7 +112,7 @@ def test_a_vm_without_a_gpu_can_be_suspended_on_its_page(database: Database, cli
     addresses = story.tell(database)
     cpu = {"gpu_type": None, "gpu_count": 0}
     with database.write() as connection:
-        rows.prices(connection, {("suspended-memory", "standard", "GiBy.mo"): 170_000_000})
+        rows.prices(connection, {("suspended-memory", "standard", "GiBy.mo"): 144_200_000})
         desk = rows.instance(connection, "desk", gce_id="78", preset="other", **cpu)
         rows.lifetime(connection, desk, NOW - HOUR, preset="other", **cpu)
         rows.storage(connection, desk, NOW - HOUR)

@@ -80,7 +80,7 @@ def test_a_vm_tells_its_story(database: Database, client: TestClient) -> None:
     addresses = story.tell(database)
     text = tidy(read(client, addresses["forgotten"]).text)
     assert "gpu:nvidia-tesla-t4 1 $0.35 / h snapshot 2026-11-20 9 h $3.15" in text
-    assert "disk:pd-standard 73 $0.04 / GiBy.mo" in text
+    assert "disk:pd-standard 70 $0.0412 / GiBy.mo" in text
     assert "forgotten started." in text
     gone = tidy(read(client, addresses["left"]).text)
     assert "Gone since 20 Nov, 11:00" in gone

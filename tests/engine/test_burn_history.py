@@ -17,7 +17,7 @@ from costguard.store import tables
 from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
-T4, DISK = Money.of("0.53"), Money.of("0.004")  # an hour of an n1-standard-4 with a T4, and of 73 GiB
+T4, DISK = Money.of("0.53"), Money.of("0.004")  # an hour of an n1-standard-4 with a T4, and of 70 GiB
 LATER = NOW + timedelta(minutes=7)
 
 

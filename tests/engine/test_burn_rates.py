@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from itertools import product
 
 import pytest
@@ -17,12 +18,12 @@ from costguard.engine.fleet import FleetPage, Sort
 from costguard.engine.live_spend import live
 from costguard.engine.spend import spend
 from costguard.model.budget import Period, Scope
-from costguard.model.money import ZERO
+from costguard.model.money import ZERO, Money
 from costguard.store import accruing, tables
 from costguard.store.fleet import Filters
 from costguard.store.transaction import Database
 
-HOUR = timedelta(hours=1)
+HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)
 FILTERS = (Filters(), Filters(presets=("t4",), spot=False), Filters(name_holds="b"), Filters(owners=("nobody",)))
 
@@ -142,3 +143,25 @@ def test_what_is_alike_adds_up_to_what_each_has_run_up(database: Database) -> No
             assert {(span.kind, span.name) for span in found.unpriced} == {("lifetime", "h100"), ("storage", "spot")}
         assert spend(connection, accrual, since, NOW.date(), [], Scope(project="yard")).total.total.nanos == 0
         assert live(connection, accrual, NOW.date() + timedelta(days=1), NOW.date(), Scope(), ()).figures == []
+
+
+def test_rates_follow_the_month(database: Database) -> None:
+    """What is kept holds until the Pacific month ends; from then on a disk costs another share of its month."""
+    december = datetime(2026, 12, 1, 8, tzinfo=UTC)
+    with database.write() as connection:
+        rows.prices(connection)
+        vm = rows.instance(connection, "vm", status="stopped")
+        rows.storage(connection, vm, NOW - HOUR)
+        burn_rates.keep(connection, NOW)
+        assert burn_rates.are_current(connection, accrual_at(connection, december - SECOND))
+        assert not burn_rates.are_current(connection, accrual_at(connection, december))
+        for now, hours in ((NOW, 721), (december, 744)):
+            assert _rate_of_all(connection, now) == Money(round(Fraction(70 * 41_200_000, hours)))
+        burn_rates.keep(connection, december)
+        assert burn_rates.are_current(connection, accrual_at(connection, december))
+        assert _rate_of_all(connection, december) == Money(round(Fraction(70 * 41_200_000, 744)))
+
+
+def _rate_of_all(connection: Connection, now: datetime) -> Money:
+    accrual = accrual_at(connection, now)
+    return Money(sum(each.rate.nanos for each in burn_rates.burning(connection, accrual)))

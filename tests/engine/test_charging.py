@@ -33,7 +33,7 @@ PRICES = [
         ("gpu:nvidia-tesla-t4", Unit.HOUR, STANDARD, 100),
         ("n1:core", Unit.HOUR, SPOT, 5),
         ("n1:ram", Unit.GIB_HOUR, SPOT, 1),
-        ("disk:pd-ssd", Unit.GIB_MONTH, STANDARD, 730),
+        ("disk:pd-ssd", Unit.GIB_MONTH, STANDARD, 743),  # the hours of March: a dollar an hour
     )
 ]
 MACHINE, GPU, STORAGE, SECONDS = "machine_nanos", "gpu_nanos", "storage_nanos", "seconds"

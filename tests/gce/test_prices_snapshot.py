@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -47,10 +48,14 @@ def test_every_gpu_host_is_priced_and_spot_is_cheaper(book: PriceBook, name: str
     ("name", "dollars"), [("t4", "0.54"), ("a100", "3.67"), ("a100-80gb", "5.07"), ("l4", "0.85"), ("h100", "88.49")]
 )
 def test_totals_are_the_ones_that_google_publishes(book: PriceBook, name: str, dollars: str) -> None:
-    """Hosts in us-central1 cost what Google's pages say they cost in all."""
-    rate = rate_per_hour(SHAPES[name], "us-central1", STANDARD, book, NOW)
+    """Hosts in us-central1 cost what Google's pages say they cost in all, where a month is shown as 730 hours."""
+    shape = SHAPES[name]
+    rate = rate_per_hour(replace(shape, local_ssd_gib=0), "us-central1", STANDARD, book, NOW)
+    local_ssd = book.at(PriceKey("local-ssd", "us-central1", STANDARD), NOW)
     assert rate is not None
-    assert round(rate.dollars, 2) == Money.of(dollars).dollars
+    assert local_ssd is not None
+    shown = rate.dollars + Money(local_ssd.rate_nanos * shape.local_ssd_gib // 730).dollars
+    assert round(shown, 2) == Money.of(dollars).dollars
 
 
 @pytest.mark.parametrize("resource", ["disk:pd-standard", "disk:pd-balanced", "disk:pd-ssd", "local-ssd"])

@@ -125,15 +125,16 @@ def test_a_new_price_cuts_the_charge() -> None:
 
 def test_before_the_first_price_the_first_one_holds() -> None:
     """A VM older than the oldest known price is priced at that one, not at nothing."""
-    book = PriceBook([price("disk:pd-ssd", 730 * 3600, T0, unit=Unit.GIB_MONTH)])
+    book = PriceBook([price("disk:pd-ssd", 743 * 3600, T0, unit=Unit.GIB_MONTH)])
     span = StorageSpan(KEY, "d", "disk:pd-ssd", 1024, "us-central1-a", T0 - timedelta(days=1), T0)
     assert sum(c.amount.nanos for c in bill_storage(span, book, T0).charges) == 86400
 
 
-def test_disks_bill_by_the_month_of_730_hours_and_never_at_spot_prices() -> None:
-    """100 GiB at $0.10 cost ten dollars in 730 hours."""
-    span = StorageSpan(KEY, "boot", "disk:pd-balanced", 100 * 1024, "us-central1-a", T0)
-    bill = bill_storage(span, BOOK, T0 + timedelta(hours=730))
+def test_disks_bill_by_the_calendar_month_and_never_at_spot_prices() -> None:
+    """100 GiB at $0.10 cost ten dollars in the 743 hours of a March."""
+    march = datetime(2026, 3, 1, 8, tzinfo=UTC)
+    span = StorageSpan(KEY, "boot", "disk:pd-balanced", 100 * 1024, "us-central1-a", march)
+    bill = bill_storage(span, BOOK, march + timedelta(hours=743))
     assert abs(bill.amount.nanos - 10_000_000_000) <= len(bill.charges)
 
 
@@ -184,9 +185,9 @@ def test_parts_of_a_large_vm() -> None:
 
 
 def test_rates_per_hour() -> None:
-    """The rate of a VM is the sum of its parts; that of a disk is its month divided by 730 hours."""
+    """The rate of a VM is the sum of its parts; that of a disk is its price divided by the hours of the month."""
     assert rate_per_hour(T4_HOST, "us-central1", STANDARD, BOOK, T0) == Money.of("0.539999")
-    assert storage_rate_per_hour("disk:pd-balanced", 730 * 1024, "us-central1", BOOK, T0) == Money.of("0.1")
+    assert storage_rate_per_hour("disk:pd-balanced", 743 * 1024, "us-central1", BOOK, T0) == Money.of("0.1")
     assert storage_rate_per_hour(None, 10, "us-central1", BOOK, T0) is None
 
 

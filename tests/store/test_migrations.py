@@ -12,13 +12,26 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect, select, text
+from sqlalchemy import inspect, select, text, update
 from tests.api import rows
 
 from costguard.engine.charging import charge_due
 from costguard.errors import DatabaseNewer, DatabaseOutdated, DatabaseUnreachable
 from costguard.store import migrate
-from costguard.store.tables import changes, daily_spot, daily_spot_totals, metadata
+from costguard.store.roll_up import roll_up_days
+from costguard.store.tables import (
+    changes,
+    charges,
+    daily_owners,
+    daily_spend,
+    daily_spot,
+    daily_spot_totals,
+    daily_totals,
+    lifetimes,
+    metadata,
+    prices,
+    storage_spans,
+)
 from costguard.store.transaction import Database
 
 
@@ -84,6 +97,43 @@ def test_what_was_charged_before_an_upgrade_is_rolled_up_by_it(empty_database_ur
         with database.read() as connection:
             counted = set(connection.execute(select(changes.c.table_name)).scalars())
         assert {name for name in metadata.tables if name.startswith("daily_")} <= counted
+
+
+def test_storage_charged_before_an_upgrade_is_charged_by_the_calendar_month(empty_database_url: str) -> None:
+    """Disks and runs with local SSD are charged once more, whatever they were charged; other runs are left alone."""
+    migrate.upgrade(empty_database_url)
+    with closing(Database.open(empty_database_url)) as database:
+        with database.write() as connection:
+            rows.prices(connection, {**rows.RATES, ("local-ssd", "standard", "GiBy.mo"): 80_000_000})
+            start = rows.NOW - timedelta(days=40)
+            for name, local_ssd in (("plain", 0), ("scratch", 375)):
+                vm = rows.instance(connection, name)
+                rows.lifetime(connection, vm, start, local_ssd_gib=local_ssd, ended_at=start + timedelta(hours=30))
+                rows.storage(connection, vm, start, ended_at=rows.NOW if local_ssd else None)
+            charge_due(connection, rows.NOW)
+        right = _money(database)
+        migrate.downgrade(empty_database_url, "0008")
+        with database.write() as connection:  # as a version that divided by 730 hours had charged it
+            by_month = charges.c.price_id.in_(select(prices.c.id).where(prices.c.unit == "GiBy.mo"))
+            connection.execute(update(charges).where(by_month).values(amount_nanos=charges.c.amount_nanos * 721 // 730))
+            for table in (lifetimes, storage_spans):
+                connection.execute(update(table).values(charged_to=rows.NOW.replace(hour=0)))
+                connection.execute(
+                    update(table).where(table.c.ended_at.is_not(None)).values(charged_to=table.c.ended_at)
+                )
+            roll_up_days(connection, set(connection.execute(select(charges.c.day)).scalars()))
+        assert _money(database) != right
+        migrate.upgrade(empty_database_url)
+        with database.write() as connection:
+            assert charge_due(connection, rows.NOW).lifetimes == 1
+        assert _money(database) == right
+
+
+def _money(database: Database) -> list[list[tuple[Any, ...]]]:
+    """All charges and all daily sums."""
+    tables = (charges, daily_spend, daily_totals, daily_owners)
+    with database.read() as connection:
+        return [sorted(map(tuple, connection.execute(select(each)))) for each in tables]
 
 
 def _spot_rows(database: Database) -> list[list[tuple[Any, ...]]]:

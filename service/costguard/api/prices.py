@@ -31,7 +31,7 @@ class Price(Out):
     region: str
     provisioning_model: Provisioning
     rate: Usd = Field(description="Dollars per unit.")
-    unit: str = Field(description="h, GiBy.h or GiBy.mo (730 hours).")
+    unit: str = Field(description="h, GiBy.h or GiBy.mo (the calendar month in US Pacific time).")
     in_force_from: Moment
     is_in_force: bool = Field(
         description="False: a later price of the same resource replaced it, or it is yet to come."

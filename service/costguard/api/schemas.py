@@ -93,7 +93,9 @@ class Charge(Out):
     resource: str = Field(examples=["gpu:nvidia-tesla-t4"])
     quantity: str = Field(description="vCPUs, GiB or GPUs, as a decimal.", examples=["4", "3.75"])
     rate: Usd | None = Field(description="Dollars per unit; null: the price is no longer known.")
-    unit: Annotated[str, one_of(Unit)] | None = Field(description="h, GiBy.h or GiBy.mo (730 hours).")
+    unit: Annotated[str, one_of(Unit)] | None = Field(
+        description="h, GiBy.h or GiBy.mo (the calendar month in US Pacific time)."
+    )
     price_source: str | None
     started_at: Moment
     ended_at: Moment

@@ -17,7 +17,7 @@ from costguard.store.burn_rates import Basis, Rate
 from costguard.store.fleet import Burning, Filters, PresentInstance
 from costguard.store.ledger import Change
 
-_RULES = 1  # raised when rates come to be worked out in another way: all are worked out anew then
+_RULES = 2  # raised when rates come to be worked out in another way: all are worked out anew then
 
 
 def are_current(connection: Connection, accrual: Accrual) -> bool:

@@ -7,20 +7,21 @@ from datetime import date, datetime
 from enum import StrEnum
 from fractions import Fraction
 
+from costguard.model.billing_month import seconds_of_month
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 
 
 class Unit(StrEnum):
-    """What one unit of a price is. A GiB-month is 730 hours, as Google's price pages divide it."""
+    """What one unit of a price is. A GiB-month is a GiB held for one calendar month in US Pacific time."""
 
     HOUR = "h"
     GIB_HOUR = "GiBy.h"
     GIB_MONTH = "GiBy.mo"
 
-    @property
-    def seconds(self) -> int:
-        return 730 * 3600 if self is Unit.GIB_MONTH else 3600
+    def seconds(self, at: datetime) -> int:
+        """How long one unit lasts at that moment: an hour, or the billing month around it."""
+        return seconds_of_month(at) if self is Unit.GIB_MONTH else 3600
 
 
 OF_A_RUN = (":core", ":whole")
@@ -50,6 +51,10 @@ class Price:
     source: str  # "snapshot 2026-11-20" or "catalog"
     sku_id: str = ""
     id: int | None = None
+
+    def nanos_per_second(self, at: datetime) -> Fraction:
+        """Of one vCPU, GPU or GiB. The only place that divides a monthly price by its month."""
+        return Fraction(self.rate_nanos, self.unit.seconds(at))
 
 
 @dataclass(frozen=True, slots=True)

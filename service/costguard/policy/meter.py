@@ -20,7 +20,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class _Piece(NamedTuple):
-    """While one price stays: from a second on until another, so many nano-dollars in so many seconds."""
+    """While a second costs the same: from a second on until another, so many nano-dollars in so many seconds."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Made for the day that ends with `until`. Each part's pieces are as long as its price stays."""
+    """Made for the day that ends with `until`. Each part's pieces are as long as what a second of it costs stays."""
 
     machine: tuple[tuple[_Piece, ...], ...]
     gpu: tuple[tuple[_Piece, ...], ...]
@@ -117,7 +117,7 @@ def _pieces(part: BilledPart, key: PriceKey, book: PriceBook, until: datetime) -
     for price, start, end in book.pieces(key, day_of(until), until):
         if price is None:
             return None
-        rate = Fraction(price.rate_nanos, price.unit.seconds) * part.quantity
+        rate = price.nanos_per_second(start) * part.quantity
         ends = second_of(start), second_of(end)
         pieces.append(_Piece(*ends, rate.numerator, rate.denominator, price.id or 0, part.quantity))
     return tuple(pieces)

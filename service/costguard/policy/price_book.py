@@ -11,8 +11,9 @@ from hashlib import blake2b
 from itertools import pairwise
 from operator import attrgetter
 
+from costguard.model.billing_month import billing_month, cut_by_month
 from costguard.model.instance import ProvisioningModel
-from costguard.model.price import Price, PriceKey
+from costguard.model.price import Price, PriceKey, Unit
 
 
 class PriceBook:
@@ -39,7 +40,10 @@ class PriceBook:
     def pieces(
         self, key: PriceKey, start: datetime, end: datetime
     ) -> Iterator[tuple[Price | None, datetime, datetime]]:
-        """[start, end) cut where the price changes; one piece without a price when there is none."""
+        """[start, end) cut where the price changes, and where a month ends that it is the price of.
+
+        Without any price it is one piece.
+        """
         prices = self._prices.get(key)
         if prices is None:
             yield None, start, end
@@ -49,7 +53,11 @@ class PriceBook:
         while start < end:
             last = index + 1 == len(prices)
             piece_end = end if last else min(end, starts[index + 1])
-            yield prices[index], start, piece_end
+            price = prices[index]
+            if price.unit is Unit.GIB_MONTH:
+                yield from ((price, *piece) for piece in cut_by_month(start, piece_end))
+            else:
+                yield price, start, piece_end
             start, index = piece_end, index + 1
 
     @cached_property
@@ -70,10 +78,18 @@ class PriceBook:
         return blake2b(repr(said).encode(), digest_size=16).hexdigest()
 
     def unchanged_around(self, moment: datetime) -> tuple[datetime | None, datetime | None]:
-        """[from, until) in which no price comes into force; None: ever since, and for ever."""
+        """[from, until) in which an hour of everything costs the same; None: ever since, and for ever.
+
+        It ends where a price comes into force, and with the month where any price is by the month.
+        """
         changes = self._changes
         place = bisect_right(changes, moment)
-        return changes[place - 1] if place else None, changes[place] if place < len(changes) else None
+        since = changes[place - 1] if place else None
+        until = changes[place] if place < len(changes) else None
+        if not self._has_monthly:
+            return since, until
+        first, end = billing_month(moment)
+        return first if since is None else max(since, first), end if until is None else min(until, end)
 
     def steady(self, model: ProvisioningModel, first: date, last: date) -> list[tuple[date, date]]:
         """The UTC days [first, last] cut so that at the midnights of a piece each price of this model is the same."""
@@ -90,6 +106,10 @@ class PriceBook:
                 if (before.rate_nanos, before.unit) != (price.rate_nanos, price.unit):
                     found[key.provisioning_model].add(_first_midnight(price.in_force_from))
         return {model: sorted(days) for model, days in found.items()}
+
+    @cached_property
+    def _has_monthly(self) -> bool:
+        return any(price.unit is Unit.GIB_MONTH for prices in self._prices.values() for price in prices)
 
     @cached_property
     def _changes(self) -> list[datetime]:

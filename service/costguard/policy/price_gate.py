@@ -43,20 +43,25 @@ def judge(
         return f"{new.key.resource} is billed per {units}, but this price is per {new.unit.value}."
     if new.in_force_from > now + FURTHEST_AHEAD:
         return f"It would be in force from {new.in_force_from:%Y-%m-%d}, more than {FURTHEST_AHEAD.days} days ahead."
-    return _too_dear_for_spot(new, on_demand) or _too_cheap_for_its_region(new, elsewhere) or _wild(new, previous)
+    return (
+        _too_dear_for_spot(new, on_demand, now)
+        or _too_cheap_for_its_region(new, elsewhere, now)
+        or _wild(new, previous, now)
+    )
 
 
-def _too_dear_for_spot(new: Price, on_demand: Price | None) -> str | None:
+def _too_dear_for_spot(new: Price, on_demand: Price | None, now: datetime) -> str | None:
     is_spot = new.key.provisioning_model is ProvisioningModel.SPOT
-    if is_spot and on_demand is not None and _hourly(new) >= _hourly(on_demand):
+    if is_spot and on_demand is not None and new.nanos_per_second(now) >= on_demand.nanos_per_second(now):
         return f"The Spot price {_shown(new)} is not below the on-demand price {_shown(on_demand)}."
     return None
 
 
-def _too_cheap_for_its_region(new: Price, elsewhere: Sequence[Price]) -> str | None:
+def _too_cheap_for_its_region(new: Price, elsewhere: Sequence[Price], now: datetime) -> str | None:
     is_list_price = new.key.provisioning_model is ProvisioningModel.STANDARD and new.key.resource.startswith("gpu:")
-    if is_list_price and elsewhere and _hourly(new) < median(map(_hourly, elsewhere)) * _CHEAPEST_REGION:
-        dearest = max(elsewhere, key=_hourly)
+    usual = [price.nanos_per_second(now) for price in elsewhere]
+    if is_list_price and usual and new.nanos_per_second(now) < median(usual) * _CHEAPEST_REGION:
+        dearest = max(elsewhere, key=lambda price: price.nanos_per_second(now))
         return (
             f"{_shown(new)} is less than {_CHEAPEST_REGION} of what other regions charge "
             f"({_shown(dearest)} in {dearest.key.region})."
@@ -64,11 +69,11 @@ def _too_cheap_for_its_region(new: Price, elsewhere: Sequence[Price]) -> str | N
     return None
 
 
-def _wild(new: Price, previous: Price | None) -> str | None:
+def _wild(new: Price, previous: Price | None, now: datetime) -> str | None:
     if previous is None:
         return None
     wildest = _WILDEST[new.key.provisioning_model]
-    change = _hourly(new) / _hourly(previous)
+    change = new.nanos_per_second(now) / previous.nanos_per_second(now)
     if Fraction(1, wildest) <= change <= wildest:
         return None
     return f"{_shown(new)} is more than {wildest} times off the last good price, {_shown(previous)}."
@@ -82,10 +87,6 @@ def units_of(resource: str) -> tuple[Unit, ...]:
     if kind == "ram":
         return (Unit.GIB_HOUR,)
     return (Unit.GIB_MONTH, Unit.GIB_HOUR)
-
-
-def _hourly(price: Price) -> Fraction:
-    return Fraction(price.rate_nanos, price.unit.seconds)
 
 
 def _shown(price: Price) -> str:

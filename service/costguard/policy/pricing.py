@@ -2,7 +2,8 @@
 
 Google's rules (cloud.google.com/compute/vm-instance-pricing and /spot-vms/pricing): vCPUs, memory, GPUs and
 local SSD bill per second, at least a minute a run; a Spot VM preempted within a minute of its start is free;
-disks and the memory of suspended VMs bill per second whether anything runs or not.
+disks and the memory of suspended VMs bill per second whether anything runs or not. What is priced by the month
+(disks, local SSD, saved memory) costs its price in each calendar month of US Pacific time, however long that is.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ def billed_seconds(start: datetime, end: datetime) -> int:
     return (end - _EPOCH) // _SECOND - (start - _EPOCH) // _SECOND
 
 
-def amount_of(price: Price, quantity: Fraction, seconds: int) -> Money:
-    """One charge's amount, halves of a nano-dollar to even."""
-    return Money(round(Fraction(price.rate_nanos * seconds, price.unit.seconds) * quantity))
+def amount_of(price: Price, quantity: Fraction, seconds: int, at: datetime) -> Money:
+    """One charge's amount, halves of a nano-dollar to even. `at`: any moment in the month that it belongs to."""
+    return Money(round(price.nanos_per_second(at) * seconds * quantity))
 
 
 def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
@@ -124,7 +125,7 @@ def rate_per_hour(
 def storage_rate_per_hour(
     resource: str | None, size_mib: int, region: str, book: PriceBook, at: datetime
 ) -> Money | None:
-    """What so much storage costs an hour; None when it has no price."""
+    """What so much storage costs an hour of the month that `at` lies in; None when it has no price."""
     if resource is None:
         return None
     key = PriceKey(resource, region, ProvisioningModel.STANDARD)
@@ -137,7 +138,7 @@ def _rate(keyed: Sequence[tuple[BilledPart, PriceKey]], book: PriceBook, at: dat
         price = book.at(key, at)
         if price is None:
             return None
-        total += Fraction(price.rate_nanos * 3600, price.unit.seconds) * part.quantity
+        total += price.nanos_per_second(at) * 3600 * part.quantity
     return Money(round(total))
 
 
@@ -154,7 +155,7 @@ def _bill(keyed: Sequence[tuple[BilledPart, PriceKey]], book: PriceBook, start: 
                     gaps.add(key)
                     continue
                 seconds = billed_seconds(piece_start, piece_end)
-                amount = amount_of(price, part.quantity, seconds)
+                amount = amount_of(price, part.quantity, seconds, piece_start)
                 charges.append(
                     Charge(
                         part.resource,

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import ZERO, Money
-from costguard.model.price import Price, PriceKey, SpotUse
+from costguard.model.price import Price, PriceKey, SpotUse, Unit
 from costguard.policy.price_book import PriceBook
 
 METHOD = (
@@ -44,10 +44,16 @@ def spot_saving(uses: Iterable[SpotUse], prices: Mapping[int, Price], book: Pric
     for use in uses:
         key = prices[use.price_id].key
         standard = PriceKey(key.resource, key.region, ProvisioningModel.STANDARD)
-        price = book.at(standard, datetime.combine(use.day, time(), UTC))
+        midnight = datetime.combine(use.day, time(), UTC)
+        price = book.at(standard, midnight)
         if price is None:
             unpriced.add(f"{key.resource} in {key.region}")
             continue
         cost += use.cost.nanos
-        on_demand += use.amount * price.rate_nanos / price.unit.seconds
+        used = prices[use.price_id]
+        if used.unit is price.unit is Unit.GIB_MONTH and used.rate_nanos:
+            # Both by the same month. `amount` may be of several, which are not of one length.
+            on_demand += Fraction(use.cost.nanos * price.rate_nanos, used.rate_nanos)
+        else:
+            on_demand += use.amount * price.nanos_per_second(midnight)
     return SpotSaving(Money(cost), Money(round(on_demand)), tuple(sorted(unpriced)))

@@ -96,7 +96,7 @@ def _eligible(shape: Shape) -> tuple[tuple[str, int], ...]:
 def _rates(book: PriceBook, key: PriceKey, first: datetime, after: datetime) -> dict[int, Fraction]:
     """Nano-dollars a second, by the microsecond of the month until which they hold; empty when there is no price."""
     return {
-        _microseconds(end - first): Fraction(price.rate_nanos, price.unit.seconds)
+        _microseconds(end - first): price.nanos_per_second(start)
         for price, start, end in book.pieces(key, first, after)
         if price is not None and start < end
     }

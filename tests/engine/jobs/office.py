@@ -30,7 +30,7 @@ T4 = Recipe(
     gpu_type="nvidia-tesla-t4",
     gpu_count=1,
     attaches_gpus=True,
-    disk_gib=73,
+    disk_gib=70,
     disk_type="pd-standard",
     service_account="trainer@lab.iam.gserviceaccount.com",
 )
