@@ -112,7 +112,7 @@ def test_storage_charged_before_an_upgrade_is_charged_by_the_calendar_month(empt
                 rows.storage(connection, vm, start, ended_at=rows.NOW if local_ssd else None)
             charge_due(connection, rows.NOW)
         right = _money(database)
-        migrate.downgrade(empty_database_url, "0008")
+        migrate.downgrade(empty_database_url, "0009")
         with database.write() as connection:  # as a version that divided by 730 hours had charged it
             by_month = charges.c.price_id.in_(select(prices.c.id).where(prices.c.unit == "GiBy.mo"))
             connection.execute(update(charges).where(by_month).values(amount_nanos=charges.c.amount_nanos * 721 // 730))
