@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.doors import EVERYBODY, keyed
-from tests.engine.jobs.office import RULES, Office, Store, priced
+from tests.engine.jobs.office import B200, RULES, Office, Store, priced
 from tests.store import job_rows
 
 from costguard.api.app import create_app
@@ -259,3 +259,16 @@ def test_the_checkpoints_store_is_asked_once_for_a_job(api: Api) -> None:
     for _ in range(2):
         api.post("jobs", body, Idempotency_Key="k")
     assert api.office.store.looked_at == ["gs://lab/run"]
+
+
+@pytest.mark.parametrize("path", ["jobs", "quotes"])
+def test_a_machine_that_google_does_not_sell_so_is_refused_in_words(api: Api, path: str) -> None:
+    """Launch and quote name the override and say what to do; nothing is stored."""
+    api.office.rules = replace(
+        RULES, presets={"t4": replace(RULES.presets["t4"], launch=B200, may_override=("on_demand_fallback",))}
+    )
+    answer = api.post(path, {**BODY, "overrides": {"on_demand_fallback": True}}).json()
+    (refusal,) = answer["errors"] if path == "jobs" else answer["refusals"]
+    assert refusal["where"].removeprefix("body.") == "overrides.on_demand_fallback"
+    assert "not on demand: turn on_demand_fallback off" in refusal["message"]
+    assert api.stored == 0

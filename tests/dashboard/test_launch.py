@@ -9,9 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.dashboard.html import Page, tidy
 from tests.doors import EVERYBODY, OpenDoor, signed_in
-from tests.engine.jobs.office import PRESETS, RULES, Office, priced
+from tests.engine.jobs.office import B200, PRESETS, RULES, Office, priced
 
 from costguard.model.access import Role
+from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
 from costguard.policy.rules import by_name
 from costguard.store import jobs
@@ -176,3 +177,15 @@ def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., Te
     assert "Give a preset a section launch in the settings file" in text
     answer = client_with(door=ADA).get("/launch")
     assert (answer.status_code, "Ask the one that was started with" in answer.text) == (503, True)
+
+
+def test_a_machine_that_google_does_not_sell_so_is_refused_in_words(
+    client_of: Callable[[OpenDoor], TestClient], office: Office
+) -> None:
+    """The form says how Google sells it and what to do; no job is made."""
+    on_demand = replace(B200, provisioning_model=ProvisioningModel.STANDARD)
+    office.rules = replace(RULES, presets={"t4": replace(RULES.presets["t4"], launch=on_demand)})
+    answer = client_of(ADA).post("/launch", data=FORM)
+    assert answer.status_code == 422
+    assert "Google sells a4-highgpu-8g as Spot, by flex-start or by reservation, not on demand" in shown(answer.text)[1]
+    assert stored(office) == []

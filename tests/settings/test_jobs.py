@@ -141,6 +141,15 @@ def test_budgets_at_their_limit(tmp_path: Path) -> None:
             T4 + 'subnetwork = "regions/europe-west4/subnetworks/a"\n',
             "expected zones of europe-west4, where the subnet",
         ),
+        (
+            T4 + 'machine_type = "a4-highgpu-8g"\nspot = false\n',
+            "Google sells a4-highgpu-8g as Spot, by flex-start or by reservation, not on demand",
+        ),
+        (
+            T4 + 'machine_type = "a3-ultragpu-8g"\non_demand_fallback = true\n',
+            "turn on_demand_fallback off",
+        ),
+        (T4 + 'machine_type = "a4x-highgpu-4g"\n', "Google sells a4x-highgpu-4g by reservation only"),
         (T4 + 'labels = { costguard-job = "x" }\n', "expected labels that do not begin with costguard-"),
         (T4 + 'labels = { owner = "ana" }\n', "launch.labels.owner: no such key; the label owner names the owner"),
         (T4 + 'overrides = ["zone"]\n', "did you mean zones?"),

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe
+from costguard.policy.jobs import sold
 from costguard.policy.jobs.view import Terms
 from costguard.policy.rules import JobRules
 from costguard.settings import values_jobs as values
@@ -72,7 +73,15 @@ class LaunchSection(Section):
         elsewhere = [zone for zone in self.zones if region and not zone.startswith(f"{region}-")]
         if elsewhere:
             raise ValueError(f"zones of {region}, where the subnetwork is, and not {', '.join(elsewhere)}")
+        if unsold := sold.refusal(self.machine_type, self._models):
+            raise ValueError(f"VMs that can be launched. {unsold}")
         return self
+
+    @property
+    def _models(self) -> list[ProvisioningModel]:
+        if not self.spot:
+            return [ProvisioningModel.STANDARD]
+        return [ProvisioningModel.SPOT, *([ProvisioningModel.STANDARD] if self.on_demand_fallback else [])]
 
     def recipe(self, limit: timedelta | None) -> Recipe:
         """Where no longest run is set, a VM runs for no longer than its preset lets it before its owner is asked."""

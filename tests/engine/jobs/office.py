@@ -46,6 +46,8 @@ PRESETS = (
     ),
     Preset("other", Match(), None),
 )
+# Sold as Spot, by flex-start or by reservation, and not on demand.
+B200 = replace(T4, machine_type="a4-highgpu-8g", gpu_type="nvidia-b200", gpu_count=8, attaches_gpus=False)
 RULES = Rules(by_name(PRESETS), jobs=JobRules(guard_url="https://guard.example"))
 SHAPES = {
     "n1-standard-4": Shape("n1-standard-4", 4, 15 * 1024),

@@ -12,6 +12,7 @@ import pytest
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.engine.jobs.office import (
+    B200,
     COMPLETE,
     ON_DEMAND,
     RULES,
@@ -37,8 +38,10 @@ from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState
+from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.reminder import Team
+from costguard.policy.jobs.recipe import OVERRIDES
 from costguard.policy.rules import Access, JobRules
 from costguard.store import facts, jobs
 from costguard.store.jobs import JobFilters
@@ -200,6 +203,26 @@ def test_viewers_may_not_launch(office: Office) -> None:
     assert [part for part, _ in refused(office, overrides=bigger)] == ["overrides.machine_type"]
     job, _ = office.it.submit(asked(bigger, owner="root@it.example"), None, "api")
     assert job.recipe.machine_type == "n1-standard-8"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "where"),
+    [
+        (replace(B200, machine_type="a4x-highgpu-4g", gpu_type="nvidia-gb200", gpu_count=4), Overrides(), "preset"),
+        (replace(B200, provisioning_model=ProvisioningModel.STANDARD), Overrides(), "preset"),
+        (B200, Overrides(spot=False), "overrides.spot"),
+        (B200, Overrides(on_demand_fallback=True), "overrides.on_demand_fallback"),
+    ],
+)
+def test_what_google_does_not_sell_is_refused(office: Office, recipe: Recipe, overrides: Overrides, where: str) -> None:
+    """Asked of Google it would never come; a quote says so too, and what to do."""
+    preset = replace(RULES.presets["t4"], launch=recipe, may_override=OVERRIDES)
+    office.rules = replace(RULES, presets={"t4": preset})
+    ((part, message),) = refused(office, overrides=overrides)
+    assert part == where
+    assert message.startswith(f"Google sells {recipe.machine_type} ")
+    quoted = office.it.quote(asked(overrides), HOUR).refusals
+    assert [(each.where, each.message) for each in quoted] == [(part, message)]
 
 
 def test_secrets_need_an_account_that_may_read_them(office: Office) -> None:

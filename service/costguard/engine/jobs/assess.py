@@ -89,6 +89,7 @@ class Assessor:
                 preset.name, base, asked.overrides, spec.owner, access, teams, preset.may_override, granted
             )
         made = recipe.with_overrides(base, asked.overrides, machine)
+        refusals += recipe.unsold(made, asked.overrides)
         with self._database.read() as connection:
             accrual = accrual_at(connection, self._clock.now())
             found = rates(made, machine, made.zones, accrual)

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.launch import Recipe
+from costguard.policy.jobs import sold
 from costguard.policy.jobs.asked import Overrides, Refusal, shown
 
 OVERRIDES = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_demand_fallback", "image")
@@ -78,6 +79,21 @@ def problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) -> Iterat
     if wanted.image is not None and not _BOOT_IMAGE.fullmatch(wanted.image):
         message = f"{shown(wanted.image)} is nothing to boot from: write projects/P/global/images/family/F"
         yield Refusal("overrides.image", f"{message}; a container's image stands outside of overrides.")
+
+
+def unsold(recipe: Recipe, wanted: Overrides) -> Iterator[Refusal]:
+    """What Google would not sell, in the recipe that these overrides made."""
+    message = sold.refusal(recipe.machine_type, models_of(recipe))
+    if not message:
+        return
+    if wanted.machine_type is not None:
+        yield Refusal("overrides.machine_type", message)
+    elif wanted.on_demand_fallback:
+        yield Refusal("overrides.on_demand_fallback", message)
+    elif wanted.spot is False:
+        yield Refusal("overrides.spot", message)
+    else:
+        yield Refusal("preset", message)
 
 
 def _of_machine(recipe: Recipe, name: str, machine: Shape | None) -> Iterator[Refusal]:
