@@ -105,9 +105,19 @@ def test_a_silence_pauses_all_questions_of_the_project() -> None:
 
 
 def test_a_missing_type_pauses_only_itself() -> None:
-    """A retired type does not keep others from being asked for."""
+    """A retired type does not keep others from being asked for, nor itself in a zone that may have it."""
     ask = Asked(NotFound("no such type"))
     types = MachineTypes(ask, lambda: 0.0)
-    for name in ("x1", "x1", "x2"):
-        assert types.shape("p", "z", name) is None
-    assert ask.names == ["p/x1", "p/x2"]
+    for zone, name in (("z", "x1"), ("z", "x1"), ("z", "x2"), ("y", "x1")):
+        assert types.shape("p", zone, name) is None
+    assert ask.names == ["p/x1", "p/x2", "p/x1"]
+
+
+def test_why_a_type_is_not_known_is_kept() -> None:
+    """While it is not asked for again, the first answer is given again."""
+    ask = Asked(NotFound("no such type"))
+    types = MachineTypes(ask, lambda: 0.0)
+    for _ in range(2):
+        with pytest.raises(NotFound, match="no such type"):
+            types.shape_or_error("p", "z", "x1")
+    assert ask.names == ["p/x1"]

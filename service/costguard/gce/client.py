@@ -134,9 +134,15 @@ class ComputeCloud:
         )
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
-        """What a machine type is made of, its built-in GPUs included; None where nobody knows (now)."""
-        found = self._types.shape(project, zone, machine_type)
-        if found is None:
+        """What a machine type is made of, its built-in GPUs included; None where that cannot be read now.
+
+        Raises NotFound where Google offers no such type in this zone.
+        """
+        try:
+            found = self._types.shape_or_error(project, zone, machine_type)
+        except NotFound:
+            raise
+        except CloudError:
             return None
         return Shape(machine_type, found.vcpus, found.memory_mib, found.gpu_type, found.gpu_count, found.local_ssd_gib)
 

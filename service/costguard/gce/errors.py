@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,13 @@ _RATE_LIMIT_REASONS = frozenset(
 )
 _API_OFF_REASONS = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
 _NOT_YET_REASONS = frozenset({"resourceNotReady", "RESOURCE_NOT_READY"})
+_MISSING = re.compile(r"resource '([^']+)' was not found", re.IGNORECASE)
+# Read by itself it is a 404: The resource 'projects/p/zones/z/machineTypes/m' was not found. In an insert it is a 400:
+# Invalid value for field 'resource.machineType': 'zones/z/machineTypes/m'. Machine type with name 'm' does not exist in
+# zone 'z' (seen in taskcluster/community-tc-config#75).
+_MACHINE_TYPE = re.compile(
+    r"zones/(?P<zone>[^/']+)/machineTypes/(?P<name>[^/']+)'(?: was not found|\. .*does not exist)", re.IGNORECASE
+)
 _SIGN_IN = (
     "Run `gcloud auth application-default login`, or point GOOGLE_APPLICATION_CREDENTIALS at a valid credentials file."
 )
@@ -128,6 +136,13 @@ def _error(
         return PermissionDenied(
             said, f"Grant the role of {service.role_file}, or {service.role}, on project {project} to {grantee}."
         )
+    unknown_type = _MACHINE_TYPE.search(message)
+    if unknown_type is not None and status in (400, 404):
+        zone, name = unknown_type["zone"], unknown_type["name"]
+        kind = RequestRefused if service.tells_refusals else NotFound
+        return kind(f"Unknown machine type {name} in zone {zone} of project {project}.", _machine_types_of(zone))
+    if status == 404 and (missing := missing_resource(message)).count("/") > 1:
+        return NotFound(said, f"Check how {missing.rpartition('/')[2]} is spelt, and where it is.")
     if status == 404:
         return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")
     if status >= 500 or status == 408:
@@ -138,6 +153,17 @@ def _error(
     if service.tells_refusals and status == 400 and not reasons & _NOT_YET_REASONS:
         return RequestRefused(said, "Change what is asked for: Google would refuse it again.")
     return BadAnswer(said, f"Check the spelling of project {project} and the endpoint, if one is set.")
+
+
+def missing_resource(message: str) -> str:
+    """What Google says was not found, such as `projects/p/zones/z/instances/i`; "" where it does not say."""
+    found = _MISSING.search(message)
+    return found[1] if found is not None else ""
+
+
+def _machine_types_of(zone: str) -> str:
+    offered = f"gcloud compute machine-types list --zones {zone}"
+    return f"Check how it is spelt, or choose one that Google offers there (`{offered}` lists them)."
 
 
 def _google_error(body: bytes) -> tuple[str, set[str]]:

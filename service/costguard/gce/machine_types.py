@@ -134,8 +134,8 @@ def by_rule(name: str) -> MachineShape | None:
 class MachineTypes:
     """Shapes by name, learnt ones kept. Thread-safe.
 
-    `ask(project, zone, name)` raises CloudError. After "no such type" that type, and after any other
-    failure every type, is left unknown for a while in that project: an outage must not cost a time-out per VM.
+    `ask(project, zone, name)` raises CloudError. After "no such type" that type is left unknown for a while in that
+    zone, and after any other failure every type in that project: an outage must not cost a time-out per VM.
     """
 
     _AGAIN_AFTER_S = 60.0
@@ -144,25 +144,35 @@ class MachineTypes:
         self._ask = ask
         self._monotonic = monotonic
         self._learnt: dict[str, MachineShape] = {}
-        self._not_before: dict[tuple[str, str], float] = {}
+        self._failed: dict[tuple[str, ...], tuple[float, CloudError]] = {}
         self._lock = threading.Lock()
 
     def shape(self, project: str, zone: str, name: str) -> MachineShape | None:
+        """None where it is not known, for now or at all: the log says why."""
+        try:
+            return self.shape_or_error(project, zone, name)
+        except CloudError:
+            return None
+
+    def shape_or_error(self, project: str, zone: str, name: str) -> MachineShape:
+        """Raises the CloudError that keeps it from being known: NotFound where Google knows no such type there."""
         known = by_rule(name) or self._learnt.get(name)
         return known or self._asked(project, zone, name)
 
-    def _asked(self, project: str, zone: str, name: str) -> MachineShape | None:
+    def _asked(self, project: str, zone: str, name: str) -> MachineShape:
         with self._lock:
             if name in self._learnt:
                 return self._learnt[name]
             now = self._monotonic()
-            if any(now < self._not_before.get((project, key), now) for key in (name, "")):
-                return None
+            for failed in ((project, zone, name), (project,)):
+                again_at, error = self._failed.get(failed, (now, None))
+                if error is not None and now < again_at:
+                    raise error.with_traceback(None)
             try:
                 self._learnt[name] = self._ask(project, zone, name)
             except CloudError as error:
-                key = name if isinstance(error, NotFound) else ""
-                self._not_before[project, key] = now + self._AGAIN_AFTER_S
-                log.warning("machine type %s is not known, so its VMs cannot be priced: %s", name, error)
-                return None
+                failed = (project, zone, name) if isinstance(error, NotFound) else (project,)
+                self._failed[failed] = (now + self._AGAIN_AFTER_S, error)
+                log.warning("VMs of machine type %s in %s cannot be priced: %s", name, zone, error)
+                raise
             return self._learnt[name]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
-from costguard.gce.errors import COMPUTE, LAUNCHING, STOPPING, NoAnswer, Service, from_exception
+from costguard.gce.errors import COMPUTE, LAUNCHING, STOPPING, NoAnswer, Service, from_exception, missing_resource
 from costguard.gce.machine_types import MachineShape, partition_gib
 from costguard.gce.session import Http
 
 _MOST_AT_ONCE = 32  # threads that ask
-_MISSING = re.compile(r"resource '([^']+)' was not found", re.IGNORECASE)
 
 
 class Official:
@@ -128,8 +126,7 @@ def _unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
     try:
         return read()
     except NotFound as error:
-        missing = _MISSING.search(error.message)
         # "No such project", "no such zone" or a stranger's 404 says nothing about it.
-        if missing is None or not missing[1].endswith(path):
+        if not missing_resource(error.message).endswith(path):
             raise
         return None

@@ -13,7 +13,7 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 
 from costguard.engine.jobs.submit import JobOffice, Launching, Overrides, Submission
-from costguard.errors import CheckpointError, CloudUnavailable
+from costguard.errors import CheckpointError, CloudUnavailable, NotFound
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing, LookFor
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
@@ -137,6 +137,7 @@ class Office:
     woken: int = 0
     ids: Iterator[str] = field(default_factory=lambda: (f"j{number}" for number in range(1, 1000)))
     cannot_ask: bool = False
+    lacking: frozenset[str] = frozenset()  # zones in which Google offers no machine type that is asked for
 
     @property
     def it(self) -> JobOffice:
@@ -150,6 +151,8 @@ class Office:
         assert zone
         if self.cannot_ask:
             raise CloudUnavailable("Google does not answer.")
+        if zone in self.lacking:
+            raise NotFound(f"Unknown machine type {name} in zone {zone} of project {project}.", "Choose another.")
         return SHAPES.get(name)
 
     def _wake(self) -> None:

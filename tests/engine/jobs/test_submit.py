@@ -256,6 +256,27 @@ def test_google_being_away_refuses_nothing_but_what_only_google_knows(office: Of
     assert office.it.submit(asked(), None, "api")[1]
 
 
+@pytest.mark.parametrize(
+    ("overrides", "where", "name"),
+    [
+        (Overrides(), "preset", "n1-standard-4"),
+        (Overrides(machine_type="n1-standard-8"), "overrides.machine_type", "n1-standard-8"),
+    ],
+)
+def test_an_unknown_machine_type_is_refused_as_such(
+    office: Office, overrides: Overrides, where: str, name: str
+) -> None:
+    """Where no zone of the job has it; one zone that has it is enough."""
+    preset = replace(RULES.presets["t4"], may_override=OVERRIDES)
+    office.rules = replace(RULES, presets={"t4": preset})
+    office.lacking = frozenset(T4.zones)
+    found = dict(refused(office, overrides=overrides))
+    assert found[where] == f"Unknown machine type {name} in zone us-central1-a of project lab. Choose another."
+    assert {each.where: each.message for each in office.it.quote(asked(overrides), HOUR).refusals} == found
+    office.lacking = frozenset({"us-central1-a"})
+    assert office.it.submit(asked(overrides), None, "api")[1]
+
+
 def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: Office) -> None:
     """By part in every zone, where it would start, and what is left of budgets; command and owner may wait."""
     office.rules = replace(RULES, budgets=(Budget("lab", Scope(project="lab"), Money.of(10), Period.MONTH),))

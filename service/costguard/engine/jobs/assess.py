@@ -12,7 +12,7 @@ from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.jobs import holds
 from costguard.engine.jobs.rates import Shapes, rates
 from costguard.engine.ports import Checkpoints, Clock
-from costguard.errors import CheckpointError, CloudError
+from costguard.errors import CheckpointError, CloudError, NotFound
 from costguard.model.access import Role
 from costguard.model.checkpoint import Checkpoint
 from costguard.model.instance import Shape
@@ -117,12 +117,18 @@ class Assessor:
         name, zones = wanted.machine_type or base.machine_type, wanted.zones or base.zones
         if project not in self._launching.projects:
             project = self._launching.projects[0]  # what it is made of is the same in all
-        try:
-            return self._launching.shapes(project, zones[0], name), None
-        except CloudError as error:
-            if wanted.machine_type is None:
-                return None, None  # its price is not known, and the quote says so
-            return None, Refusal("overrides.machine_type", f"{error} Try again, or leave it out.")
+        missing: CloudError | None = None
+        for zone in zones:
+            try:
+                return self._launching.shapes(project, zone, name), None
+            except NotFound as error:  # there; another zone may have it
+                missing = missing or error
+            except CloudError as error:
+                if wanted.machine_type is None:
+                    return None, None  # its price is not known, and the quote says so
+                return None, Refusal("overrides.machine_type", f"{error} Try again, or leave it out.")
+        where = "preset" if wanted.machine_type is None else "overrides.machine_type"
+        return None, None if missing is None else Refusal(where, str(missing))
 
     def _of_money(
         self,
