@@ -27,6 +27,11 @@ _SHAPES: Mapping[str, tuple[tuple[float, float], ...]] = {
     "reset": ((0, 3), (1, 8)),
     "power off": ((0, 2), (0.5, 20), (1, 32)),
     "before the end": ((0, 0.05), (1, 0.6)),
+    # compute.instances.repair.recreateInstance, recorded once: lastStop after 54 s, lastStart after 66 s.
+    "recreate down": ((0, 54), (1, 54)),
+    "recreate up": ((0, 12), (1, 12)),
+    # How long before a start's end a preemption overtook it: two recordings, of about 0.7 and 7.6 s.
+    "lost start": ((0, 0.3), (0.5, 0.74), (1, 7.6)),
     "repair": ((0, 60), (1, 180)),
     "late": ((0, 0), (1, 29)),
     "guest shutdown": ((0, 5), (0.5, 25), (1, 85)),

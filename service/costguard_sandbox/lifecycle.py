@@ -33,6 +33,7 @@ class Lifecycle:
         remove: Callable[[VM], None],
         on_run_limit: Callable[[VM, bool], None],
         on_change: Callable[[VM], None],
+        on_start: Callable[[VM, datetime], None],
         guests: Guests,
     ) -> None:
         self._timeline = timeline
@@ -41,6 +42,7 @@ class Lifecycle:
         self._remove = remove
         self._on_run_limit = on_run_limit
         self._on_change = on_change
+        self._on_start = on_start
         self._guests = guests
 
     @property
@@ -194,6 +196,26 @@ class Lifecycle:
 
         self._timeline.at(self._now + length, up)
 
+    def recreate(self, vm: VM) -> None:
+        """A managed group takes the VM down and brings it up again, under the same id."""
+        down = self._draw("recreate down", (vm.id, vm.transition))
+        length = down + self._draw("recreate up", (vm.id, vm.transition))
+        number = self._begin(vm, length)
+        self._end_run(vm, Status.STOPPING)
+        self._guests.down(vm, Ending.SHUTDOWN)
+
+        def stopped() -> None:
+            if vm.transition == number:
+                vm.last_stop = self._now
+                self._show(vm, Status.PROVISIONING)
+
+        def up() -> None:
+            if vm.transition == number:
+                self._run(vm)
+
+        self._timeline.at(self._now + down, stopped)
+        self._timeline.at(self._now + length, up)
+
     def _strike(self, vm: VM, ending: Ending, *, delete: bool, preempted: bool = False) -> None:
         length = self._draw("power off", (vm.id, vm.transition))
         number = self._begin(vm, length)
@@ -216,12 +238,19 @@ class Lifecycle:
             if vm.transition == number:
                 operation.finish(self._now)
                 self._run(vm)
+            elif what == "start" and vm.is_preempted and vm.status is not Status.DELETED:
+                # Recorded twice: the start ends without an error though a preemption came before its end.
+                operation.finish(self._now)
+                vm.last_start = self._now
+                self._show(vm, vm.status)
             else:
                 text = f"Instance '{vm.name}' was stopped before the operation was complete."
                 operation.finish(self._now, Failure("UNSUPPORTED_OPERATION", text, 400))
 
         self._timeline.at(to_ms(self._now + length * 0.4), staging)
         self._until(operation, self._now + length, up)
+        if what == "start":
+            self._on_start(vm, to_ms(self._now + max(length * 0.1, length - self._draw("lost start", operation))))
 
     def _run(self, vm: VM) -> None:
         vm.begin_run(self._now)

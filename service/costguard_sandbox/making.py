@@ -79,10 +79,9 @@ class Maker:
         )
 
     def system_event(self, kind: str, target: Target, now: datetime, text: str) -> Operation:
-        """Over as it appears."""
-        event = self.operation(
-            f"compute.instances.{kind}", target, "system", now, status_message=text, prefix="systemevent"
-        )
+        """Over as it appears. A managed group's repairs are named repair- and have no user."""
+        user, prefix = ("", "repair") if kind.startswith("repair.") else ("system", "systemevent")
+        event = self.operation(f"compute.instances.{kind}", target, user, now, status_message=text, prefix=prefix)
         event.finish(now)
         return event
 

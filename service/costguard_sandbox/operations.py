@@ -100,10 +100,11 @@ class Operation:
             "targetLink": self.target_link,
             "targetId": str(self.target_id),
             "status": self.status,
-            "user": self.user,
             "progress": 100 if self.is_done else 0,
             "insertTime": pacific(self.insert_time),
         }
+        if self.user:
+            shown["user"] = self.user
         if self.request_id:
             shown["clientOperationId"] = self.request_id
         if self.group:

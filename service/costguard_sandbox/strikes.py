@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from costguard_sandbox.catalogue.places import project_number
 from costguard_sandbox.guest.bells import Bells
 from costguard_sandbox.guest.guests import Ending, Guests
 from costguard_sandbox.lifecycle import Lifecycle
@@ -18,9 +19,16 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     "host-error": ("hostError", "Instance terminated by Compute Engine due to a host error."),
     "guest-shutdown": ("guestTerminate", "Instance terminated by guest OS shutdown."),
     "host-maintenance": ("terminateOnHostMaintenance", "Instance terminated during Compute Engine maintenance."),
+    "recreate": (
+        "repair.recreateInstance",
+        "Instance Group Manager '{place}/instanceGroupManagers/{name}' initiated recreateInstance on instance "
+        "'{place}/instances/{name}'. Reason: instance's current action is VERIFYING, but health status is TIMEOUT.",
+    ),
     "migrate": ("migrateOnHostMaintenance", "Instance migrated during Compute Engine maintenance."),
 }
-EVENTS = tuple(_EVENTS)
+PREEMPT_IN_START = "preempt-in-start"
+"""The next start of a Spot VM is overtaken by a preemption before its operation ends, as two of three recorded were."""
+EVENTS = (*_EVENTS, PREEMPT_IN_START)
 
 
 class Strikes:
@@ -37,40 +45,57 @@ class Strikes:
         self._guests = guests
         self._bells = bells
         self._record = record
+        self._to_preempt: set[int] = set()
 
     def refuse(self, event: str, vm: VM) -> None:
         """Raises Refused when this cannot happen to this VM, or not now."""
-        if not self._lifecycle.can_be_struck(vm):
+        if event != PREEMPT_IN_START and not self._lifecycle.can_be_struck(vm):
             raise bad_request(f"{vm.name} is {vm.status.value}; {event} can only strike a VM that is up or coming up")
-        if event == "preempt" and not vm.is_spot:
+        if event in ("preempt", PREEMPT_IN_START) and not vm.is_spot:
             raise bad_request(f"{vm.name} is not a Spot VM, so it is never preempted")
         if event == "migrate" and vm.scheduling["onHostMaintenance"] != "MIGRATE":
             raise bad_request(f"{vm.name} does not migrate: its onHostMaintenance is TERMINATE")
 
     def strike(self, event: str, vm: VM) -> Operation:
         kind, text = _EVENTS[event]
-        operation = self._record(kind, vm.target, text)
+        place = f"projects/{project_number(vm.project)}/zones/{vm.zone}"
+        operation = self._record(kind, vm.target, text.format(place=place, name=vm.name))
         self._tell(vm, event, is_now=True)
         ending = Ending.POWER_CUT if event == "host-error" else Ending.SHUTDOWN
         if event == "preempt":
             self._lifecycle.preempt(vm)
+        elif event == "recreate":
+            self._lifecycle.recreate(vm)
         elif event in ("host-error", "host-maintenance") and vm.scheduling["automaticRestart"]:
             self._lifecycle.repair(vm, ending, lambda: self._restarted(vm))
         elif event != "migrate":
             self._lifecycle.shut_down(vm, ending)
         return operation
 
+    def strike_in_start(self, vm: VM) -> None:
+        """Once, at the next start that is asked for."""
+        self._to_preempt.add(vm.id)
+
+    def starting(self, vm: VM, moment: datetime) -> None:
+        """A start has begun; `moment` lies shortly before its end."""
+        if vm.id in self._to_preempt:
+            self._to_preempt.remove(vm.id)
+            self._strike_unless_changed("preempt", vm, moment)
+
     def strike_after(self, notice: timedelta, event: str, vm: VM) -> None:
         """A VM that is stopped or struck meanwhile is left alone. Where it really runs, the seconds are real ones."""
         self._tell(vm, event, is_now=False)
-        seen = vm.transition
         speed = self._timeline.clock.speed if self._guests.has(vm) else 0
+        self._strike_unless_changed(event, vm, self._timeline.now + notice * (speed or 1))
+
+    def _strike_unless_changed(self, event: str, vm: VM, moment: datetime) -> None:
+        seen = vm.transition
 
         def strike() -> None:
             if vm.transition == seen and self._lifecycle.can_be_struck(vm):
                 self.strike(event, vm)
 
-        self._timeline.at(self._timeline.now + notice * (speed or 1), strike)
+        self._timeline.at(moment, strike)
 
     def reached_run_limit(self, vm: VM, deleted: bool) -> None:
         verb = "deferredDelete" if deleted else "deferredStop"

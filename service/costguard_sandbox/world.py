@@ -27,7 +27,7 @@ from costguard_sandbox.quotas import Usage, exceeded
 from costguard_sandbox.requests import Requests
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.storage import Storage
-from costguard_sandbox.strikes import EVENTS, Strikes
+from costguard_sandbox.strikes import EVENTS, PREEMPT_IN_START, Strikes
 from costguard_sandbox.timeline import Timeline
 from costguard_sandbox.vm import VM, Disk, Load, Status
 
@@ -81,6 +81,7 @@ class World:
             self._remove,
             lambda vm, deleted: self._strikes.reached_run_limit(vm, deleted),
             self._changed,
+            lambda vm, moment: self._strikes.starting(vm, moment),
             self.guests,
         )
         self.requests = Requests(self.timeline, self.operations, self._new)
@@ -286,10 +287,12 @@ class World:
     # What the cloud does by itself.
 
     def strike(self, event: str, project: str, name: str, zone: str | None = None) -> Operation:
-        """preempt, host-error, guest-shutdown, host-maintenance or migrate: one of EVENTS; at once.
+        """preempt, host-error, guest-shutdown, host-maintenance, recreate or migrate: one of EVENTS; at once.
 
         Raises Refused when there is no such VM, or when it is in no state (or not of a kind) for that.
         """
+        if event == PREEMPT_IN_START:
+            raise bad_request(f"{event} is announced and comes with the next start; nothing strikes at once")
         with self.settled():
             return self._strikes.strike(event, self._strikable(event, project, name, zone))
 
@@ -303,6 +306,9 @@ class World:
         """
         with self.settled():
             vm = self._strikable(event, project, name, zone)
+            if event == PREEMPT_IN_START:
+                self._strikes.strike_in_start(vm)
+                return None
             if notice is None:
                 notice = vm.preemption_notice if event == "preempt" else timedelta(0)
             if not notice or vm.status is not Status.RUNNING:

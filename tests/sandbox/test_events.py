@@ -6,13 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.sandbox.conformance.discovery import problems
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world, up
 
 from costguard_sandbox.clock import zulu
+from costguard_sandbox.meter import bill
 from costguard_sandbox.operations import Operation
 from costguard_sandbox.problems import Refused
 from costguard_sandbox.render import instance_resource
-from costguard_sandbox.vm import Status
+from costguard_sandbox.vm import VM, Status
 from costguard_sandbox.world import World
 
 
@@ -172,3 +174,89 @@ def test_operations_are_forgotten_after_the_retention() -> None:
     with world.settled():
         assert list(world.operations.of(PROJECT)) == []
     assert world.instance(PROJECT, "vm").status is Status.RUNNING
+
+
+def _stopped_spot_vm() -> tuple[World, VM]:
+    world = new_world()
+    vm = up(world, **SPOT)
+    world.stop(PROJECT, "vm")
+    world.advance(5 * MINUTE)
+    return world, vm
+
+
+def test_a_preemption_may_fall_inside_a_start() -> None:
+    """Recorded: 23:00:14.262 with the start done at about :15. The start is DONE without an error all the same."""
+    world, vm = _stopped_spot_vm()
+    assert world.strike_after_notice("preempt-in-start", PROJECT, "vm") is None
+    start = world.start(PROJECT, "vm")
+    world.advance(2 * MINUTE)
+    (event,) = (one for one in world.operations.of(PROJECT) if one.kind == "compute.instances.preempted")
+    assert start.start_time is not None
+    assert start.end_time is not None
+    assert start.start_time < event.insert_time < start.end_time
+    assert start.failure is None
+    assert vm.last_start == start.end_time
+    assert vm.status is Status.TERMINATED
+    assert len(vm.runs) == 1
+
+
+def test_a_stop_of_a_vm_that_was_preempted_in_its_start_does_nothing() -> None:
+    """DONE without an error in under two seconds; the VM's stamps and its bill stay as they were."""
+    world, vm = _stopped_spot_vm()
+    world.strike_after_notice("preempt-in-start", PROJECT, "vm")
+    world.start(PROJECT, "vm")
+    world.advance(HOUR)
+    before = (vm.last_start, vm.last_stop, bill(vm, world.prices, world.now).resources["n1:core"])
+    stop = world.stop(PROJECT, "vm")
+    world.advance(MINUTE)
+    assert stop.end_time is not None
+    assert stop.failure is None
+    assert stop.end_time - stop.insert_time < timedelta(seconds=2)
+    assert (vm.last_start, vm.last_stop, bill(vm, world.prices, world.now).resources["n1:core"]) == before
+
+
+def test_a_preemption_in_a_start_strikes_once() -> None:
+    """The start after it comes up, and one that is not Spot cannot be chosen for it."""
+    world, vm = _stopped_spot_vm()
+    world.strike_after_notice("preempt-in-start", PROJECT, "vm")
+    for _ in range(2):
+        world.start(PROJECT, "vm")
+        world.advance(2 * MINUTE)
+    assert vm.status is Status.RUNNING
+    up(world, "standard")
+    with pytest.raises(Refused, match="not a Spot VM"):
+        world.strike_after_notice("preempt-in-start", PROJECT, "standard")
+
+
+def test_a_group_recreates_its_vm_as_recorded() -> None:
+    """One operation named repair- with no user, over as it appears; lastStop 54 s and lastStart 66 s after it."""
+    world = new_world()
+    vm = up(world)
+    world.advance(HOUR)
+    event = world.strike("recreate", PROJECT, "vm")
+    shown = event.resource()
+    assert shown["operationType"] == "compute.instances.repair.recreateInstance"
+    assert shown["name"].startswith("repair-")
+    assert "user" not in shown
+    assert (shown["status"], shown["insertTime"], shown["startTime"]) == ("DONE", shown["endTime"], shown["endTime"])
+    assert "initiated recreateInstance on instance" in shown["statusMessage"]
+    assert problems(shown, "Operation") == []
+    assert vm.status.value == "STOPPING"
+    world.advance(2 * MINUTE)
+    assert vm.last_stop == event.insert_time + timedelta(seconds=54)
+    assert vm.last_start == event.insert_time + timedelta(seconds=66)
+    assert vm.status is Status.RUNNING
+
+
+def test_a_recreated_vm_bills_neither_for_its_death_nor_for_its_way_back() -> None:
+    """Uptime ends at STOPPING and begins at the new start; id and disk are those it had."""
+    world = new_world()
+    vm = up(world)
+    world.advance(HOUR)
+    event = world.strike("recreate", PROJECT, "vm")
+    world.advance(HOUR)
+    first, second = vm.runs
+    assert first.ended == event.insert_time
+    assert second.began == event.insert_time + timedelta(seconds=66)
+    assert world.instance(PROJECT, "vm") is vm
+    assert bill(vm, world.prices, world.now).resources["disk:pd-balanced"].seconds == HOUR.seconds * 2 + MINUTE.seconds

@@ -254,7 +254,13 @@ def _advance(served: Served) -> requests.Response:
     return served.post("/sandbox/clock", {"advance": 90})
 
 
-@pytest.mark.parametrize(("act", "shown"), [(_strike, "operationType"), (_advance, "now")])
+def _recreate(served: Served) -> requests.Response:
+    return served.post("/sandbox/events", {"event": "recreate", "project": PROJECT, "name": "vm"})
+
+
+@pytest.mark.parametrize(
+    ("act", "shown"), [(_strike, "operationType"), (_advance, "now"), (_recreate, "statusMessage")]
+)
 def test_the_world_can_be_driven_over_http(
     served: Served, act: Callable[[Served], requests.Response], shown: str
 ) -> None:
