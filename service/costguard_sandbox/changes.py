@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from costguard_sandbox.insertion import check_labels, merged_metadata, read_scheduling
+from costguard_sandbox.catalogue import machine_types
+from costguard_sandbox.insertion import NAME, check_labels, merged_metadata, read_scheduling, read_shape
 from costguard_sandbox.operations import Failure
-from costguard_sandbox.problems import bad_request, condition_not_met
+from costguard_sandbox.problems import bad_request, condition_not_met, invalid
 from costguard_sandbox.render import fingerprint
 from costguard_sandbox.storage import device
 from costguard_sandbox.vm import VM, Status
@@ -48,6 +49,48 @@ def scheduling(wanted: Mapping[str, Any]) -> Change:
         if vm.status is not Status.TERMINATED and any(whole.get(key) != vm.scheduling.get(key) for key in limits):
             raise bad_request("Instance must be stopped to change its maxRunDuration or terminationTime.")
         vm.given["scheduling"] = whole
+
+    return change
+
+
+def tags(wanted: Mapping[str, Any]) -> Change:
+    """Replaces all network tags, and only if the fingerprint is that of the present ones."""
+
+    def change(vm: VM) -> None:
+        if wanted.get("fingerprint") != fingerprint((vm.given.get("tags") or {}).get("items") or []):
+            raise condition_not_met("Supplied fingerprint does not match current tags fingerprint.")
+        items = [str(item) for item in wanted.get("items") or []]
+        for index, item in enumerate(items):
+            if not NAME.fullmatch(item):
+                raise invalid(f"resource.tags.items[{index}]", item, f"Must be a match of regex '{NAME.pattern}'")
+        vm.given["tags"] = {"items": items}
+
+    return change
+
+
+def machine_type(wanted: Mapping[str, Any]) -> Change:
+    """Only of a stopped VM: of another, the request is accepted and its operation fails (libcloud, recorded 2016)."""
+
+    def change(vm: VM) -> Failure | None:
+        machine = str(wanted.get("machineType") or "")
+        built_in = machine_types.find(vm.zone, vm.shape.machine_type)
+        asked = {**vm.given, "machineType": machine}
+        if built_in is not None and built_in.accelerators:
+            asked.pop("guestAccelerators", None)
+        shape, accelerators = read_shape(vm.project, vm.zone, asked)
+        if vm.status is not Status.TERMINATED:
+            return Failure("RESOURCE_NOT_READY", f"The resource '{vm.target.resource}' is not ready", 400)
+        read_scheduling(vm.scheduling, has_gpu=shape.gpu_count > 0)
+        vm.shape = shape
+        vm.given = {**asked, "guestAccelerators": accelerators} if accelerators else asked
+        return None
+
+    return change
+
+
+def deletion_protection(*, on: bool) -> Change:
+    def change(vm: VM) -> None:
+        vm.given["deletionProtection"] = on
 
     return change
 

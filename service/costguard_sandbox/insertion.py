@@ -67,7 +67,7 @@ def _read(project: str, zone: str, body: Mapping[str, Any]) -> WantedVM:
     if not NAME.fullmatch(name):
         raise invalid("resource.name", name, f"Must be a match of regex '{NAME.pattern}'")
     check_body(zone, body)
-    shape, accelerators = _shape(project, zone, body)
+    shape, accelerators = read_shape(project, zone, body)
     given: dict[str, Any] = orjson.loads(orjson.dumps(dict(body)))  # a copy; a quicker one than deepcopy's
     if accelerators:
         given["guestAccelerators"] = accelerators
@@ -79,7 +79,8 @@ def _read(project: str, zone: str, body: Mapping[str, Any]) -> WantedVM:
     return WantedVM(name, shape, disks, given)
 
 
-def _shape(project: str, zone: str, body: Mapping[str, Any]) -> tuple[Shape, list[dict[str, Any]]]:
+def read_shape(project: str, zone: str, body: Mapping[str, Any]) -> tuple[Shape, list[dict[str, Any]]]:
+    """The machine that the body asks for, and its accelerators."""
     machine_name = last_part(str(body.get("machineType", "")))
     machine = machine_types.find(zone, machine_name)
     if machine is None:

@@ -13,6 +13,7 @@ from costguard_sandbox.clock import to_ms
 from costguard_sandbox.durations import Durations
 from costguard_sandbox.guest.guests import Ending, Guests
 from costguard_sandbox.operations import Failure, Operation
+from costguard_sandbox.suspending import cannot_suspend
 from costguard_sandbox.timeline import Timeline
 from costguard_sandbox.vm import VM, Status
 
@@ -130,8 +131,8 @@ class Lifecycle:
             self._power_off(operation, vm, vm.transition)
 
     def _suspend(self, operation: Operation, vm: VM) -> None:
-        if vm.status is not Status.RUNNING:
-            self._refuse(operation, "INVALID_USAGE", f"Instance '{vm.name}' is not in state RUNNING.")
+        if failure := cannot_suspend(vm):
+            self._refuse(operation, failure.code, failure.message)
             return
         length = self._draw("suspend", operation)
         number = self._begin(vm, length)

@@ -41,6 +41,7 @@ class Run:
     began: datetime
     ended: datetime | None = None
     preempted: bool = False
+    shape: Shape | None = None  # as it was: a stopped VM may be given another machine type
 
 
 @dataclass(slots=True)
@@ -166,6 +167,11 @@ class VM:
         return bool(self.scheduling.get("preemptible"))
 
     @property
+    def is_confidential(self) -> bool:
+        config = self.given.get("confidentialInstanceConfig") or {}
+        return bool(config.get("enableConfidentialCompute") or config.get("confidentialInstanceType"))
+
+    @property
     def disks(self) -> tuple[Disk, ...]:
         return tuple(attachment.disk for attachment in self.attachments if attachment.disk is not None)
 
@@ -229,7 +235,7 @@ class VM:
     def begin_run(self, at: datetime) -> None:
         """Billing of the machine begins: only ever at the end of an insert, start, resume or restart."""
         self.release_memory(at)
-        self.runs.append(Run(at))
+        self.runs.append(Run(at, shape=self.shape))
         self.is_preempted, self.maintenance_event = False, NO_MAINTENANCE
         self.last_start = at
         self.show(Status.RUNNING)

@@ -22,7 +22,7 @@ from costguard_sandbox.insertion import read_insert
 from costguard_sandbox.lifecycle import Lifecycle
 from costguard_sandbox.making import Maker
 from costguard_sandbox.operations import Failure, Operation, OperationLog
-from costguard_sandbox.problems import already_exists, bad_request, invalid, not_found
+from costguard_sandbox.problems import already_exists, bad_request, invalid, invalid_usage, not_found
 from costguard_sandbox.quotas import Usage, exceeded
 from costguard_sandbox.requests import Requests
 from costguard_sandbox.slack.workspace import Workspace
@@ -217,12 +217,30 @@ class World:
                 return earlier
             vm = self.vm_at(project, zone, name)
             if verb == "delete" and vm.given.get("deletionProtection"):
-                raise bad_request(
-                    f"Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. "
-                    f"deletionProtection on {name} is true.'."
-                )
+                # Google's words begin so, as gcloud prints them; how they go on is ours.
+                what = f"deletionProtection on {vm.name} is true."
+                raise invalid_usage(f"Resource cannot be deleted if it's protected against deletion. {what}")
             operation = self.requests.begin(verb, vm.target, user, request_id)
             self._lifecycle.accept(operation, vm)
+            return operation
+
+    def simulate_maintenance(self, vm: VM, user: str = DEFAULT_USER, request_id: str = "") -> Operation:
+        """The host of a running VM goes into maintenance: the VM migrates or is terminated, as its policy says.
+
+        The operation is the caller's; what the cloud then does to the VM is an event of its own.
+        """
+        with self.settled():
+            if earlier := self.requests.earlier(vm.project, request_id):
+                return earlier
+            self._strikes.refuse("host-maintenance", vm)
+            operation = self.requests.begin("simulateMaintenanceEvent", vm.target, user, request_id)
+            event = "migrate" if vm.scheduling["onHostMaintenance"] == "MIGRATE" else "host-maintenance"
+
+            def struck() -> None:
+                if vm.status is Status.RUNNING:
+                    self._strikes.strike(event, vm)
+
+            self._lifecycle.carry_out(operation, "change", struck)
             return operation
 
     def start(self, project: str, name: str, user: str = DEFAULT_USER) -> Operation:

@@ -73,6 +73,7 @@ def _world() -> World:
                 "name": f"trainer-{number}",
                 "machineType": f"zones/{_ZONE}/machineTypes/a2-highgpu-1g",
                 "disks": [{"boot": True, "autoDelete": True, "initializeParams": {"diskSizeGb": "100"}}],
+                "networkInterfaces": [{"network": "global/networks/default"}],
                 "scheduling": {"onHostMaintenance": "TERMINATE"},
                 "labels": {"owner": f"person-{number}"},
             },

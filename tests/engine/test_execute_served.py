@@ -39,7 +39,12 @@ class Served:
 
     def insert(self) -> None:
         disk = {"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": "debian-12"}}
-        body = {"name": "trainer", "machineType": f"zones/{ZONE}/machineTypes/n1-standard-4", "disks": [disk]}
+        body = {
+            "name": "trainer",
+            "machineType": f"zones/{ZONE}/machineTypes/n1-standard-4",
+            "disks": [disk],
+            "networkInterfaces": [{"network": "global/networks/default"}],
+        }
         self.world.insert("demo", ZONE, body)
 
     def running_vm(self, verb: Enforcement = Enforcement.STOP) -> StopInstance:

@@ -47,6 +47,7 @@ class Place:
                 "name": load.value,
                 "machineType": f"zones/{ZONE}/machineTypes/n1-standard-4",
                 "disks": [{"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": "debian-12"}}],
+                "networkInterfaces": [{"network": "global/networks/default"}],
                 "guestAccelerators": [{"acceleratorType": "nvidia-tesla-t4", "acceleratorCount": 1}],
                 "scheduling": {"onHostMaintenance": "TERMINATE"},
             }

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -38,10 +39,15 @@ class Sandbox:
     world: World
     actuator: Actuator
 
-    def insert(self, name: str) -> str:
+    def insert(self, name: str, *more_disks: dict[str, Any]) -> str:
         """Its numeric id."""
         disk = {"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": "debian-12"}}
-        body = {"name": name, "machineType": f"zones/{ZONE}/machineTypes/n1-standard-4", "disks": [disk]}
+        body = {
+            "name": name,
+            "machineType": f"zones/{ZONE}/machineTypes/n1-standard-4",
+            "disks": [disk, *more_disks],
+            "networkInterfaces": [{"network": "global/networks/default"}],
+        }
         self.world.insert("demo", ZONE, body)
         self.world.advance(timedelta(minutes=5))
         return str(self.world.instance("demo", name).id)
@@ -86,6 +92,14 @@ def test_a_stop_under_one_request_id_is_one_operation(sandbox: Sandbox) -> None:
     assert sandbox.kinds() == ["insert", "stop"]
     (operation,) = [one for one in sandbox.world.operations.of("demo") if one.kind == "stop"]
     assert (str(operation.id), operation.request_id) == (first, ONE)
+
+
+def test_vm_with_local_ssd_is_stopped(sandbox: Sandbox) -> None:
+    """Google refuses a stop that does not say what becomes of local SSD data (skypilot-org/skypilot issue 2586)."""
+    gce_id = sandbox.insert("trainer", {"type": "SCRATCH", "interface": "NVME", "autoDelete": True})
+    sandbox.actuator.stop("demo", ZONE, gce_id, ONE)
+    sandbox.world.advance(timedelta(minutes=5))
+    assert sandbox.status("trainer") is Status.STOPPED
 
 
 def test_a_suspend(sandbox: Sandbox) -> None:

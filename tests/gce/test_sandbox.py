@@ -34,6 +34,7 @@ class Sandbox:
             "disks": [
                 {"boot": True, "autoDelete": True, "initializeParams": {"diskSizeGb": "50", "sourceImage": "debian-12"}}
             ],
+            "networkInterfaces": [{"network": "global/networks/default"}],
             **more,
         }
         self.world.insert("demo", zone, body)

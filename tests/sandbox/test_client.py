@@ -59,7 +59,13 @@ def resource(name: str, **more: Any) -> Any:
             disk_size_gb=50, source_image="projects/debian-cloud/global/images/family/debian-12"
         ),
     )
-    return compute_v1.Instance(name=name, machine_type=f"zones/{ZONE}/machineTypes/n1-standard-4", disks=[boot], **more)
+    return compute_v1.Instance(
+        name=name,
+        machine_type=f"zones/{ZONE}/machineTypes/n1-standard-4",
+        disks=[boot],
+        network_interfaces=[compute_v1.NetworkInterface(network="global/networks/default")],
+        **more,
+    )
 
 
 def insert(client: Client, name: str, request_id: str = "", **more: Any) -> Any:

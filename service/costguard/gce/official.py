@@ -79,7 +79,11 @@ class Official:
     ) -> str:
         """Ask once, without repeating it, for what `verb` says of one VM. The operation's id."""
         what = f"The {verb} of instance {instance} in {zone}"
-        request = {"project": project, "zone": zone, "instance": instance, "request_id": request_id}
+        request: dict[str, Any] = {"project": project, "zone": zone, "instance": instance, "request_id": request_id}
+        if verb == "stop":
+            # Without it Google refuses to stop a VM that has local SSDs; to keep their data is billed, and for many
+            # machine types impossible.
+            request["discard_local_ssd"] = True
         return self._begun(f"{verb}_unary", what, project, service, request)
 
     def _begun(self, method: str, what: str, project: str, service: Service, request: Any) -> str:

@@ -55,12 +55,11 @@ def _running(vm: VM, until: datetime) -> Iterator[Span]:
     also where a failure or the system stopped it. A VM that is preempted, repaired or recreated while it comes up
     has no uptime yet.
     """
-    parts = list(parts_of(vm.shape))
     model = str(vm.scheduling.get("provisioningModel"))
     for run in vm.runs:
         if _is_free(run, spot=vm.is_spot):
             continue
-        for part in parts:
+        for part in parts_of(run.shape or vm.shape):
             ended = run.ended
             if ended is not None and part.minute:
                 ended = max(ended, run.began + _LEAST)

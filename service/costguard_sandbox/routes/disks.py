@@ -23,7 +23,7 @@ def routes(world: World) -> list[Route]:
     return [
         compute(f"{project}/aggregated/disks", _aggregated, world, cached=True),
         compute(f"{zone}/disks", _list, world, cached=True),
-        compute(f"{zone}/disks", _insert, world, "POST"),
+        compute(f"{zone}/disks", _insert, world, "POST", takes_body=True),
         compute(f"{zone}/disks/{{name}}", _get, world),
         compute(f"{zone}/disks/{{name}}", _delete, world, "DELETE"),
         compute(f"{project}/aggregated/diskTypes", _all_types, world),

@@ -10,10 +10,11 @@ from starlette.routing import Route
 from costguard_sandbox import changes
 from costguard_sandbox.catalogue.places import ZONE_SCOPES, ZONES
 from costguard_sandbox.changes import Change
-from costguard_sandbox.problems import invalid
+from costguard_sandbox.problems import bad_request, invalid
 from costguard_sandbox.render import instance_resource
 from costguard_sandbox.routes.call import Call, Handler, compute
 from costguard_sandbox.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
+from costguard_sandbox.suspending import refuse_without_choice
 from costguard_sandbox.world import World
 
 _VERBS = ("start", "stop", "suspend", "resume", "reset")
@@ -24,16 +25,18 @@ def routes(world: World) -> list[Route]:
     found = [
         compute("/projects/{project}/aggregated/instances", _aggregated, world, cached=True),
         compute("/projects/{project}/zones/{zone}/instances", _list, world, cached=True),
-        compute("/projects/{project}/zones/{zone}/instances", _insert, world, "POST"),
+        compute("/projects/{project}/zones/{zone}/instances", _insert, world, "POST", takes_body=True),
         compute(instance, _get, world),
         compute(instance, _verb("delete"), world, "DELETE"),
         compute(f"{instance}/serialPort", _serial_port, world),
-        compute(f"{instance}/attachDisk", _attach_disk, world, "POST"),
+        compute(f"{instance}/simulateMaintenanceEvent", _simulate_maintenance, world, "POST"),
+        compute(f"{instance}/attachDisk", _attach_disk, world, "POST", takes_body=True),
         compute(f"{instance}/detachDisk", _detach_disk, world, "POST"),
     ]
     found += [compute(f"{instance}/{verb}", _verb(verb), world, "POST") for verb in _VERBS]
     return found + [
-        compute(f"{instance}/{kind}", _changing(kind, change), world, "POST") for kind, change in _CHANGES.items()
+        compute(f"{instance}/{kind}", _changing(kind, change), world, "POST", takes_body=kind not in _BY_QUERY)
+        for kind, change in _CHANGES.items()
     ]
 
 
@@ -73,13 +76,27 @@ def _serial_port(call: Call) -> Any:
     }
 
 
+def _simulate_maintenance(call: Call) -> Any:
+    vm = call.world.vm_at(call.project, _zone(call), call.params["name"])
+    return call.world.simulate_maintenance(vm, call.user, call.request_id).resource()
+
+
 def _insert(call: Call) -> Any:
+    for source in ("sourceMachineImage", "sourceInstanceTemplate"):
+        if given := call.query.get(source) or call.body.get(source):
+            raise bad_request(
+                f"The simulated cloud has no {source[6].lower()}{source[7:]}s, so nothing can be made from '{given}':"
+                f" send the instance itself, without {source}."
+            )
     return call.world.insert(call.project, _zone(call), call.body, call.user, call.request_id).resource()
 
 
 def _verb(verb: str) -> Handler:
     def ask(call: Call) -> Any:
         name = call.params["name"]
+        if verb in ("stop", "suspend"):
+            vm = call.world.vm_at(call.project, _zone(call), name)
+            refuse_without_choice(vm, call.flag("discardLocalSsd") if "discardLocalSsd" in call.query else None)
         return call.world.ask(verb, call.project, _zone(call), name, call.user, call.request_id).resource()
 
     return ask
@@ -97,10 +114,16 @@ _CHANGES: Mapping[str, Callable[[Call], Change]] = {
     "setLabels": lambda call: changes.labels(call.body.get("labels") or {}, str(call.body.get("labelFingerprint", ""))),
     "setMetadata": lambda call: changes.metadata(call.body),
     "setScheduling": lambda call: changes.scheduling(call.body),
+    "setTags": lambda call: changes.tags(call.body),
+    "setMachineType": lambda call: changes.machine_type(call.body),
+    "setDeletionProtection": lambda call: changes.deletion_protection(on=call.flag("deletionProtection", "true")),
     "setDiskAutoDelete": lambda call: changes.disk_auto_delete(
         call.required("deviceName"), auto_delete=call.flag("autoDelete")
     ),
 }
+
+
+_BY_QUERY = frozenset({"setDeletionProtection", "setDiskAutoDelete"})
 
 
 def _attach_disk(call: Call) -> Any:

@@ -63,13 +63,14 @@ def make_world() -> World:
     scratch = {"type": "SCRATCH", "interface": "NVME", "autoDelete": True}
     for name in ("t4", "struck", "labelled", "gone"):
         world.insert(PROJECT, ZONE, spot_t4(name))
-    for name in ("stopped", "asleep", "repaired"):
+    for name in ("stopped", "asleep", "repaired", "plain"):
         world.insert(PROJECT, ZONE, body(name))
     a100 = body("a100", "a2-highgpu-1g", scheduling={"onHostMaintenance": "TERMINATE"}, disks=[BOOT, scratch])
     world.insert(PROJECT, ZONE, a100)
     world.faults.add("stockout", gpu="nvidia-tesla-v100")
     world.insert(PROJECT, ZONE, body("stocked-out", **_v100()))
     world.faults.clear()
+    world.storage.insert(PROJECT, ZONE, {"name": "data", "description": "spare"}, "ana@example.com")
     world.advance(timedelta(minutes=5))
     world.stop(PROJECT, "stopped")
     world.suspend(PROJECT, "asleep")
