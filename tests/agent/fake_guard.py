@@ -45,8 +45,13 @@ class FakeGuard:
             return len(found) >= count
 
         with self._changed:
-            assert self._changed.wait_for(is_there, PATIENCE_S), f"no such {kind}; {list(self._events.values())}"
+            assert self._changed.wait_for(is_there, PATIENCE_S), f"no such {kind} among {self._said()}"
         return found[count - 1]
+
+    def _said(self) -> list[Event]:
+        """The last events, without what hides the rest."""
+        shown = [{name: event[name] for name in event if name != "machine"} for event in self._events.values()]
+        return [event for event in shown if event["kind"] != "heartbeat"] + shown[-3:]
 
     def wait_for_requests(self, more: int) -> None:
         with self._changed:

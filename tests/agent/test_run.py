@@ -61,11 +61,11 @@ def test_a_command_ended_by_a_signal_says_which(vm: Vm, guard: FakeGuard) -> Non
 
 
 def test_a_command_that_does_not_exist_is_told_as_not_started(vm: Vm, guard: FakeGuard) -> None:
-    """The operating system's words come along."""
+    """The operating system's words come along, and that no other VM would have it."""
     vm.order("no-such-program", "--really")
     vm.boot()
     end = guard.wait_for("exit")
-    assert end["reason"] == "not_started"
+    assert (end["reason"], end["repeats"]) == ("not_started", True)
     assert "no-such-program" in end["error"]
     assert vm.finished() == 0
 

@@ -1,4 +1,4 @@
-"""Docker, GPUs and secrets."""
+"""GPUs, secrets, and what the command finds around it."""
 
 from __future__ import annotations
 
@@ -8,99 +8,8 @@ import sys
 from pathlib import Path
 
 from tests.agent.fake_guard import FakeGuard
-from tests.agent.fake_metadata import VM_TOKEN
-from tests.agent.scripts import IGNORES, WAIT
-from tests.agent.vm import ATTEMPT, Vm, parent
-
-# Notes each call, then does as docker would: the command runs in a process of its own, which gets the signals.
-DOCKER = """
-import json, os, pathlib, signal, subprocess, sys
-here = pathlib.Path(__file__).parent
-arguments = sys.argv[1:]
-given = sys.stdin.read() if "login" in arguments else ""
-with open(here / "calls", "a") as file:
-    file.write(json.dumps({"arguments": arguments, "stdin": given, "token": os.environ.get("API_KEY")}) + "\\n")
-if "run" in arguments:
-    image = next(n for n, word in enumerate(arguments) if word.startswith(("europe-docker", "busybox")))
-    # sh -c: of a group of its own, as a container is
-    child = subprocess.Popen(arguments[image + 1:], start_new_session=True)
-    (here / "container").write_text(str(child.pid))
-    signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-    code = child.wait()
-    sys.exit(code if code >= 0 else 128 - code)
-if "kill" in arguments:
-    os.kill(int((here / "container").read_text()), 9)
-"""
-IMAGE = "europe-docker.pkg.dev/ml/train/bert@sha256:" + "a" * 64
-
-
-def calls(vm: Vm) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (vm.tools / "calls").read_text().splitlines()]
-
-
-def test_an_image_is_run_by_docker(vm: Vm, guard: FakeGuard) -> None:
-    """With GPUs, mounts and variables by name alone; the registry is logged in to as the VM's service account."""
-    vm.tool("docker", DOCKER)
-    vm.tool("nvidia-smi", "print('0, GPU-1, Tesla T4, 97, 1024, 15360')")
-    vm.metadata.secrets["projects/ml/secrets/key/versions/latest"] = "a-secret-key"
-    vm.order(
-        sys.executable,
-        "-c",
-        "import os; print('step 5', os.environ['MODEL'])",
-        image=IMAGE,
-        gpus=1,
-        workdir="/workspace",
-        environment={"MODEL": "bert"},
-        secrets={"API_KEY": "projects/ml/secrets/key"},
-        mounts=["/data:/data:ro"],
-        docker_args=["--shm-size=8g"],
-    )
-    vm.boot()
-    end = guard.wait_for("exit")
-    assert (end["code"], end["output"]) == (0, ["step 5 bert"])
-    assert guard.wait_for("start")["image"] == IMAGE
-    login, run = calls(vm)
-    assert login["arguments"][-1] == "https://europe-docker.pkg.dev"  # type: ignore[index]
-    assert login["stdin"] == VM_TOKEN
-    words = " ".join(run["arguments"])  # type: ignore[arg-type]
-    for part in (
-        "--gpus all",
-        "--workdir /workspace",
-        "--volume /data:/data:ro",
-        "--env MODEL",
-        "--shm-size=8g",
-        "--init",
-    ):
-        assert part in words
-    assert f"--name costguard-{ATTEMPT}-1" in words
-    assert run["token"] == "a-secret-key"
-    assert "a-secret-key" not in words
-    assert VM_TOKEN not in words
-
-
-def test_a_container_gets_notice_and_is_killed_by_name(vm: Vm, guard: FakeGuard) -> None:
-    """Ending docker's client alone would leave the container at work."""
-    vm.tool("docker", DOCKER)
-    vm.order(sys.executable, "-u", "-c", IGNORES, image="busybox", notice_grace_s=3)
-    vm.boot()
-    guard.wait_for("heartbeat", lambda event: event["output"] == ["ready"])
-    vm.metadata.set("instance/preempted", "TRUE")
-    end = guard.wait_for("exit")
-    assert end["was_killed"]
-    assert end["output"] == ["ready", "not yet"]
-    assert calls(vm)[-1]["arguments"] == ["kill", f"costguard-{ATTEMPT}-1"]
-    container = int((vm.tools / "container").read_text())
-    assert not Path(f"/proc/{container}").exists() or "Z" in Path(f"/proc/{container}/stat").read_text().split()[2]
-
-
-def test_an_image_without_docker_is_told_as_not_started(vm: Vm, guard: FakeGuard) -> None:
-    """With what to change."""
-    vm.path = str(vm.tools)
-    vm.order("python", "train.py", image="busybox:1.36")
-    vm.boot()
-    end = guard.wait_for("exit")
-    assert end["reason"] == "not_started"
-    assert "this VM has no docker" in end["error"]
+from tests.agent.scripts import WAIT
+from tests.agent.vm import Vm, parent
 
 
 def test_gpus_are_measured(vm: Vm, guard: FakeGuard) -> None:

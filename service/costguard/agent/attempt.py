@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import docker
+from . import docker, images
 from .calls import Metadata, Trouble
 from .files import boot_id, lock, say, utc
 from .guard import Guard
 from .machine import Machine
-from .order import container, hand_over, prepare
+from .order import config_of, container, hand_over, prepare
 from .progress import NO_PROGRESS, Progress
 from .runner import birth, signal_group
 from .settings import NotStarted, Places, Settings
@@ -90,7 +90,9 @@ class Attempt:
             except MachineEnds:
                 return
             except (NotStarted, Trouble, OSError, ValueError, KeyError) as problem:
-                self._tell_exit({"reason": "not_started", "error": str(problem), "ended_at": utc()})
+                repeats = isinstance(problem, NotStarted) and problem.repeats
+                ended = {"reason": "not_started", "error": str(problem), "repeats": repeats, "ended_at": utc()}
+                self._tell_exit(ended)
                 return
             finally:
                 os.close(held)
@@ -99,8 +101,12 @@ class Attempt:
 
     def _start(self, wrong: list[str], held: int) -> None:
         if wrong:
-            raise NotStarted(f"the attempt's settings are wrong: {'; '.join(wrong)}")
-        order = prepare(self._settings, self._metadata, self._folder, self._state.run, self._step_file, self._hold)
+            raise NotStarted(f"the attempt's settings are wrong: {'; '.join(wrong)}", True)
+        settings, folder, image = self._settings, self._folder, None
+        if settings.image:
+            image = images.resolve(settings, folder, config_of(folder), self._metadata, self._hold)
+            self._guard.tell("image", run=self._state.run, image=settings.image, digest=image.digest)
+        order = prepare(settings, self._metadata, folder, self._state.run, self._step_file, self._hold, image)
         order["log"] = self._log
         order["hidden"].append(self._token)
         self._hold(0)
@@ -189,7 +195,7 @@ class Attempt:
                 self._state.mark_told(kind)
 
     def _tell_exit(self, ended: Mapping[str, Any]) -> None:
-        how = {"code": None, "signal": None, "error": "", **ended}
+        how = {"code": None, "signal": None, "error": "", "repeats": False, **ended}
         asked = self._state.stop.get("why")
         self._tell_once("exit", **how, asked=asked, was_killed=self._was_killed, **self._progress.at_the_end())
 

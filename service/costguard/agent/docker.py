@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 
 from .calls import Metadata, Trouble
 from .files import say
-from .settings import NotStarted, Settings
+from .settings import Settings
 
 
-def run_arguments(settings: Settings, container: str, config: str, step_file: str, variables: list[str]) -> list[str]:
+def run_arguments(
+    settings: Settings, image: str, container: str, config: str, step_file: str, variables: list[str]
+) -> list[str]:
     """The call that holds the container while it runs, and passes signals on to it."""
-    if not shutil.which("docker"):
-        raise NotStarted("this VM has no docker: take a boot image that has it, or leave the job's image out")
     step_folder = os.path.dirname(step_file)
     options = ["--name", container, "--init", "--ipc=host", "--volume", f"{step_folder}:{step_folder}"]
     options += ["--gpus", "all"] if settings.gpus else []
@@ -25,14 +24,14 @@ def run_arguments(settings: Settings, container: str, config: str, step_file: st
     for name in variables:  # named alone, docker takes the value from its own environment, and no list shows it
         options += ["--env", name]
     options += settings.docker_args
-    return ["docker", "--config", config, "run", "--rm", *options, settings.image, *settings.command]
+    return ["docker", "--config", config, "run", *options, image, *settings.command]
 
 
-def log_in(settings: Settings, config: str, metadata: Metadata) -> None:
-    """At Google's registries, as the VM's service account. Public images need no login, so failing is only said."""
+def log_in(settings: Settings, config: str, metadata: Metadata) -> bool:
+    """At Google's registries, as the VM's service account. False where that failed, which public images survive."""
     registry = settings.image.split("/")[0]
     if registry != "gcr.io" and not registry.endswith((".gcr.io", ".pkg.dev")):
-        return
+        return True
     command = ["docker", "--config", config, "login", "--username", "oauth2accesstoken", "--password-stdin"]
     try:
         token: str = json.loads(metadata.get("instance/service-accounts/default/token")[0])["access_token"]
@@ -41,9 +40,10 @@ def log_in(settings: Settings, config: str, metadata: Metadata) -> None:
         )
     except (Trouble, OSError, subprocess.SubprocessError, ValueError, KeyError) as problem:
         say(f"no login at {registry}: {problem!r}")
-    else:
-        if done.returncode:
-            say(f"no login at {registry}: {done.stderr.decode('utf-8', 'replace')[-300:]}")
+        return False
+    if done.returncode:
+        say(f"no login at {registry}: {done.stderr.decode('utf-8', 'replace')[-300:]}")
+    return done.returncode == 0
 
 
 def kill(container: str) -> None:

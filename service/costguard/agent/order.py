@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import docker
+from . import containers, docker
 from .calls import Http, Metadata, fetch_secrets, patiently
 from .files import write_through
+from .images import Image
 from .machine import gpus
 from .settings import NotStarted, Settings
 
@@ -19,7 +20,13 @@ SECRET_TRIES = 6
 
 
 def prepare(
-    settings: Settings, metadata: Metadata, folder: str, run: int, step_file: str, wait: Callable[[float], None]
+    settings: Settings,
+    metadata: Metadata,
+    folder: str,
+    run: int,
+    step_file: str,
+    wait: Callable[[float], None],
+    image: Image | None,
 ) -> dict[str, Any]:
     """Waits for GPUs, whose drivers Deep Learning images install at the first boot, and for secrets."""
     if run > 1 and settings.resume_command:
@@ -37,14 +44,16 @@ def prepare(
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
     inherited.setdefault("HOME", os.path.expanduser("~"))  # systemd gives its services none
     argv, workdir = settings.command, settings.workdir or os.path.join(folder, "work")
-    if settings.image:
-        config = os.path.join(folder, "docker")
-        argv = docker.run_arguments(settings, container(settings, run), config, step_file, list(variables))
-        docker.log_in(settings, config, metadata)
+    if image is not None:
+        name = container(settings, run)
+        argv = docker.run_arguments(settings, image.reference, name, config_of(folder), step_file, list(variables))
+        for earlier in range(1, run):
+            containers.remove(container(settings, earlier))
         workdir = folder
     os.makedirs(workdir, exist_ok=True)
     return {
         "argv": argv,
+        "container": container(settings, run) if image is not None else "",
         "workdir": workdir,
         "environment": {**inherited, **variables},
         "hidden": list(secrets.values()),
@@ -52,6 +61,11 @@ def prepare(
         "log_bytes": settings.log_bytes,
         "log_files": settings.log_files,
     }
+
+
+def config_of(folder: str) -> str:
+    """Docker's own settings, with the password of the registry."""
+    return os.path.join(folder, "docker")
 
 
 def container(settings: Settings, run: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -12,8 +13,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from . import containers
 from .files import boot_id, read, utc, write_json
-from .output import Log, pump
+from .output import Log, pump, tail
+
+# A program that is not there, or is no program: it will not be there on another VM either.
+NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+TAIL_BYTES = 8 << 10
 
 
 def main() -> int:
@@ -42,7 +48,9 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        write_json(os.path.join(folder, "exit.json"), {"reason": "not_started", "error": str(error), "ended_at": utc()})
+        repeats = not isinstance(error, OSError) or error.errno in NO_PROGRAM
+        ended = {"reason": "not_started", "error": str(error), "repeats": repeats, "ended_at": utc()}
+        write_json(os.path.join(folder, "exit.json"), ended)
         return
     started = {"pid": command.pid, "birth": birth(command.pid), "started_at": utc()}
     write_json(os.path.join(folder, "command.json"), started)
@@ -57,8 +65,19 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
     pumping.join(order["grace_s"])
     signal_group(command.pid, signal.SIGKILL)
     pumping.join(1)
-    ended = {"reason": "exited", "code": code if code >= 0 else None, "signal": -code if code < 0 else None}
-    write_json(os.path.join(folder, "exit.json"), {**ended, "ended_at": ended_at})
+    ended = {**_how(order, code), "ended_at": ended_at}
+    write_json(os.path.join(folder, "exit.json"), ended)
+    if order["container"]:
+        containers.remove(order["container"])
+
+
+def _how(order: Mapping[str, Any], code: int) -> dict[str, Any]:
+    if order["container"]:
+        said = containers.refusal(order["container"], code, tail(order["log"], TAIL_BYTES))
+        if said is not None:
+            error = f"Docker ran no command, and ended with code {code}: {said}"
+            return {"reason": "not_started", "error": error, "code": code, "repeats": True}
+    return {"reason": "exited", "code": code if code >= 0 else None, "signal": -code if code < 0 else None}
 
 
 def birth(pid: int) -> str:

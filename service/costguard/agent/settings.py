@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 
 
 class NotStarted(Exception):
-    """The command cannot be started, and waiting will not help."""
+    """The command cannot be started, and waiting will not help. `repeats`: nor would another VM."""
+
+    def __init__(self, message: str, repeats: bool = False) -> None:
+        super().__init__(message)
+        self.repeats = repeats
 
 
 class Places(NamedTuple):
@@ -28,6 +32,7 @@ class Settings(NamedTuple):
     command: list[str] = []
     resume_command: list[str] = []
     image: str = ""
+    pull: bool = False
     gpus: int = 0
     environment: dict[str, str] = {}
     secrets: dict[str, str] = {}

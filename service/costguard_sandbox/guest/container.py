@@ -37,7 +37,10 @@ class Container:
     workdir: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     volumes: dict[str, Path] = field(default_factory=dict)
+    image: str = ""
     command: list[str] = field(default_factory=list)
+    has_init: bool = False
+    is_removed: bool = False  # when it ends
 
     def rewritten(self, text: str) -> str:
         """With every path under a volume's place, alone or within a longer text, as where it really is."""
@@ -66,12 +69,15 @@ def read_run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -
         option, is_joined, value = left.pop(0).partition("=")
         option = _SHORT.get(option, option)
         if option in _SWITCHES:
+            asked.has_init = asked.has_init or option == "--init"
+            asked.is_removed = asked.is_removed or option == "--rm"
             continue
         if not is_joined and not left:
             raise Failed(f"flag needs an argument: {option}")
         _take(asked, option, value if is_joined else left.pop(0), disk, environment)
     if not left:
         raise Failed("'docker run' requires at least 1 argument: an image")
+    asked.image = left[0]
     asked.command = left[1:]
     if not asked.command:
         raise Failed(f"the simulated docker has no images, so it does not know what {left[0]} runs: give a command")

@@ -1,9 +1,10 @@
 """`docker` inside a VM that has none: a container is a local process with an environment of its own.
 
-As in Docker: `run`, `kill` and `login`, signals passed on, exit codes, names, and that all of a container ends with its
-first process. Not so: there are no images, so a command runs with the programs of this machine; nor has a container
-files of its own, so a path under a volume's place in it is rewritten, in words and variables, to where that really is.
-A volume's source is a path of the VM: it lies below the VM's directory.
+As in Docker: `run`, `pull`, `inspect`, `rm`, `kill` and `login`, signals passed on, exit codes, names, digests, and
+that all of a container ends with its first process. Not so: images are names and digests alone (see images.py), so a
+command runs with the programs of this machine; nor has a container files of its own, so a path under a volume's place in
+it is rewritten, in words and variables, to where that really is. A volume's source is a path of the VM: it lies below
+the VM's directory.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from costguard_sandbox.guest.container import Container, Failed, read_run
+from costguard_sandbox.guest.images import Images, NoImage, parse
+from costguard_sandbox.guest.kept import NEVER, Kept, ended, now
 from costguard_sandbox.guest.processes import DEV_NULL, Process, Signals, adopt_orphans, descendants, look, reap, send
 
 _FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
@@ -31,20 +34,115 @@ def run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -> int
     state = _state(disk, name)
     if holder := _holder(state):
         raise Failed(f'Conflict. The container name "/{name}" is already in use by process {holder.pid}.')
+    kept = Kept(disk)
+    if kept.state(name) is not None:
+        raise Failed(f'Error response from daemon: Conflict. The container name "/{name}" is already in use.')
+    _pulled(wanted.image, disk)
     own_files = state.with_name(f"{name}.files")
     adopt_orphans()
     signals = Signals(signal.SIGCHLD, *_PASSED_ON)
+    started_at, code, error = now(), _FAILED, ""
     try:
         first = _start(wanted, own_files, {"PATH": environment["PATH"], "HOSTNAME": name})
         state.write_text(json.dumps(look(first)))
-        return _hold(first, signals)
-    except PermissionError as error:
-        return _say(f"exec: {wanted.command[0]!r}: {error.strerror}", _NOT_EXECUTABLE)
-    except OSError as error:
-        return _say(f"exec: {wanted.command[0]!r}: {error.strerror}", _NOT_FOUND)
+        code = _hold(first, signals)
+    except OSError as problem:
+        code, error = _not_executed(wanted, problem)
+        started_at = NEVER if error else started_at
     finally:
+        if not wanted.is_removed:
+            kept.keep(name, ended(code, started_at, error))
         state.unlink(missing_ok=True)
         shutil.rmtree(own_files, ignore_errors=True)
+    return code
+
+
+def _not_executed(wanted: Container, problem: OSError) -> tuple[int, str]:
+    """The exit code and the daemon's error. With --init there is none: tini was started, and says it itself."""
+    code = _NOT_EXECUTABLE if isinstance(problem, PermissionError) else _NOT_FOUND
+    program = wanted.command[0]
+    if wanted.has_init:
+        sys.stderr.write(f"[FATAL tini (7)] exec {program} failed: {problem.strerror}\n")
+        return code, ""
+    why = "permission denied" if code == _NOT_EXECUTABLE else "executable file not found in $PATH"
+    error = (
+        "failed to create task for container: failed to create shim task: OCI runtime create failed: runc create "
+        f'failed: unable to start container process: exec: "{program}": {why}: unknown'
+    )
+    _say(f"Error response from daemon: {error}.\n\nRun 'docker run --help' for more information", code)
+    return code, error
+
+
+def _pulled(image: str, disk: Path) -> None:
+    """What `run` does with an image that the VM does not have."""
+    images = Images(disk)
+    try:
+        reference = parse(image)
+        if images.find(reference) is None:
+            sys.stderr.write(f"Unable to find image '{image}' locally\n")
+            images.keep(reference, images.pull(reference))
+    except NoImage as missing:
+        raise Failed(f"Error response from daemon: {missing}") from None
+
+
+def pull(words: Sequence[str], disk: Path) -> int:
+    """`pull NAME[:TAG|@DIGEST]`, in the words that Docker has for it."""
+    images = Images(disk)
+    try:
+        reference = parse(words[0] if words else "")
+        if not reference.digest and not words[0].endswith(f":{reference.tag}"):
+            sys.stdout.write(f"Using default tag: {reference.tag}\n")
+        digest = images.pull(reference)
+    except NoImage as missing:
+        sys.stderr.write(f"Error response from daemon: {missing}\n")
+        return 1
+    hub = "" if "." in reference.repository.partition("/")[0] else "docker.io/"
+    library = "library/" if hub and "/" not in reference.repository else ""
+    shown = reference.tagged if not reference.digest else f"{reference.repository}@{digest}"
+    is_new = images.keep(reference, digest)
+    status = "Downloaded newer image for" if is_new else "Image is up to date for"
+    sys.stdout.write(f"{reference.tag or digest}: Pulling from {library}{reference.repository}\nDigest: {digest}\n")
+    sys.stdout.write(f"Status: {status} {shown}\n{hub}{library}{shown}\n")
+    return 0
+
+
+def inspect_image(words: Sequence[str], disk: Path) -> int:
+    """`image inspect NAME`."""
+    try:
+        found = Images(disk).find(parse(words[0] if words else ""))
+    except NoImage:
+        found = None
+    sys.stdout.write(json.dumps([found] if found is not None else [], indent=4) + "\n")
+    if found is None:
+        sys.stderr.write(f"Error: No such image: {words[0] if words else ''}\n")
+    return 0 if found is not None else 1
+
+
+def inspect_container(words: Sequence[str], disk: Path) -> int:
+    """`container inspect --format '{{json .State}}' NAME`."""
+    if words[:1] != ["--format"] or words[1:2] != ["{{json .State}}"]:
+        raise Failed("the simulated docker inspects a container's state alone: --format '{{json .State}}'")
+    state = Kept(disk).state(words[2])
+    sys.stdout.write(f"{json.dumps(state)}\n" if state is not None else "\n")
+    if state is None:
+        sys.stderr.write(f"Error response from daemon: No such container: {words[2]}\n")
+    return 0 if state is not None else 1
+
+
+def remove(words: Sequence[str], disk: Path) -> int:
+    """`rm [--force] NAME...`: with --force a container that runs is killed, and one that is not there is removed."""
+    is_forced = words[:1] in (["--force"], ["-f"])
+    code = 0
+    for name in words[1:] if is_forced else words:
+        is_running = _holder(_state(disk, name)) is not None
+        if is_running and is_forced:
+            kill([name], disk)
+        if Kept(disk).remove(name) or (is_running and is_forced):
+            sys.stdout.write(f"{name}\n")
+        else:
+            sys.stderr.write(f"Error response from daemon: No such container: {name}\n")
+            code = code if is_forced else 1
+    return code
 
 
 def _start(wanted: Container, own_files: Path, surroundings: dict[str, str]) -> int:
@@ -122,9 +220,19 @@ def main() -> int:
             return run(words[1:], disk, os.environ)
         if words[:1] == ["kill"]:
             return kill(words[1:], disk)
+        if words[:1] == ["pull"]:
+            return pull(words[1:], disk)
+        if words[:2] == ["image", "inspect"]:
+            return inspect_image(words[2:], disk)
+        if words[:2] == ["container", "inspect"]:
+            return inspect_container(words[2:], disk)
+        if words[:1] == ["rm"]:
+            return remove(words[1:], disk)
     except Failed as failure:
         return _say(str(failure), _FAILED)
     if words[:1] == ["login"]:
         sys.stdout.write("Login Succeeded\n")
         return 0
-    return _say(f"the simulated docker has run, kill and login, not {' '.join(words[:1]) or 'nothing'}", 1)
+    return _say(
+        f"the simulated docker has run, pull, inspect, rm, kill and login, not {' '.join(words[:1]) or 'nothing'}", 1
+    )
