@@ -81,6 +81,10 @@ class JobBody(Body):
         default_factory=list, max_length=5_000, description="Run directly on the VM, or in the image; no shell."
     )
     image: Name = Field("", description="A container image, by tag or digest; empty: on the VM itself.")
+    pull: StrictBool = Field(
+        False,
+        description="Each VM asks for the image's tag again. Otherwise all run the digest that the first one pulled.",
+    )
     environment: Variables = Field(default_factory=dict, description="Many can read it: no secrets.")
     secrets: Variables = Field(
         default_factory=dict,
@@ -107,6 +111,7 @@ class JobBody(Body):
             name=self.name,
             command=tuple(self.command),
             image=self.image,
+            pull=self.pull,
             environment=self.environment,
             secrets=self.secrets,
             workdir=self.workdir,

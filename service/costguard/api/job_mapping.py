@@ -33,6 +33,7 @@ def job(row: listing.JobRow) -> schemas.Job:
         preset=spec.preset,
         project=spec.project,
         image=spec.image,
+        image_digest=row.image_digest,
         command=list(spec.command),
         via=of.via,
         created_at=of.created_at,
@@ -109,6 +110,7 @@ def spec_of(of: JobSpec) -> schemas.Spec:
             marker=plan.look_for.marker,
         ),
         step_pattern=of.step_pattern,
+        pull=of.pull,
         expected_seconds=None if of.expected is None else of.expected // _SECOND,
         max_preemptions=of.max_preemptions,
         max_crashes=of.max_crashes,
@@ -155,6 +157,8 @@ def _attempt(of: model.Attempt) -> schemas.Attempt:
         resume_from=of.resume_from,
         resume_step=of.resume_step,
         resume_why=of.resume_why,
+        image=of.image,
+        image_digest=heard.image_digest,
         intended_at=of.intended_at,
         asked_at=of.asked_at,
         made_at=of.made_at,
@@ -203,7 +207,9 @@ def decimal(value: Fraction | float, places: int) -> str:
 
 
 def _exit(of: model.Exit) -> schemas.Exit:
-    return schemas.Exit(reason=of.reason, code=of.code, signal=of.signal, error=of.error, asked=of.asked, at=of.at)
+    return schemas.Exit(
+        reason=of.reason, code=of.code, signal=of.signal, error=of.error, repeats=of.repeats, asked=of.asked, at=of.at
+    )
 
 
 def _checkpoint(of: SeenCheckpoint) -> schemas.Checkpoint:

@@ -36,7 +36,8 @@ class Job(Out):
     owner: str
     preset: str
     project: str
-    image: str
+    image: str = Field(description="As it was asked for: a container image by tag or digest; empty: the VM itself.")
+    image_digest: str = Field(description="What that image was when it was pulled: sha256:...; empty before that.")
     command: list[str]
     via: Annotated[str, one_of(("api", "cli", "page"))]
     created_at: Moment
@@ -78,6 +79,7 @@ class Spec(Out):
     mounts: list[str]
     checkpoint: Plan | None
     step_pattern: str
+    pull: bool = Field(description="Whether each VM asks for the image's tag again.")
     expected_seconds: int | None
     max_preemptions: int
     max_crashes: int
@@ -108,6 +110,7 @@ class Exit(Out):
     code: int | None
     signal: int | None
     error: str
+    repeats: bool = Field(description="Whether the same would happen on every VM: it is not tried again then.")
     asked: str = Field(description="Why the command had been told to stop; empty where it ended by itself.")
     at: Moment
 
@@ -130,6 +133,8 @@ class Attempt(Out):
     resume_why: str = Field(
         description="Why it did not resume from the newest complete checkpoint; empty where it did."
     )
+    image: str = Field(description="What its VM is given: with a digest where one was known. Empty: no container.")
+    image_digest: str = Field(description="What its VM pulled; empty before that.")
     intended_at: Moment
     asked_at: Moment | None
     made_at: Moment | None = Field(description="When its VM was known to be there.")

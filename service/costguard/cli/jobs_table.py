@@ -105,7 +105,9 @@ def _about(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
     model = "Spot" if recipe["provisioning_model"] == "spot" else "on-demand"
     yield "preset", f"{job['preset']}: {recipe['machine_type']}{gpus}, {model}, project {job['project']}"
     if job["image"]:
-        yield "image", job["image"]
+        pulled = f", pulled as {job['image_digest']}" if job["image_digest"] and "@" not in job["image"] else ""
+        again = ", asked for again on each VM" if spec["pull"] else ""
+        yield "image", f"{job['image']}{pulled}{again}"
     if job["command"]:
         yield "command", " ".join(job["command"])
     yield "asked for", f"{when(job['created_at'])} by {job['via']}"

@@ -13,6 +13,9 @@ Preset = Annotated[str, typer.Argument(metavar="PRESET", help="How the VM is mad
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What is run, with its own options.")]
 Name = Annotated[str, typer.Option("--name", help="For people.")]
 Image = Annotated[str, typer.Option("--image", metavar="REF", help="Container image, by tag or digest.")]
+Pull = Annotated[
+    bool, typer.Option("--pull", help="Ask for the image's tag again on each VM; else all run the first one's digest.")
+]
 
 Checkpoint = Annotated[
     str,

@@ -55,6 +55,7 @@ class JobView:
     ssh: str  # of a development VM
     notebook: str
     gpu: str
+    image_digest: str  # "" where the image's own name holds it, or before it was pulled
     attempts: Sequence[Tried]
     last: Attempt | None
     span: timedelta
@@ -103,6 +104,7 @@ def _view(of: JobDetail, now: datetime) -> JobView:
         ssh=of.ssh if is_dev else "",
         notebook=of.notebook,
         gpu=f"{recipe.gpu_count} × {gpu_words(recipe.gpu_type)}" if recipe.gpu_count else "",
+        image_digest="" if "@" in job.spec.image else row.image_digest,
         attempts=[_tried(attempt, of.interruptions, now) for attempt in row.attempts],
         last=row.last,
         span=max(timedelta(), end - job.created_at),

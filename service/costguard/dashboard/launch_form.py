@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 # What a training job has and a development VM has not.
 TRAINING = (
-    "command", "image", "workdir", "mounts", "step_pattern", "environment", "secrets", "expected_hours",
+    "command", "image", "pull", "workdir", "mounts", "step_pattern", "environment", "secrets", "expected_hours",
     "checkpoint.location", "checkpoint.resume", "checkpoint.framework", "checkpoint.pattern", "checkpoint.marker",
     "max_preemptions", "max_crashes",
 )  # fmt: skip
@@ -74,6 +74,7 @@ def submission(form: Mapping[str, str], owner: str) -> Asked:
         name=read.text("name"),
         command=read.of("command", _command) or (),
         image=read.text("image"),
+        pull=_YES_NO.get(read.text("pull"), False),
         environment=read.of("environment", _pairs) or {},
         secrets=read.of("secrets", _pairs) or {},
         workdir=read.text("workdir"),
@@ -113,6 +114,7 @@ def like(job: Job) -> dict[str, str]:
         "name": spec.name,
         "command": shlex.join(spec.command),
         "image": spec.image,
+        "pull": "yes" if spec.pull else "",
         "workdir": spec.workdir,
         "mounts": "\n".join(spec.mounts),
         "step_pattern": spec.step_pattern,

@@ -67,6 +67,7 @@ class Exit:
     signal: int | None = None
     error: str = ""
     asked: str = ""  # why the command had been told to stop; "" where it ended by itself
+    repeats: bool = False  # the same would happen on every VM, as the agent saw it
 
     @property
     def is_success(self) -> bool:
@@ -88,6 +89,7 @@ class Heard:
     step_at: datetime | None = None
     machine: Mapping[str, object] = field(default_factory=dict)
     output: str = ""  # the last part
+    image_digest: str = ""  # sha256:..., of the image that was pulled; "" before that, or where no registry knows it
     exit: Exit | None = None
     accepted_through: int = 0
 
@@ -111,6 +113,7 @@ class Attempt:
     resume_from: str = ""  # "" starts from the beginning
     resume_step: int | None = None
     resume_why: str = ""  # why it is not simply the newest complete checkpoint; "" where it is
+    image: str = ""  # the container image that its VM is given, with its digest once that is known
     outcome: Outcome | None = None
     reason: str = ""  # one sentence about the outcome
     asked_at: datetime | None = None

@@ -63,6 +63,7 @@ class JobSpec:
     name: str = ""  # for people
     command: tuple[str, ...] = ()  # run directly on the VM, or in the image; empty: the image's own
     image: str = ""  # a container image: tag or digest; "" runs on the VM itself
+    pull: bool = False  # each VM asks for the tag again; otherwise the digest of the first pull stays
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""

@@ -48,6 +48,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         resume_from=row.resume_from,
         resume_step=row.resume_step,
         resume_why=row.resume_why,
+        image=row.image,
         outcome=None if row.outcome is None else _OUTCOMES[row.outcome],
         reason=row.reason,
         asked_at=row.asked_at,
@@ -97,6 +98,7 @@ def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> Heard:
         step_at=row.step_at,
         machine=row.machine if with_texts else {},
         output=row.output if with_texts else "",
+        image_digest=row.image_digest,
         exit=None if row.exit is None else EXIT.validate_python(row.exit),
         accepted_through=row.accepted_through,
     )

@@ -40,6 +40,7 @@ class NewAttempt:
     resume_from: str = ""
     resume_step: int | None = None
     resume_why: str = ""
+    image: str = ""
 
 
 class Changes(TypedDict, total=False):
@@ -107,6 +108,7 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
         "resume_from": storable(new.resume_from),
         "resume_step": new.resume_step,
         "resume_why": storable(new.resume_why),
+        "image": storable(new.image),
         "state": AttemptState.INTENDED.value,
         "intended_at": new.intended_at,
     }
@@ -187,6 +189,7 @@ def hear(
         "maintenance_at": heard.maintenance_at,
         "step": heard.step,
         "step_at": heard.step_at,
+        "image_digest": heard.image_digest,
         "accepted_through": heard.accepted_through,
     }
     exit_ = None if heard.exit is None else EXIT.dump_python(heard.exit, mode="json")

@@ -2,9 +2,9 @@
 
 As in Docker: `run`, `pull`, `inspect`, `rm`, `kill` and `login`, signals passed on, exit codes, names, digests, and
 that all of a container ends with its first process. Not so: images are names and digests alone (see images.py), so a
-command runs with the programs of this machine; nor has a container files of its own, so a path under a volume's place in
-it is rewritten, in words and variables, to where that really is. A volume's source is a path of the VM: it lies below
-the VM's directory.
+command runs with the programs of this machine; nor has a container files of its own, so a path under a volume's place
+in it is rewritten, in words and variables, to where that really is. A volume's source is a path of the VM: it lies
+below the VM's directory.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from costguard.errors import CloudError, RequestRefused
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.job import Job
 from costguard.model.observation import Sighting
+from costguard.policy.jobs import image
 from costguard.policy.jobs.view import JobView, LaunchAttempt
 from costguard.store import attempts, facts, interruptions, job_news, jobs
 
@@ -76,6 +77,7 @@ class Insert:
                 resume_from=self.point.resume_from,
                 resume_step=self.point.step,
                 resume_why=self.point.why,
+                image=_image(self.view),
             ),
         )
         if self.attempt is None:
@@ -197,6 +199,13 @@ def _launched(connection: Connection, job: Job, attempt: Attempt, now: datetime)
 def _insert(means: Means, job: Job, attempt: Attempt) -> str:
     request = means.maker.request(job, attempt)
     return means.launcher.insert(attempt.project, attempt.zone, request, attempt.request_uuid)
+
+
+def _image(view: JobView) -> str:
+    """By the digest of its first pull, so that every VM runs the same image; by its tag where the job asks for it."""
+    spec = view.job.spec
+    digests = (seen.attempt.heard.image_digest for seen in view.attempts)
+    return spec.image if spec.pull else image.pinned(spec.image, next(filter(None, digests), ""))
 
 
 def _taken(attempt: Attempt) -> str:

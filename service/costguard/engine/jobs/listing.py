@@ -42,6 +42,11 @@ class JobRow:
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
 
+    @property
+    def image_digest(self) -> str:
+        """What its image was when it was pulled last; "" before that."""
+        return next((each.heard.image_digest for each in reversed(self.attempts) if each.heard.image_digest), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:

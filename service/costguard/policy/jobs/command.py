@@ -55,7 +55,9 @@ def _of_container(spec: JobSpec) -> Iterator[Refusal]:
         except ValueError as wrong:
             message = f"{shown(spec.image)} is no reference of an image, since {wrong}: write one such as"
             yield Refusal("image", f"{message} europe-docker.pkg.dev/project/repository/train:v3.")
-    elif spec.mounts:
+    elif spec.pull:
+        yield Refusal("pull", "There is no image whose tag could be asked for: leave it out, or name an image.")
+    if spec.mounts and not spec.image:
         yield Refusal("mounts", "Nothing can be mounted without an image: leave it out, or name an image.")
     for mount in spec.mounts:
         if not _MOUNT.fullmatch(mount):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ MOST_MACHINE = 16 << 10  # characters
 _MOST_NUMBER = 2**63 - 1  # what the database holds
 _MOST_ERROR = 2000  # characters
 _SHORT = 100
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 # News that somebody waits for; heartbeats are none.
 _NEWS = frozenset({"start", "notice", "stopping", "exit"})
@@ -60,7 +62,8 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
     if run is None or run < told.heard.run:
         return told  # of a later protocol, or of a run that is over
     if run > told.heard.run:
-        fresh = Heard(at=told.heard.at, run=run, accepted_through=told.heard.accepted_through)
+        known = told.heard
+        fresh = Heard(at=known.at, run=run, accepted_through=known.accepted_through, image_digest=known.image_digest)
         told = replace(told, heard=fresh, started_run=False)
     heard, fields = told.heard, event.fields
 
@@ -73,6 +76,8 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
             heard = replace(heard, booted_at=heard.booted_at or moment(event.at))
         case "start":
             heard = replace(heard, started_at=heard.started_at or moment(fields.get("started_at")))
+        case "image":
+            heard = replace(heard, image_digest=_digest(fields.get("digest")) or heard.image_digest)
         case "notice" if fields.get("what") == "preemption":
             heard = replace(heard, noticed_at=heard.noticed_at or moment(event.at))
         case "notice" if fields.get("what") == "maintenance":
@@ -102,7 +107,12 @@ def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
         signal=_number(fields.get("signal")),
         error=_text(fields.get("error"), _MOST_ERROR),
         asked=_text(fields.get("asked"), _SHORT),
+        repeats=fields.get("repeats") is True,
     )
+
+
+def _digest(value: object) -> str:
+    return value if isinstance(value, str) and _DIGEST.fullmatch(value) else ""
 
 
 def _number(value: object) -> int | None:

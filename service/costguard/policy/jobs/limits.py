@@ -54,7 +54,13 @@ def preemptions(view: JobView) -> int:
 
 
 def crashes(view: JobView) -> int:
-    return sum(each.attempt.outcome is Outcome.CRASHED for each in view.attempts)
+    """Commands that failed, and commands that could not be started; not VMs that never came up."""
+    return sum(each.attempt.outcome is Outcome.CRASHED or _never_ran(each.attempt) for each in view.attempts)
+
+
+def _never_ran(attempt: Attempt) -> bool:
+    """The agent could not start the command."""
+    return attempt.outcome is Outcome.NOT_STARTED and attempt.heard.exit is not None
 
 
 def failures_in_a_row(view: JobView) -> int:
@@ -73,7 +79,10 @@ def too_many(view: JobView, terms: Terms) -> str:
     if quick >= terms.crash_loop:
         return f"a crash loop: {quick} times in a row {reason}, soon after its start; the last output is kept"
     if (crashed := crashes(view)) > spec.max_crashes:
-        return f"{reason}; it was crash {crashed}, and {spec.max_crashes} were allowed; the last output is kept"
+        allowed = (
+            f"it was crash {crashed}, and {spec.max_crashes} were allowed" if spec.max_crashes else "none is allowed"
+        )
+        return f"{reason}; {allowed}; the last output is kept"
     if (vain := _length(view, lambda attempt: attempt.outcome in _VAIN and not has_saved(view, attempt))) >= _IN_VAIN:
         return f"{vain} times in a row its VM came to nothing; the last time {reason}"
     return ""

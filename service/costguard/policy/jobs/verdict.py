@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.job import JobKind, JobState
+from costguard.policy.jobs.certain import would_repeat
 from costguard.policy.jobs.limits import crashes, has_saved, preemptions, saves_unseen, too_many
 from costguard.policy.jobs.runs import NEVER_A_VM, NO_ROOM
 from costguard.policy.jobs.view import Circumstances, JobView
@@ -29,6 +30,8 @@ def verdict(view: JobView, about: Circumstances) -> Verdict | None:
             return JobState.CANCELLED, f"{attempt.reason}{_after(view)}"
     if job.spec.kind is JobKind.DEV:
         return _dev(attempt)
+    if would_repeat(attempt, about.terms):
+        return JobState.FAILED, f"{attempt.reason}; another VM would end in the same way{_after(view)}"
     if (why := too_many(view, about.terms)) != "":
         return JobState.FAILED, f"{why}{_after(view)}"
     is_recipes = attempt.stop_why != "ceiling" and attempt.max_run >= job.recipe.max_run
