@@ -179,6 +179,7 @@ def test_an_attempt_that_crashed_tells_how(database: Database, client: TestClien
         "code": 1,
         "signal": None,
         "error": "",
+        "repeats": False,
         "asked": "",
         "at": "2026-11-20T12:00:00Z",
     }
