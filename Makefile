@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check bench pictures lock clean
+.PHONY: help demo test check bench lowest pictures lock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -40,12 +40,22 @@ demo: $(VENV)/installed ## see Costguard at work on a simulated cloud (Ctrl-C en
 
 test: $(VENV)/installed-dev ## format, lint, types, imports and all tests
 	@$(BIN)/python -m tests.browser.found
+	@$(BIN)/python -m tests.deploy.promtool
 	@$(BIN)/python -m tests.check $(ARGS)
 
 check: test
 
 bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 	@$(BIN)/python -m tests.benchmarks
+
+lowest: ## run the tests with the lowest versions that pyproject.toml allows, in an environment of their own
+	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	@$(MAKE) --quiet $(VENV)/installed-dev
+	@$(BIN)/uv pip compile --quiet --no-header --no-emit-index-url --resolution lowest-direct --python-version 3.11 pyproject.toml -o .cache/lowest.txt
+	@$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --no-deps -r requirements-dev.txt
+	@$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python -r .cache/lowest.txt
+	@$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --no-deps --editable .
+	@.venv-lowest/bin/python -m pytest -q -n 3 --dist worksteal $(ARGS)
 
 pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of message, into deploy/pictures
 	@$(BIN)/python -m tests.browser.found
@@ -57,4 +67,4 @@ lock: $(VENV)/installed ## write the locked requirements anew
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --extra dev pyproject.toml -o requirements-dev.txt
 
 clean: ## remove everything that was installed or built
-	@rm -rf $(VENV) .cache build dist bench.json
+	@rm -rf $(VENV) .venv-lowest .cache build dist bench.json

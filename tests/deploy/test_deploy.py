@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trove_classifiers
 
 from costguard.settings import example, load
 from costguard.settings.environment import CONFIG, DATABASE, VARIABLES
@@ -125,6 +128,23 @@ def test_compose_files(name: str) -> None:
                 assert "test" in services[other]["healthcheck"], each
 
 
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.demo.yaml"])
+def test_podman_accepts_the_compose_files(name: str) -> None:
+    """It refuses other options of a tmpfs than these, such as uid= (ProcessOptions in its pkg/util/mountOpts.go)."""
+    accepted = {"exec", "noexec", "suid", "nosuid", "dev", "nodev", "rw", "ro", "size", "mode"}
+    for each, service in parsed(name)["services"].items():
+        for mount in service.get("tmpfs", []):
+            options = [option.partition("=")[0] for option in mount.partition(":")[2].split(",") if option]
+            assert set(options) <= accepted, each
+
+
+def test_image_says_what_it_is() -> None:
+    """The labels that registries show (OCI image specification, annotations.md)."""
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', final_stage()))
+    assert labels["licenses"] == "Apache-2.0"
+    assert {"title", "description", "version", "revision", "created"} <= set(labels)
+
+
 def test_role_only_reads() -> None:
     """The role for Google Cloud holds permissions to get and list, and no other."""
     role = parsed("iam-role.yaml")
@@ -173,3 +193,35 @@ def test_unit_is_hardened() -> None:
     wanted = {"DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="}
     assert wanted <= lines
     assert "ExecStartPre=/opt/costguard/bin/costguard config check" in lines
+
+
+def test_unit_is_accepted_by_systemd(tmp_path: Path) -> None:
+    """systemd-analyze finds nothing wrong with it, the program it starts aside, which is not installed here."""
+    tool = shutil.which("systemd-analyze")
+    if tool is None:
+        pytest.skip("systemd-analyze is not here, which the service unit is verified with")
+    unit = tmp_path / "costguard.service"
+    text = (DEPLOY / "costguard.service").read_text()
+    unit.write_text(re.sub(r"(?m)^(Exec\w+=)/opt/costguard/bin/costguard", r"\1/bin/true", text))
+    done = subprocess.run([tool, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_unit_hands_on_every_secret_as_a_credential() -> None:
+    """By the names that the settings look for in systemd's folder of credentials."""
+    lines = (DEPLOY / "costguard.service").read_text().splitlines()
+    handed_on = {line.partition("=")[2] for line in lines if line.startswith("LoadCredential=")}
+    assert handed_on == set(VARIABLES) - {CONFIG, PATTERN}
+    assert f"# LoadCredential={PATTERN}" in lines
+    assert "Type=notify" in lines
+
+
+def test_package_says_what_it_is() -> None:
+    """An index shows its licence, its versions of Python and its addresses; every classifier is a known one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    minors = {each.rpartition(".")[2] for each in project["classifiers"] if ":: Python :: 3." in each}
+    assert minors == {"11", "12", "13", "14"}
+    assert set(project["classifiers"]) <= trove_classifiers.classifiers
+    assert {"Documentation", "Changelog", "Issues", "Source"} <= set(project["urls"])
+    assert {"gpu", "google-cloud", "cost"} <= set(project["keywords"])
+    assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])

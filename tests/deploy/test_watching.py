@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.api.scraped import Scrape, full_scrape
+from tests.deploy import promtool
 from tests.deploy.test_deploy import parsed
 
 from costguard.store.transaction import Database
@@ -108,6 +112,23 @@ def test_the_dashboard_belongs_to_nobody_s_grafana() -> None:
     assert "://" not in text
     defined = {variable["name"] for variable in BOARD["templating"]["list"]}
     assert set(re.findall(r"\$(?!__)\{?([a-z]\w*)", text)) <= defined
+
+
+def test_alerts_fire_when_they_should_and_only_then(tmp_path: Path) -> None:
+    """Prometheus's own promtool feeds figures to every alert: some that raise it, and some that do not."""
+    tool = promtool.promtool()
+    if tool is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(promtool.missing())
+    for file in (DEPLOY / "prometheus-alerts.yaml", Path(__file__).with_name("alerts_test.yaml")):
+        shutil.copy(file, tmp_path)
+    done = subprocess.run(
+        [tool, "test", "rules", "alerts_test.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    tested = re.findall(
+        r"alertname: (\w+)\n *eval_time: \w+\n *exp_alerts", (tmp_path / "alerts_test.yaml").read_text()
+    )
+    assert set(tested) == {rule["alert"] for rule in alerts()}
 
 
 def test_alerts_say_what_to_do() -> None:

@@ -78,6 +78,7 @@ class Daemon:
         beside: Mapping[str, Beside] | None = None,
         look_up: Callable[[Lease, threading.Event], bool] | None = None,
         passed: Callable[[float, PassReport | None], None] = lambda _seconds, _report: None,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
@@ -92,6 +93,7 @@ class Daemon:
         self._beside_errors: dict[str, str] = {}
         self._look_people_up = look_up
         self._tell_passed = passed  # of each pass how long it took, and its report if it did not fail
+        self._sign_of_life = alive  # given once the lease was looked at: a database that never answers ends it
         self._turns_to_skip = 0
         self._idle_watch = idle_watch
         self._idle_every = idle_every
@@ -185,6 +187,7 @@ class Daemon:
                 log.error("lease_not_kept", error=str(error))
                 self.state = replace(self.state, last_error=str(error))
             self.state = replace(self.state, acting=self._lease is not None)
+        self._sign_of_life()
 
     def _held(self) -> Lease | None:
         """The lease, acquired if need be; None while another daemon acts, or when the database does not answer."""

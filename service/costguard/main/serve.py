@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import socket
 import threading
@@ -25,6 +26,7 @@ from costguard.main.access import gate, sign_in_pages
 from costguard.main.guard import Guard
 from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
+from costguard.main.supervisor import Supervisor
 from costguard.web.limits import TokenBucket
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
@@ -33,7 +35,7 @@ _FACTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are a
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 
 
-def daemon_of(guard: Guard) -> Daemon:
+def daemon_of(guard: Guard, alive: Callable[[], None] = lambda: None) -> Daemon:
     refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
     jobs_every = max(_JOBS_EVERY / guard.speed, _JOBS_AT_MOST_EVERY)
     return Daemon(
@@ -56,6 +58,7 @@ def daemon_of(guard: Guard) -> Daemon:
         },
         guard.messaging.acquainting.look_up if guard.messaging is not None else None,
         guard.meters.passed,
+        alive,
     )
 
 
@@ -64,7 +67,8 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
 
     `ready` is told the address once it is listened at, before the first request is answered.
     """
-    daemon = daemon_of(guard)
+    supervisor = Supervisor(os.environ, os.getpid())
+    daemon = daemon_of(guard, supervisor.alive)
     way_in = None
     if guard.messaging is not None:
         parts = guard.messaging
@@ -102,8 +106,10 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
             if way_in is not None:
                 way_in.open()
             ready(f"http://{_shown(listen.host)}:{listener.getsockname()[1]}", server)
+            supervisor.ready()
             server.run(sockets=[listener])
         finally:
+            supervisor.stopping()
             if way_in is not None:
                 way_in.close()
             daemon.stop()

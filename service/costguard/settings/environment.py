@@ -1,4 +1,4 @@
-"""Secrets, which come from environment variables, or from files that variables of the same name and _FILE name."""
+"""Secrets, from environment variables, from files that variables of the same name and _FILE name, or from systemd."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ VARIABLES = (
 )
 OF_SLACK = {"token": SLACK_TOKEN, "signing_secret": SLACK_SIGNING_SECRET, "app_token": SLACK_APP_TOKEN}
 _FILE = "_FILE"
+_CREDENTIALS = "CREDENTIALS_DIRECTORY"  # systemd sets it where a unit has LoadCredential=
 
 Raw = dict[str, Any]
 
@@ -43,6 +44,8 @@ def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], 
     of_sign_in = (OIDC_CLIENT_SECRET,) if "sign_in" in raw else ()
     for variable in (TOKEN, DATABASE, *of_slack, *of_sign_in, *of_webhooks):
         given, file = environ.get(variable, ""), environ.get(variable + _FILE, "")
+        if not given and not file:
+            file = _credential(variable, environ)
         if given and file:
             problems.append(Problem((), f"{variable} is set as well; expected one of the two", variable + _FILE))
         elif file:
@@ -79,6 +82,13 @@ def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
 def source(variable: str, environ: Mapping[str, str]) -> str:
     """The variable that was set: this one, or the one that names a file."""
     return variable if environ.get(variable) else variable + _FILE
+
+
+def _credential(variable: str, environ: Mapping[str, str]) -> str:
+    """The path of the systemd credential with the variable's name; "" where there is none."""
+    folder = environ.get(_CREDENTIALS, "")
+    path = Path(folder) / variable
+    return str(path) if folder and path.is_file() else ""
 
 
 def _read(file: Path) -> str:
