@@ -1,4 +1,8 @@
-"""One VM's bill: exact, in nano-dollars, rounded once at the very end."""
+"""One VM's bill: exact, in nano-dollars, rounded once at the very end.
+
+Google gives no sum for a VM. Recorded sums of rows (G-res2, BU-cud) lie below the exact product by less than a
+millionth of a dollar a row, which `rows` accounts for; this is the product.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,199 @@
+"""The meter stands alone: what it, and the simulated catalogue, have in common with the guard, found by program.
+
+Ledger and meter once agreed to the cent because both were wrong in the same way. So both trees are searched for what
+they share: code, tables, figures. What is found has to stand in a list here, with the source of each side. What both
+take for granted where no outside source decides is in `tests/scenario/test_shared_assumptions.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from costguard_sandbox.catalogue.price_table import BASE, Source
+
+SERVICE = Path(__file__).parents[2] / "service"
+GUARD, CLOUD = SERVICE / "costguard", SERVICE / "costguard_sandbox"
+# Written where a figure or a name is: that Google, or a record of what Google said, is where it comes from.
+NAMES_A_SOURCE = ("Google", "Cloud Billing", "Catalog", "catalogue", "recorded", "machineTypes", "discovery")
+SMALLEST_TABLE = 4
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One literal table that both trees hold, by its constants; `why` is what makes it a fact of the outside world."""
+
+    constants: frozenset[str]
+    why: str
+
+
+SHARED_TABLES = (
+    Shared(
+        frozenset({"micro", "small", "medium", "1", "2", "4"}),
+        "E2 shared-core types bill 0.25, 0.5 and 1 vCPU: Google's price page says so, recorded rows show the last",
+    ),
+    Shared(
+        frozenset({"a3-megagpu-", "a3plus", "a3-ultragpu-", "a3ultra"}),
+        "the Cloud Billing Catalog's own words for the hosts of A3 Mega and A3 Ultra",
+    ),
+    Shared(
+        frozenset({"g4-standard-6", "g4-standard-12", "g4-standard-24", "1/8", "1/4", "1/2"}),
+        "the fractions of a GPU that Google's machineTypes.list names for the small G4 types",
+    ),
+    Shared(
+        frozenset({"s", "m", "h", "d", "w", "1", "60", "3600", "86400", "604800"}),
+        "how people write durations in settings and scenarios; no money hangs on it",
+    ),
+)
+
+# Every figure in the meter, and what it is. Units and days are definitions; the rest is Google's.
+FIGURES: Mapping[int, str] = {
+    0: "nothing",
+    1: "one",
+    2: "half a core, two eighths, and the 2 of 2**30",
+    4: "a quarter of a core, four eighths",
+    9: "nano-dollars are scaled by nine digits",
+    12: "months of a year",
+    30: "2**30 bytes are a GiB: Google's price page",
+    60: "digits that are kept while a row is cut",
+    256: "months that are remembered",
+    1024: "MiB of a GiB",
+    3600: "seconds of an hour",
+}
+# Hours, seconds and days of an average month: what Google's calculators show, and its bills never use.
+NEVER_IN_THE_METER = {730, 720, 744, 730 * 3600, 30 * 24 * 3600, 30.4375, 365, 365.25}
+
+
+def sources(root: Path) -> Iterator[tuple[Path, ast.Module]]:
+    for file in sorted(root.rglob("*.py")):
+        yield file, ast.parse(file.read_text("utf-8"))
+
+
+def constants(node: ast.AST) -> list[str]:
+    return [
+        str(one.value)
+        for one in ast.walk(node)
+        if isinstance(one, ast.Constant)
+        and isinstance(one.value, str | int | float)
+        and not isinstance(one.value, bool)
+    ]
+
+
+def tables(root: Path) -> dict[tuple[str, ...], list[tuple[Path, int]]]:
+    """Every literal dictionary, set, tuple and list with a few constants in it, by those constants in order."""
+    found: dict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
+    for file, tree in sources(root):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Dict | ast.Set | ast.Tuple | ast.List):
+                held = constants(node)
+                if len(held) >= SMALLEST_TABLE:
+                    found[tuple(sorted(held))].append((file, node.lineno))
+    return found
+
+
+@cache
+def shared_tables() -> dict[frozenset[str], list[tuple[Path, int]]]:
+    guards, clouds = tables(GUARD), tables(CLOUD)
+    return {frozenset(held): guards[held] + clouds[held] for held in guards.keys() & clouds.keys()}
+
+
+def names_a_source(file: Path) -> bool:
+    """Whether a comment or docstring of the file says where its facts come from."""
+    text = file.read_text("utf-8")
+    said = [line for line in text.splitlines() if "#" in line or line.strip().startswith(('"""', '"'))]
+    said += [
+        ast.get_docstring(node) or ""
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+    ]
+    return any(word in line for line in said for word in NAMES_A_SOURCE)
+
+
+def test_neither_tree_imports_the_other() -> None:
+    """Not even inside a function or by name."""
+    for root, other in ((GUARD, "costguard_sandbox"), (CLOUD, "costguard")):
+        for file, tree in sources(root):
+            for node in ast.walk(tree):
+                modules: list[str] = []
+                if isinstance(node, ast.Import):
+                    modules = [one.name for one in node.names]
+                elif isinstance(node, ast.ImportFrom):
+                    modules = [node.module or ""]
+                elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+                    modules = constants(node)
+                assert other not in {module.partition(".")[0] for module in modules}, (file, modules)
+
+
+def test_shared_tables_are_those_listed() -> None:
+    """A table that appears in both trees has been copied, or is a fact that belongs on the list."""
+    found = set(shared_tables())
+    listed = {shared.constants for shared in SHARED_TABLES}
+    assert found - listed == set()
+    assert listed - found == set(), "no longer shared: take it off the list"
+
+
+def test_each_side_of_a_shared_fact_names_its_own_source() -> None:
+    """Durations apart, which are nobody's facts: the file of each side says where it has it from."""
+    durations = SHARED_TABLES[-1].constants
+    places = [place for held, found in shared_tables().items() if held != durations for place in found]
+    assert [f"{file.name}:{line}" for file, line in places if not names_a_source(file)] == []
+    assert len(places) >= 2 * (len(SHARED_TABLES) - 1)
+
+
+def test_every_figure_of_the_meter_is_declared() -> None:
+    """Definitions and Google's figures, each said here; a new one has to be said, too."""
+    found = {
+        node.value
+        for _, tree in sources(CLOUD / "meter")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+    }
+    assert found - FIGURES.keys() == set()
+    assert FIGURES.keys() - found == set(), "no longer in the meter"
+
+
+def test_meter_knows_no_average_month() -> None:
+    """730 hours, or 30 days, in whatever product they are written."""
+    for file, tree in sources(CLOUD / "meter"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.BinOp) and not any(isinstance(one, ast.Name) for one in ast.walk(node)):
+                value = eval(compile(ast.Expression(node), str(file), "eval"), {"__builtins__": {}})
+                assert value not in NEVER_IN_THE_METER, (file, node.lineno)
+            if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+                assert node.value not in NEVER_IN_THE_METER, (file, node.lineno)
+
+
+@pytest.mark.parametrize("file", sorted((CLOUD / "meter").glob("*.py")), ids=lambda file: str(file.name))
+def test_every_module_of_the_meter_names_its_source(file: Path) -> None:
+    """What is a rule of Google's says where Google says so, or which recorded row shows it."""
+    assert names_a_source(file)
+
+
+def test_meter_reads_nothing_of_the_cloud_but_prices_time_and_vms() -> None:
+    """Of the simulated cloud it knows what each VM was and when, and the price list: nothing that was told a client."""
+    allowed = {
+        "costguard_sandbox.catalogue.prices",
+        "costguard_sandbox.catalogue.price_table",
+        "costguard_sandbox.clock",
+        "costguard_sandbox.vm",
+    }
+    for file, tree in sources(CLOUD / "meter"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costguard"):
+                assert node.module in allowed or str(node.module).startswith("costguard_sandbox.meter"), file
+
+
+def test_prices_that_both_have_come_with_sources_of_their_own() -> None:
+    """The shipped snapshot and the simulated list name a source for each figure, in words of their own."""
+    snapshot = tomllib.loads((GUARD / "gce" / "price_snapshot.toml").read_text("utf-8"))
+    assert snapshot["sources"]
+    assert all(isinstance(price.source, Source) for price in BASE.values())
+    guards, clouds = {str(text) for text in snapshot["sources"].values()}, {source.value for source in Source}
+    assert guards & clouds == set()
