@@ -41,6 +41,12 @@ def instance(name: str = "trainer", gce_id: str = "101", zone: str = ZONE, **cha
     return {key: value for key, value in body.items() if value is not None}
 
 
+def single(name: str = "trainer", gce_id: str = "101", zone: str = ZONE, **changes: Any) -> dict[str, Any]:
+    """A VM as it is read by itself, with what Google says it is and where."""
+    body = {**instance(name, gce_id, zone), "kind": "compute#instance", "zone": f"{ROOT}/zones/{zone}", **changes}
+    return {key: value for key, value in body.items() if value is not None}
+
+
 def disk(name: str = "trainer", zone: str = ZONE, **changes: Any) -> dict[str, Any]:
     return {
         "name": name,

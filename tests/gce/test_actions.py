@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.gce.bodies import single
 from tests.gce.conftest import Connect, Waits
 from tests.gce.server import Answer, google_error, json_answer
 
@@ -189,7 +190,7 @@ def test_an_answer_that_never_comes(connect: Connect) -> None:
 
     def answer(_: object) -> Answer:
         late.wait(30)
-        return json_answer({"id": "7"})
+        return json_answer({"kind": "compute#operation", "id": "7"})
 
     setup = connect(answer, timeout_s=1)
     try:
@@ -202,6 +203,6 @@ def test_an_answer_that_never_comes(connect: Connect) -> None:
 
 def test_a_start_that_is_no_time(connect: Connect) -> None:
     """A VM whose last start cannot be read cannot be told from one that was started since."""
-    setup = connect(lambda _: json_answer({"id": "101", "status": "RUNNING", "lastStartTimestamp": "soon"}))
+    setup = connect(lambda _: json_answer(single(lastStartTimestamp="soon")))
     with pytest.raises(BadAnswer, match="last start 'soon' is not a time"):
         setup.cloud.look("p", ZONE, "trainer")

@@ -219,7 +219,7 @@ def test_many_at_once(connect: Connect, caplog: pytest.LogCaptureFixture) -> Non
 
     def answer(_: object) -> Answer:
         together.wait(30)
-        return json_answer({"id": "7"})
+        return json_answer({"kind": "compute#operation", "id": "7"})
 
     setup = connect(answer)
     with ThreadPoolExecutor(16) as pool:
@@ -230,7 +230,8 @@ def test_many_at_once(connect: Connect, caplog: pytest.LogCaptureFixture) -> Non
 
 def test_a_failure_without_a_code(connect: Connect) -> None:
     """An operation that failed with an HTTP status alone has failed all the same."""
-    failed = {"id": "7", "status": "DONE", "httpErrorStatusCode": 503, "httpErrorMessage": "SERVICE UNAVAILABLE"}
+    failed = {"status": "DONE", "httpErrorStatusCode": 503, "httpErrorMessage": "SERVICE UNAVAILABLE"}
+    failed |= {"kind": "compute#operation", "id": "7"}
     setup = connect(lambda _: json_answer(failed))
     assert setup.cloud.launcher.operation("p", ZONE, "7") == OperationAnswer(
         is_done=True, error_code="503", error_message="SERVICE UNAVAILABLE"
@@ -247,7 +248,7 @@ def test_a_failure_without_a_code(connect: Connect) -> None:
 )
 def test_the_request_is_what_google_describes(connect: Connect, vm: VmRequest) -> None:
     """Every body has only fields, kinds and values that Google's description of its API has."""
-    setup = connect(lambda _: json_answer({"id": "7"}))
+    setup = connect(lambda _: json_answer({"kind": "compute#operation", "id": "7"}))
     setup.cloud.launcher.insert("p", ZONE, vm, ONE)
     (asked,) = setup.server.asked
     assert problems(asked.body, "Instance") == []
@@ -263,7 +264,7 @@ def test_the_request_is_what_google_describes(connect: Connect, vm: VmRequest) -
 
 def test_a_request_in_full(connect: Connect) -> None:
     """What a recipe says is what Google is asked for."""
-    setup = connect(lambda _: json_answer({"id": "7"}))
+    setup = connect(lambda _: json_answer({"kind": "compute#operation", "id": "7"}))
     setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
     body = setup.server.asked[0].body
     del body["scheduling"]
@@ -298,7 +299,7 @@ def test_a_request_in_full(connect: Connect) -> None:
 
 def test_a_request_without_the_outside(connect: Connect) -> None:
     """A subnetwork by its name is the one in the VM's region; built-in GPUs are not attached; no account is none."""
-    setup = connect(lambda _: json_answer({"id": "7"}))
+    setup = connect(lambda _: json_answer({"kind": "compute#operation", "id": "7"}))
     bare = replace(A100, subnetwork="train", external_address=False, service_account="")
     setup.cloud.launcher.insert("p", "europe-west4-a", replace(SPOT, recipe=bare), ONE)
     body = setup.server.asked[0].body

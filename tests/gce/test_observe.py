@@ -181,7 +181,10 @@ def test_a_machine_type_that_is_learnt_later(connect: Connect) -> None:
     lists = cloud_of(
         instances=page("instances", {f"zones/{ZONE}": [instance(machineType="zones/z/machineTypes/x9-1")]})
     )
-    replies = [Answer(b"{}", 503), json_answer({"name": "x9-1", "guestCpus": 6, "memoryMb": 24576})]
+    replies = [
+        Answer(b"{}", 503),
+        json_answer({"kind": "compute#machineType", "name": "x9-1", "guestCpus": 6, "memoryMb": 24576}),
+    ]
     now = [0.0]
     setup = connect(
         lambda asked: replies.pop(0) if "/machineTypes/" in asked.path else lists(asked), monotonic=lambda: now[0]

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import pytest
+from tests.gce.bodies import single
 from tests.gce.conftest import Connect
 from tests.gce.server import Answer, google_error, json_answer
 
 from costguard.model.instance import InstanceKey
 from costguard.model.observation import Presence
 
+# What proxies and gateways answer with 200 in place of the VM that was asked for.
+NOT_THE_VM = (
+    json_answer({}),
+    json_answer([]),
+    json_answer(None),
+    json_answer({"status": "ok"}),
+    Answer(b""),
+    Answer(b"<html><body>Sign in to go on</body></html>"),
+    json_answer(single(gce_id="0")),
+    json_answer(single(gce_id="")),
+    json_answer(single(id=None)),
+    json_answer(single(kind=None)),
+    json_answer(single("another", "102")),
+    json_answer(single(kind="compute#instanceList")),
+    json_answer(single(kind="compute#operation", gce_id="102")),
+    json_answer({"kind": "compute#instanceList", "id": "102", "items": [single()]}),
+    json_answer(single("trainer", "102", "us-east1-b")),
+    json_answer({"error": {"code": 404, "message": "not found"}}),
+)
 KEY = InstanceKey("p", "101")
 MISSING = "The resource 'projects/p/zones/us-central1-a/instances/trainer' was not found"
 
@@ -20,8 +40,9 @@ def missing(resource: str) -> Answer:
 @pytest.mark.parametrize(
     ("answer", "presence"),
     [
-        (json_answer({"id": "101", "name": "trainer", "status": "TERMINATED"}), Presence.THERE),
-        (json_answer({"id": "102", "name": "trainer", "status": "RUNNING"}), Presence.GONE),
+        (json_answer(single(status="TERMINATED")), Presence.THERE),
+        (json_answer(single(gce_id="102")), Presence.GONE),
+        *((answer, Presence.NOT_KNOWN) for answer in NOT_THE_VM),
         (missing("projects/p/zones/us-central1-a/instances/trainer"), Presence.GONE),
         (missing("projects/p"), Presence.NOT_KNOWN),
         (missing("projects/p/zones/us-central1-a"), Presence.NOT_KNOWN),
@@ -45,7 +66,7 @@ def test_an_endpoint_with_a_trailing_slash(connect: Connect) -> None:
 
     from costguard.gce.client import ComputeCloud
 
-    setup = connect(lambda _: json_answer({"id": "101"}))
+    setup = connect(lambda _: json_answer(single()))
     cloud = ComputeCloud(setup.server.url + "/", Ticking())
     assert cloud.presence(KEY, "us-central1-a", "trainer") is Presence.THERE
     cloud.close()

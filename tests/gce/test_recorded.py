@@ -137,10 +137,14 @@ def _quoted() -> Iterator[dict[str, Any]]:
                 yield {**error, "errorDetails": details}
 
 
+def _failed(error: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "compute#operation", "id": "7", "status": "DONE", "error": {"errors": [error]}}
+
+
 def test_every_quoted_failure_of_an_insert_is_read(connect: Connect) -> None:
     """Stockouts and quotas keep Google's code, and its words for people where it gave some."""
     errors = list(_quoted())
-    setup = connect(lambda _: json_answer({"id": "7", "status": "DONE", "error": {"errors": [errors[len(read)]]}}))
+    setup = connect(lambda _: json_answer(_failed(errors[len(read)])))
     read: list[OperationAnswer] = []
     for _ in errors:
         found = setup.cloud.launcher.operation("p", "us-central1-b", "7")

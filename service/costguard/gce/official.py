@@ -27,6 +27,7 @@ class Official:
         answer = self._get(
             "MachineTypesClient", f"Reading machine type {name} in {zone}", project, zone, machine_type=name
         )
+        _must_be("machineType", answer, name, f"Reading machine type {name} in {zone} of project {project}")
         if answer.guest_cpus <= 0 or answer.memory_mb <= 0:
             raise BadAnswer(f"Machine type {name} in {zone} of project {project} has no vCPUs or no memory.")
         gpu = answer.accelerators[0] if answer.accelerators else None
@@ -39,24 +40,35 @@ class Official:
         )
 
     def instance(self, project: str, zone: str, name: str) -> Any | None:
-        """The VM that has this address now, as Google's client gives it; None when there is none."""
+        """The VM that has this address now, as Google's client gives it; None when there is none.
+
+        Raises NoAnswer where something came that is not this VM: whether it is there is then not known.
+        """
         what = f"Reading instance {name} in {zone}"
-        return _unless_missing(
+        found = _unless_missing(
             f"/instances/{name}", lambda: self._get("InstancesClient", what, project, zone, instance=name)
         )
+        if found is not None:
+            _must_be("instance", found, name, f"{what} of project {project}", zone)
+        return found
 
     def operation(self, project: str, zone: str, operation: str) -> Any | None:
         """An operation by its name or id, as Google's client gives it; None where Google does not know it."""
         what = f"Reading operation {operation} in {zone}"
-        return _unless_missing(
+        found = _unless_missing(
             f"/operations/{operation}",
             lambda: self._get("ZoneOperationsClient", what, project, zone, LAUNCHING, operation=operation),
         )
+        if found is not None:
+            _must_be("operation", found, operation, f"{what} of project {project}", zone)
+        return found
 
     def region(self, project: str, region: str) -> Any:
         """A region with its quotas, as Google's client gives it."""
         what = f"Reading the quotas of region {region}"
-        return self._call("RegionsClient", "get", what, project, LAUNCHING, project=project, region=region)
+        found = self._call("RegionsClient", "get", what, project, LAUNCHING, project=project, region=region)
+        _must_be("region", found, region, f"{what} of project {project}")
+        return found
 
     def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> str:
         """Ask once for a VM, described in the words of Google's client. The operation's id."""
@@ -89,7 +101,7 @@ class Official:
     def _begun(self, method: str, what: str, project: str, service: Service, request: Any) -> str:
         # Without "_unary" the client builds a second one for the operation, which asks Google whatever the endpoint.
         operation = self._call("InstancesClient", method, what, project, service, request=request)
-        if not operation.id:
+        if not operation.id or operation.kind != "compute#operation":
             raise NoAnswer(f"{what} of project {project}: the answer names no operation, so it may have begun.")
         return str(operation.id)
 
@@ -134,3 +146,19 @@ def _unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
         if not missing_resource(error.message).endswith(path):
             raise
         return None
+
+
+def _must_be(kind: str, found: Any, name: str, what: str, zone: str = "") -> None:
+    """Raises NoAnswer unless this is the thing of this name (or id) and kind, in this zone.
+
+    A proxy may answer 200 in Google's place, with `{}` or with something else: that tells nothing.
+    """
+    names = {found.name, str(found.id)}
+    is_elsewhere = zone and found.zone and found.zone.rsplit("/", 1)[-1] != zone
+    if found.kind == f"compute#{kind}" and (found.id or kind == "machineType") and name in names and not is_elsewhere:
+        return
+    came = f"{found.kind or 'something without a kind'} named {found.name!r} with the id {found.id or 'none'}"
+    raise NoAnswer(
+        f"{what}: what came is not that {kind} but {came}.",
+        "Check whether a proxy answers in Google's place, and the endpoint if one is set; it is asked again.",
+    )
