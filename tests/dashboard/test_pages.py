@@ -84,7 +84,7 @@ def test_a_vm_tells_its_story(database: Database, client: TestClient) -> None:
     assert "forgotten started." in text
     gone = tidy(read(client, addresses["left"]).text)
     assert "Gone since 20 Nov, 11:00" in gone
-    assert "ended: preempted" in gone
+    assert "it was preempted by Google" in gone
     runs = [attrs for _, attrs in read(client, addresses["left"]).tags if attrs.get("class") == "run preempted"]
     assert (runs[0]["x"], runs[0]["width"]) == ("0", "666")  # two of the three hours since it began
     assert "No price is known for" in tidy(read(client, addresses["dear"]).text)

@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 from tests.builders import KEY, PROJECT, at, observation
 
+from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.observation import Unread
 from costguard.model.preset import Match, Preset
-from costguard.policy.narrate import span_text, tell_looks
+from costguard.policy.narrate import tell_looks
 from costguard.policy.plan import Watched, decide
 from costguard.policy.rules import Rules
 

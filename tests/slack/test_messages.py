@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from tests.slack.samples import CARD, FIRST, NOW, RUN, SAMPLES, states
 from costguard.model.message import Content, DigestContent, Line, ListContent, ReminderContent, StateKind
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import Asked
-from costguard.slack.card import amount, rate, span
+from costguard.slack.card import amount, rate
 from costguard.slack.messages import Rendered, render
 from costguard.slack.values import Pressed, unpack
 from costguard_sandbox.slack.blocks import checked
@@ -172,12 +172,6 @@ def test_amounts(nanos: int, whole: bool, shown: str, hourly: str) -> None:
     """To the cent, an hour's to a tenth of one; what is not known whole says so, and a trifle is not nothing."""
     priced = Priced(Money(nanos), whole)
     assert (amount(priced), rate(priced)) == (shown, hourly)
-
-
-def test_spans() -> None:
-    """The two largest units, as elsewhere."""
-    shown = [span(timedelta(hours=hours)) for hours in (0, 0.5, 12, 53, 48)]
-    assert shown == ["0 min", "30 min", "12 h", "2 d 5 h", "2 d"]
 
 
 def test_a_page_that_nobody_reaches_is_not_linked() -> None:

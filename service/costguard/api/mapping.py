@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,6 @@ from costguard.engine.history import LifetimeView, StorageView
 from costguard.model.money import Money
 from costguard.model.price import Price
 from costguard.model.utilisation import Evidence
-from costguard.policy.pricing import billed_seconds
 from costguard.store.projects import ProjectLook
 from costguard.store.spans import ChargeSum
 
@@ -139,7 +138,7 @@ def _lifetime(view: LifetimeView, now: datetime) -> dict[str, Any]:
         "end_reason": None if of.end_reason is None else of.end_reason.value,
         "ended_by": of.ended_by,
         "end_is_estimate": of.end_is_estimate,
-        "seconds": max(0, billed_seconds(of.started_at, of.ended_at or now)),
+        "seconds": of.ran(now) // timedelta(seconds=1),
         "cost": Amount.of(view.cost),
         "unpriced": view.unpriced,
     }

@@ -120,7 +120,7 @@ class Lifetime(Out):
     ended_at: Moment | None = Field(description="null: it runs.")
     end_reason: Annotated[str, one_of(EndReason)] | None
     ended_by: str = Field(description="An account, system, or empty when nobody knows.")
-    end_is_estimate: bool = Field(description="No operation told; ended_at is the latest moment it can have been.")
+    end_is_estimate: bool = Field(description="No operation shows when: ended_at is the latest it can be.")
     seconds: int = Field(description="From its start to its end, or to now.")
     cost: Amount
     unpriced: str

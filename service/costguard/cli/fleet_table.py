@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.format import age, amount_text, count, dollars, limit_text, moment, rate
+from costguard.cli.format import age, amount_text, count, dollars, limit_text, moment, ran, rate
 from costguard.cli.tables import NARROW, cell, say, say_nothing, show_table
 from costguard.model.instance import gpu_name
 
@@ -64,7 +64,7 @@ def _say_why(console: Console, unpriced: Sequence[dict[str, Any]]) -> None:
 
 def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
     started, due = instance["started_at"], instance["due_at"]
-    running = None if started is None else moment(as_of) - moment(started)
+    running = "-" if started is None else ran(started, as_of)
     is_late = due is not None and moment(as_of) > moment(due)
     complete = instance["rate_per_hour"]["complete"]
     return {
@@ -74,7 +74,7 @@ def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
         "GPU": cell(gpu(instance)),
         "Owner": owner(instance),
         "Status": _status(instance),
-        "Age": cell("-" if running is None else age(running), "bold red" if is_late else ""),
+        "Age": cell(running, "bold red" if is_late else ""),
         "Limit": _limit(instance, as_of),
         "Idle": _idle(instance, as_of),
         "$/h": cell(amount_text(instance["rate_per_hour"], rate), "" if complete else "bold red"),

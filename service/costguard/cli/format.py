@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from costguard.model.duration import elapsed, span_text
 from costguard.model.unseen import UNSEEN
-from costguard.policy.narrate import span_text
 
 _UNSAFE = re.compile(f"[\t\n]|{UNSEEN.pattern}")
 
@@ -54,6 +54,11 @@ def moment(text: str) -> datetime:
 def age(span: timedelta) -> str:
     """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as the facts and the pages say it."""
     return span_text(max(timedelta(), span))
+
+
+def ran(started: str, as_of: str) -> str:
+    """How long what runs has run, in the seconds that are billed."""
+    return span_text(elapsed(moment(started), moment(as_of)))
 
 
 def limit_text(as_of: str, due_at: str) -> str:

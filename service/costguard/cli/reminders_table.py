@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from costguard.cli.fleet_table import gpu
-from costguard.cli.format import age, amount_text, count, moment, rate, when
+from costguard.cli.format import age, amount_text, count, moment, ran, rate, when
 from costguard.cli.tables import Row, cell, say, say_nothing, show_table
 
 _STATUS_STYLE = {"accepted": "green", "failed": "bold red", "intended": "yellow", "sending": "yellow"}
@@ -91,7 +91,7 @@ def _message(console: Console, of: dict[str, Any], as_of: str) -> None:
     to = ", ".join(f"{_WHO.get(each['target'], each['target'])} ({each['address']})" for each in of["to"])
     say(console, f"{of['name']}  {of['project']} / {of['zone']}, {gpu(of)}", "bold")
     started = of["started_at"]
-    runs = f"Runs for {age(moment(as_of) - moment(started))}" if started else "Does not run, and its storage is billed"
+    runs = f"Runs for {ran(started, as_of)}" if started else "Does not run, and its storage is billed"
     cost, hourly = amount_text(of["cost"]), amount_text(of["rate_per_hour"], rate)
     whose = of["owner"] or "nobody known"
     say(console, f"  {runs}; {cost} so far, {hourly} an hour. Owner: {whose}. Preset: {of['preset']}.")

@@ -12,8 +12,8 @@ from costguard.dashboard.prices import OLD
 from costguard.dashboard.source import Source
 from costguard.engine.health import Health, ProjectState, Verdict, health
 from costguard.errors import StoreError
+from costguard.model.duration import span_text
 from costguard.model.observation import Unread
-from costguard.policy.narrate import span_text
 from costguard.store import health as stored
 
 _COMMAND = re.compile(r"`(gcloud [^`]+)`")

@@ -18,12 +18,12 @@ from costguard.engine.jobs.place_scores import PlaceScore, place_scores
 from costguard.engine.jobs.recoveries import recoveries
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState
 from costguard.model.money import ZERO, Money, Priced
 from costguard.policy.jobs.pace import pace
 from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
-from costguard.policy.narrate import span_text
 from costguard.store import job_board, jobs
 from costguard.store.job_board import Standing
 from costguard.store.jobs import JobFilters

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from costguard.engine.fleet import InstanceView
 from costguard.engine.reminding import look_at
 from costguard.model.access import Permission, Principal
+from costguard.model.duration import elapsed
 from costguard.model.reminder import Asked, Request
 from costguard.policy import access
 from costguard.policy.answer import pointless
@@ -98,7 +99,7 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision)
 def _bar(view: InstanceView, limits: Mapping[str, timedelta | None], now: datetime) -> Bar | None:
     if view.started_at is None:
         return None
-    age = max(timedelta(), now - view.started_at)
+    age = elapsed(view.started_at, now)
     limit = limits.get(view.instance.preset)
     if not limit:
         return Bar(age, None, 0, 0, is_over=False)

@@ -13,11 +13,12 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from costguard.engine.telling.correspondence import Entry
+from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
-from costguard.model.lifetime import Lifetime
+from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.unseen import shown
-from costguard.policy.narrate import sentence, span_text
+from costguard.policy.narrate import ended_text, sentence
 
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")
 _LONGEST = 2_000  # characters of one value; the API has the whole
@@ -178,7 +179,13 @@ def tick(money: Money) -> str:
 
 
 def ran(lifetime: Lifetime, now: datetime) -> str:
-    return age(max(timedelta(), (lifetime.ended_at or now) - lifetime.started_at))
+    return age(lifetime.ran(now))
+
+
+def how_ended(lifetime: Lifetime) -> str:
+    """`was stopped by ada@example.com`; of a lifetime that is over."""
+    by = f" by {lifetime.ended_by}" if lifetime.ended_by not in ("", "system") else ""
+    return f"{ended_text(lifetime.end_reason or EndReason.UNKNOWN)}{by}"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -194,6 +201,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         gpu_words,
         clauses,
         entry,
+        how_ended,
         how_known,
         words,
         is_spot,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.attempt import Attempt, Interruption, Outcome
-from costguard.policy.narrate import span_text
+from costguard.model.duration import span_text
 
 WIDTH = 960
 _LEFT, _RIGHT, _TOP, _LANE, _BOTTOM = 132, 14, 10, 38, 26

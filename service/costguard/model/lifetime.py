@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 
+from costguard.model.duration import elapsed
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.money import Money
 
@@ -20,6 +21,7 @@ class EndReason(StrEnum):
     HOST_MAINTENANCE = "host_maintenance"
     RUN_TIME_LIMIT = "run_time_limit"
     GUEST_SHUTDOWN = "guest_shutdown"
+    RECREATED = "recreated"  # by the managed instance group that it is in
     UNKNOWN = "unknown"  # it ended, and no operation says why
 
 
@@ -50,6 +52,10 @@ class Lifetime:
     @property
     def is_open(self) -> bool:
         return self.ended_at is None
+
+    def ran(self, now: datetime) -> timedelta:
+        """How long it lasted, or has lasted by now, in the seconds that are billed."""
+        return elapsed(self.started_at, self.ended_at or now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
+from costguard.model.duration import elapsed, span_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import Keep, RestRule
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.policy.narrate import span_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def due_of_rest(rule: RestRule, rest_since: datetime, keeps: Collection[Keep], w
         return None
     at, until = rest_since + rule.after, kept_to(keeps)
     at = at if until is None else max(at, until)
-    return Due(at, f"{what} for {span_text(now - rest_since)}, and its storage is billed", None)
+    return Due(at, f"{what} for {span_text(elapsed(rest_since, now))}, and its storage is billed", None)
 
 
 def kept_to(keeps: Collection[Keep]) -> datetime | None:
@@ -62,7 +62,7 @@ def kept_to(keeps: Collection[Keep]) -> datetime | None:
 
 def why_running(preset: Preset | None, name: str, running_since: datetime, idle: Evidence | None, now: datetime) -> str:
     """`past the limit of preset t4 (8 h) by 2 h, idle for 3 h`"""
-    age, suffix = now - running_since, _idle_text(idle, now)
+    age, suffix = elapsed(running_since, now), _idle_text(idle, now)
     if preset is None or preset.limit is None:
         return f"runs for {span_text(age)}; preset {name} sets no limit{suffix}"
     limit = _limit_text(preset.limit)
@@ -84,7 +84,7 @@ def _idle_at(preset: Preset, running_since: datetime, idle: Evidence | None) -> 
 def _idle_text(idle: Evidence | None, now: datetime) -> str:
     if idle is None or idle.state is not IdleState.IDLE:
         return ""
-    return f", idle for {span_text(now - idle.since)}{' by CPU and network alone' if idle.is_weak else ''}"
+    return f", idle for {span_text(elapsed(idle.since, now))}{' by CPU and network alone' if idle.is_weak else ''}"
 
 
 def past_limit(preset: Preset | None, running_since: datetime, now: datetime) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from costguard.model.duration import span_text
 from costguard.model.instance import Shape
 from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Series, Usage
-from costguard.policy.narrate import span_text
 
 # Longer without a value, and nobody knows what happened in between.
 GAP = timedelta(minutes=6)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from costguard.model.duration import span_text
 from costguard.model.reminder import Keep, ReminderRule, Request
 from costguard.policy.moments import moment_text
-from costguard.policy.narrate import span_text
 
 MORNING = time(9)
 _FEW = 3

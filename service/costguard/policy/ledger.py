@@ -108,7 +108,9 @@ def _gone_at(
         return None
     # A preempted VM that is set to be deleted goes without an operation of its own, even as it comes up.
     struck_at = max((op.inserted_at for op in operations if ENDS.get(op.kind) is EndReason.PREEMPTED), default=None)
-    if struck_at is not None and not (runs and runs[-1].started_at > struck_at):
+    # Of a start that a preemption fell inside, the ledger may hold a moment after the preemption.
+    ran_later = [run for run in runs if run.reason is not EndReason.PREEMPTED]
+    if struck_at is not None and not (ran_later and ran_later[-1].started_at > struck_at):
         stopped_at = known.record.last_stopped_at if known is not None else None
         if stopped_at is None or stopped_at < struck_at:  # else it was seen to stay, stopped
             return struck_at

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 
+from costguard.model.duration import span_text
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import EndReason, Lifetime
@@ -22,7 +23,8 @@ _ENDED = {
     EndReason.HOST_MAINTENANCE: "was stopped for host maintenance",
     EndReason.RUN_TIME_LIMIT: "reached its run-time limit",
     EndReason.GUEST_SHUTDOWN: "shut itself down",
-    EndReason.UNKNOWN: "ended, and nothing tells why",
+    EndReason.RECREATED: "was recreated by its managed instance group",
+    EndReason.UNKNOWN: "ended for an unknown reason",
 }
 
 
@@ -143,17 +145,12 @@ def describe(shape: Shape, model: ProvisioningModel) -> str:
     return ", ".join(parts)
 
 
-def span_text(span: timedelta) -> str:
-    """`2 d 5 h`, `3 h 12 min`, `40 s`: the two largest units."""
-    seconds = max(0, span.days * 86_400 + span.seconds)  # a VM may have started a moment ahead of our clock
-    for word, size, smaller_word, smaller in _UNITS:
-        if seconds >= size:
-            count, rest = seconds // size, seconds % size // smaller
-            return f"{count} {word} {rest} {smaller_word}" if rest else f"{count} {word}"
-    return f"{seconds} s"
-
-
-_UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+def after_text(life: Lifetime) -> str:
+    """`after 3 h 12 min`, of a lifetime that is over, or `while it was starting`: to follow how it ended."""
+    assert life.ended_at is not None  # the caller asks only about ended ones
+    if life.ended_at <= life.started_at:
+        return "while it was starting"
+    return f"after {span_text(life.ran(life.ended_at))}"
 
 
 def _is_new(known: KnownInstance | None, life: Lifetime) -> bool:
@@ -210,9 +207,9 @@ def _ended(record: InstanceRecord, life: Lifetime, corrected: bool) -> Fact:
     assert life.ended_at is not None  # the caller asks only about ended ones
     reason = life.end_reason or EndReason.UNKNOWN
     by = f" by {life.ended_by}" if life.ended_by and life.ended_by != "system" else ""
-    text = f"{record.name} {_ENDED[reason]}{by} after {span_text(life.ended_at - life.started_at)}."
+    text = f"{record.name} {_ENDED[reason]}{by} {after_text(life)}."
     if life.end_is_estimate:
-        text += " No operation tells when: this is the latest moment it can have been."
+        text += " No operation shows when: this is the latest moment that it can have been."
     if corrected:
         text = f"Corrected: {text}"
     return _fact(

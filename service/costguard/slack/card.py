@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from decimal import Decimal
 
+from costguard.model.duration import span_text
 from costguard.model.message import VmCard
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import About
@@ -37,13 +37,6 @@ def _said(priced: Priced, shown: str) -> str:
 def _dollars(money: Money) -> str:
     """An amount too small for a cent is not nothing."""
     return "under $0.01" if 0 < money.nanos < _CENT // 2 else str(money)
-
-
-def span(length: timedelta) -> str:
-    """`12 h`, `2 d 5 h`, `45 min`: the two largest units."""
-    minutes = max(0, int(length.total_seconds())) // 60
-    parts = [(minutes // 1440, "d"), (minutes % 1440 // 60, "h"), (minutes % 60, "min")]
-    return " ".join([f"{count} {word}" for count, word in parts if count][:2]) or "0 min"
 
 
 def name(card: VmCard) -> str:
@@ -95,6 +88,6 @@ def idleness(evidence: Evidence | None) -> str:
 
 def footer(card: VmCard, *more: str) -> list[str]:
     """Where it is and under which rules, in small print."""
-    limit = f"limit {span(card.limit)}" if card.limit is not None else "no limit"
+    limit = f"limit {span_text(card.limit)}" if card.limit is not None else "no limit"
     place = f"{line(card.key.project, 100)} / {line(card.zone, 100)}"
     return [place, f"preset {line(card.preset, 100)}, {limit}", *more, link(card.url, "Open its page")]

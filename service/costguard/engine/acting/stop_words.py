@@ -13,7 +13,7 @@ from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Priced
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Enforcement
-from costguard.policy.narrate import ended_text, span_text
+from costguard.policy.narrate import after_text, ended_text
 
 _OURS = UUID("6f3f0f0a-5f0e-4e8a-9a53-0c6f1f1f7a11")
 _DOING = {Enforcement.STOP: "stopped", Enforcement.SUSPEND: "suspended"}
@@ -82,10 +82,7 @@ def done(vm: KnownInstance, life: Lifetime, cost: Priced) -> str:
     assert life.ended_at is not None  # it is over
     word = "Suspended" if life.end_reason is EndReason.SUSPENDED else "Stopped"
     amount = f"{'' if cost.whole else 'at least '}{cost.amount}"
-    return (
-        f"{word} {vm.record.name} at {moment(life.ended_at)} after {span_text(life.ended_at - life.started_at)}; "
-        f"that run cost {amount}."
-    )
+    return f"{word} {vm.record.name} at {moment(life.ended_at)} {after_text(life)}; that run cost {amount}."
 
 
 def ended_otherwise(vm: KnownInstance, life: Lifetime) -> str:

@@ -20,7 +20,7 @@ from costguard.model.message import Button, ReminderContent, State, StateKind, V
 from costguard.model.preset import Preset
 from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Subject
 from costguard.policy.moments import moment_text
-from costguard.policy.narrate import ended_text, span_text
+from costguard.policy.narrate import after_text, ended_text
 from costguard.policy.rules import Rules
 from costguard.policy.surroundings import Surroundings
 from costguard.policy.suspend import never_suspended
@@ -243,10 +243,9 @@ def _over(scene: _Scene) -> State:
     if life is None or life.ended_at is None:
         return State(StateKind.ENDED, "It is gone.")
     by = _by(scene, life)
-    ran = span_text(life.ended_at - life.started_at)
     cost = _cost(scene, life)
     words = ended_text(life.end_reason or EndReason.UNKNOWN)
-    return State(StateKind.ENDED, f"It {words}{by} after {ran}; that run cost {cost}.", life.ended_at)
+    return State(StateKind.ENDED, f"It {words}{by} {after_text(life)}; that run cost {cost}.", life.ended_at)
 
 
 def _by(scene: _Scene, life: Lifetime) -> str:

@@ -16,12 +16,12 @@ from costguard.engine.acting import savings
 from costguard.engine.spend import Spend
 from costguard.engine.telling import cards
 from costguard.model.action import StopOutcome
+from costguard.model.duration import elapsed, span_text
 from costguard.model.lifetime import Lifetime
 from costguard.model.message import Line
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.policy.budget import Standing
-from costguard.policy.narrate import span_text
 from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
 from costguard.store import digest, projects, utilisation, watched
@@ -79,7 +79,7 @@ class Fleet:
         def line(found: tuple[_Running, Evidence]) -> Line:
             vm, evidence = found
             wasted = self._cost_since(vm, max(evidence.since, vm.started_at))
-            for_ = span_text(self.accrual.now - evidence.since)
+            for_ = span_text(elapsed(evidence.since, self.accrual.now))
             remark = f"{vm.whose}, idle for {for_}, {amount_text(wasted)} wasted; {evidence.sentence}"
             return Line(vm.row.name, rate_text(vm.rate), remark)
 
@@ -101,7 +101,7 @@ class Fleet:
 
     def unclaimed(self) -> tuple[Line, ...]:
         def line(vm: _Running) -> Line:
-            age = span_text(self.accrual.now - vm.started_at)
+            age = span_text(elapsed(vm.started_at, self.accrual.now))
             return Line(vm.row.name, rate_text(vm.rate), f"runs for {age} in {vm.row.key.project}")
 
         return _top([vm for vm in self.running if not vm.row.owner], line)

@@ -12,12 +12,13 @@ from sqlalchemy import Connection
 from costguard.engine.accrual import Accrual
 from costguard.engine.jobs.listing import heard_last
 from costguard.model.attempt import Attempt, Interruption, Outcome
+from costguard.model.duration import span_text
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
-from costguard.policy.narrate import sentence, span_text
+from costguard.policy.narrate import sentence
 from costguard.store import attempts, interruptions, job_costs, jobs
 
 _LAST_LINES = 15  # of a failed command's output

@@ -30,6 +30,8 @@ def vm_end(vm: VmStanding, attempt: Attempt, now: datetime) -> tuple[Outcome, st
             return Outcome.TIME_LIMIT, f"its VM reached its limit of {span(attempt.max_run)}"
         case EndReason.GUEST_SHUTDOWN:
             return Outcome.LOST, f"its VM in {place} was shut down from within"
+        case EndReason.RECREATED:
+            return Outcome.LOST, f"its VM in {place} was recreated by a managed instance group"
     verb = _VERBS.get(vm.end_reason, "ended") if vm.end_reason is not None else "ended"
     moment = vm.ended_at or vm.gone_at
     when = f" at {clock(moment, now)}" if moment is not None else ""

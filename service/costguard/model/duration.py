@@ -1,0 +1,27 @@
+"""How long something lasted: counted in one way, and written in one way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+
+
+def elapsed(start: datetime, end: datetime) -> timedelta:
+    """Whole seconds from one reading of the clock to another, as they are billed; never below zero.
+
+    Each reading is rounded down, so that the parts of a span add up to the whole.
+    """
+    return max(timedelta(), ((end - _EPOCH) // _SECOND - (start - _EPOCH) // _SECOND) * _SECOND)
+
+
+def span_text(span: timedelta) -> str:
+    """`2 d 5 h`, `3 h 12 min`, `40 s`: the two largest units, rounded down."""
+    seconds = max(0, span.days * 86_400 + span.seconds)  # a VM may have started a moment ahead of our clock
+    for word, size, smaller_word, smaller in _UNITS:
+        if seconds >= size:
+            count, rest = seconds // size, seconds % size // smaller
+            return f"{count} {word} {rest} {smaller_word}" if rest else f"{count} {word}"
+    return f"{seconds} s"
