@@ -57,15 +57,29 @@ def test_without_a_budget_it_says_how_to_set_one(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spent", "expected", "bar"),
+    ("spent", "expected", "grounded", "bar"),
     [
-        ("0.00", "0.00", "·" * 24 + " "),
-        ("50.00", "75.00", "█" * 12 + "▒" * 6 + "·" * 6 + " "),
-        ("100.00", "100.00", "█" * 24 + " "),
-        ("99.99", "300.00", "█" * 23 + "▒" + "!"),
-        ("250.00", "300.00", "█" * 24 + "!"),
+        ("0.00", "0.00", True, "·" * 24 + " "),
+        ("50.00", "75.00", True, "█" * 12 + "▒" * 6 + "·" * 6 + " "),
+        ("100.00", "100.00", True, "█" * 24 + " "),
+        ("99.99", "300.00", True, "█" * 23 + "▒" + "!"),
+        ("250.00", "300.00", True, "█" * 24 + "!"),
+        ("50.00", "300.00", False, "█" * 12 + "·" * 12 + " "),
     ],
 )
-def test_a_bar_ends_at_the_limit(spent: str, expected: str, bar: str) -> None:
-    """It is full only when all is spent, and marked when more than that will be."""
-    assert _bar({"limit": "100.00", "spent": spent, "forecast": {"expected": expected}}) == bar
+def test_a_bar_ends_at_the_limit(spent: str, expected: str, grounded: bool, bar: str) -> None:
+    """It is full only when all is spent, and marked when more will be; too early to say, it shows what is spent."""
+    forecast = {"expected": expected, "is_grounded": grounded}
+    assert _bar({"limit": "100.00", "spent": spent, "forecast": forecast}) == bar
+
+
+def test_too_early_to_say_is_said(sqlite_database: Database, run: Run) -> None:
+    """On a first day the column of forecasts holds no figure, and no threshold on the forecast is crossed."""
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, first_seen_at=NOW - timedelta(hours=1))
+        rows.lifetime(connection, rows.instance(connection, "one"), NOW - timedelta(hours=1))
+    with serving(sqlite_database, budgets=BUDGETS, teams=[VISION]) as url:
+        shown = run("budgets", COSTGUARD_URL=url).stdout
+    assert "too early to say" in shown
+    assert "forecast past" not in shown

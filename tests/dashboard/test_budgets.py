@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
+from urllib.parse import urlencode
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard.html import tidy
@@ -20,6 +23,7 @@ from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
+from costguard.store import tables
 from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -113,10 +117,42 @@ def test_a_forecast_without_history_is_shown_as_such(
         rows.prices(connection)
         rows.project(connection, first_seen_at=NOW - HOUR)
         rows.lifetime(connection, rows.instance(connection, "one"), NOW - HOUR)
-    budgets = [Budget("new", Scope(), Money.of(100), Period.MONTH)]
-    text = tidy(read(client_with(rules=Rules({}, budgets=tuple(budgets))), "/budgets").text)
-    assert "too early to say" in text
+    client = client_with(rules=Rules({}, budgets=(Budget("new", Scope(), Money.of(100), Period.MONTH),)))
+    text = tidy(read(client, "/budgets").text)
+    assert "Forecast too early to say" in text
     assert "no whole day was watched yet" in text
+    assert "Forecast for November too early to say" in tidy(read(client, "/spend").text)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("days_known", [2, 3])
+def test_spend_budgets_and_the_api_forecast_one_figure(
+    database: Database, client_with: Callable[..., TestClient], days_known: int
+) -> None:
+    """Of everything and of one owner: the same figure and range, or too early to say, under the same condition."""
+    a_month(database)
+    with database.write() as connection:
+        connection.execute(update(tables.projects).values(first_seen_at=NOW - (days_known + 1) * DAY))
+        rows.lifetime(connection, rows.instance(connection, "two"), NOW - HOUR)
+    owner = "ada@lab.example"
+    budgets = tuple(
+        Budget(name, scope, Money.of(1000), Period.MONTH)
+        for name, scope in (("all", Scope()), ("ada", Scope(owner=owner)))
+    )
+    client = client_with(rules=Rules({}, budgets=budgets))
+    cards = tidy(read(client, "/budgets").text)
+    of_budgets = {each["name"]: each["forecast"] for each in client.get("/api/v1/budgets").json()["budgets"]}
+    for name, filters in (("all", {}), ("ada", {"owner": owner})):
+        made = client.get("/api/v1/forecast", params=filters).json()["forecast"]
+        assert made == of_budgets[name]
+        assert made["is_grounded"] == (days_known >= 3)
+        expected, low, high = (f"${Decimal(made[key]):,.2f}" for key in ("expected", "low", "high"))
+        shown = expected if days_known >= 3 else "too early to say"
+        assert f"Forecast for November {shown} {low} – {high}" in tidy(
+            read(client, f"/spend?{urlencode(filters)}").text
+        )
+        share = f" {Decimal(made['expected']) // 10}%" if days_known >= 3 else ""
+        assert f"Forecast {shown}{share} Range {low} – {high}" in cards
 
 
 def test_without_budgets_the_page_says_how_to_set_one(client: TestClient) -> None:

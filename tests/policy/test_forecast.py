@@ -53,9 +53,13 @@ def office(moment: datetime) -> int:
 
 @pytest.mark.parametrize("day", [1, 10, 20, 30])
 def test_constant_use_is_forecast_exactly(day: int) -> None:
-    """What never changes goes on, and the range is a point."""
-    found, truth = told_at(constant, FIRST + (day - 1) * DAY + timedelta(hours=7))
-    assert found.expected == found.low == found.high == truth
+    """What never changes goes on; the range is narrow, a tenth of a day's spend for each day left, and no point."""
+    now = FIRST + (day - 1) * DAY + timedelta(hours=7)
+    found, truth = told_at(constant, now)
+    assert found.expected == truth
+    assert found.low < truth < found.high
+    days_left = Fraction((END - now) // timedelta(hours=1), 24)
+    assert (found.high - truth).nanos <= Fraction(24 * 5 * NANOS, 10) * max(days_left, Fraction(1))
 
 
 @pytest.mark.parametrize(("day", "hour"), [(2, 3), (2, 12), (6, 22), (11, 0), (11, 14), (21, 9), (28, 12)])
@@ -93,12 +97,13 @@ def test_an_end_that_is_known_ends_what_runs() -> None:
 
 
 def test_a_first_day_without_history_says_so() -> None:
-    """With nothing to go by, what runs runs on; it is shown, said, and not for telling people unasked."""
+    """With nothing to go by, it lies halfway between fading and running on; it is too early to say which."""
     now = FIRST + timedelta(hours=6)
     found, truth = told_at(constant, now, history=0)
     assert found.method == METHOD_WITHOUT_HISTORY
-    assert found.expected == found.high == truth
+    assert found.high == truth
     assert found.low == Money.of(5 * 6 + 5 * 24)
+    assert found.expected - found.low == found.high - found.expected
     assert not found.is_grounded
     assert forecast(ZERO, [], {}, END - DAY, END).is_grounded
 
@@ -163,7 +168,18 @@ def test_equal_days_are_enough_however_few(a_day: Money, count: int, now: dateti
     found = forecast(ZERO, [burn], days, now, END)
     left = Fraction((END - now) // timedelta(seconds=1), 86_400) * a_day.nanos
     assert abs(found.expected.nanos - left) <= 25  # the burn rate is cut to whole nanos
-    assert found.high.nanos - found.low.nanos <= 50
+    widest = Fraction(2 * a_day.nanos, count + 1) * 6  # the square root of 30 days is less
+    assert found.high.nanos - found.expected.nanos <= widest + 25
+
+
+@given(amounts, burning, st.dictionaries(st.integers(1, 28), amounts), moments)
+def test_a_forecast_is_below_its_own_upper_bound(
+    spent: Money, burns: list[Burn], back: dict[int, Money], now: datetime
+) -> None:
+    """Whenever more is expected by a cent: that nothing comes on top is never certain."""
+    found = forecast(spent, burns, {now.date() - n * DAY: amount for n, amount in back.items()}, now, END)
+    if found.expected - spent >= Money.of("0.01"):
+        assert found.expected < found.high
 
 
 @given(st.integers(0, 28), moments)

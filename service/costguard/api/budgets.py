@@ -28,7 +28,9 @@ class Forecast(Out):
     high: Usd
     method: str = Field(description="How it was made, in sentences.")
     days_known: int = Field(description="Whole days that it looks back on, 28 at most.")
-    is_grounded: bool = Field(description="False: so little is known that no threshold is told on it.")
+    is_grounded: bool = Field(
+        description="False: too early to say. No page or command shows a figure then, and it crosses no threshold."
+    )
 
 
 class Outlook(Out):

@@ -75,8 +75,8 @@ def _money(found: Figures) -> Iterator[Metric]:
         ("spent_dollars", "What is spent of it.", lambda each: _dollars(each.outlook.spent)),
         (
             "forecast_dollars",
-            "What is thought to be spent at the period's end.",
-            lambda each: _dollars(each.outlook.forecast.expected),
+            "What is thought to be spent at the period's end; absent while it is too early to say.",
+            lambda each: _dollars(each.outlook.forecast.expected) if each.outlook.forecast.is_grounded else None,
         ),
         (
             "spent_ratio",
@@ -85,7 +85,8 @@ def _money(found: Figures) -> Iterator[Metric]:
         ),
     )
     for name, text, of in of_budgets:
-        yield _gauge(f"budget_{name}", text, {key: of(each) for key, each in budgets.items()}, "budget", "period")
+        values = {key: value for key, each in budgets.items() if (value := of(each)) is not None}
+        yield _gauge(f"budget_{name}", text, values, "budget", "period")
 
 
 def _work(found: Figures) -> Iterator[Metric]:

@@ -63,7 +63,9 @@ def _row(of: dict[str, Any]) -> Row:
         "Until": cell(f"{moment(of['ends_at']):%Y-%m-%d}"),
         "": cell(_bar(of), style),
         "Spent": cell(f"{dollars(of['spent'])} {of['spent_percent']:>3}%{gap}"),
-        "Forecast": cell(f"{dollars(told['expected'])} {of['forecast_percent']:>3}%"),
+        "Forecast": cell(
+            f"{dollars(told['expected'])} {of['forecast_percent']:>3}%" if told["is_grounded"] else "too early to say"
+        ),
         "Range": cell(f"{dollars(told['low'])} to {dollars(told['high'])}"),
         "Limit": cell(dollars(of["limit"])),
     }
@@ -73,15 +75,17 @@ def _bar(of: dict[str, Any]) -> str:
     """The limit is the bar's end; what goes past it shows as a full bar with a mark."""
     limit = Decimal(of["limit"])
     spent = min(_BAR, int(_BAR * Decimal(of["spent"]) / limit))
-    coming = min(_BAR, int(_BAR * Decimal(of["forecast"]["expected"]) / limit))
-    is_over = Decimal(of["forecast"]["expected"]) > limit
+    told = of["forecast"]
+    expected = Decimal(told["expected"] if told["is_grounded"] else of["spent"])
+    coming = min(_BAR, int(_BAR * expected / limit))
+    is_over = expected > limit
     return _SPENT * spent + _COMING * (coming - spent) + _FREE * (_BAR - coming) + ("!" if is_over else " ")
 
 
 def _style(of: dict[str, Any]) -> str:
     if of["spent_percent"] >= 100:
         return "bold red"
-    return "yellow" if of["forecast_percent"] >= 100 else ""
+    return "yellow" if of["forecast"]["is_grounded"] and of["forecast_percent"] >= 100 else ""
 
 
 def _scope(of: dict[str, Any]) -> str:

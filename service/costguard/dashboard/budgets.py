@@ -12,7 +12,7 @@ from costguard.dashboard.source import Source
 from costguard.engine import budgets
 from costguard.engine.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
-from costguard.policy.budget import Standing
+from costguard.policy.budget import TOO_EARLY, Standing
 from costguard.store.spend import Grouping
 
 _DAY = timedelta(days=1)
@@ -98,7 +98,7 @@ def _verdict(of: Standing) -> tuple[str, str]:
     if spent >= limit:
         return "over", f"overspent by {spent - limit}"
     if not forecast.is_grounded:
-        return "early", "too early to say"
+        return "early", TOO_EARLY
     if forecast.expected >= limit:
         return "soon", f"will be overspent by about {forecast.expected - limit}"
     if forecast.high >= limit:

@@ -11,6 +11,8 @@ from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.policy.forecast import Forecast
 
+TOO_EARLY = "too early to say"
+
 
 class On(StrEnum):
     """What a threshold is held against."""
@@ -55,6 +57,12 @@ class Standing:
         return 100 * self.outlook.spent.nanos // self.budget.limit.nanos
 
     @property
+    def forecast_text(self) -> str:
+        """In a message."""
+        made = self.outlook.forecast
+        return f"about {made.expected} ({self.forecast_percent}%)" if made.is_grounded else TOO_EARLY
+
+    @property
     def forecast_percent(self) -> int:
         return 100 * self.outlook.forecast.expected.nanos // self.budget.limit.nanos
 
@@ -82,15 +90,8 @@ def standing(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) -> 
 
 
 def due(of: Standing) -> list[Threshold]:
-    """Thresholds that are crossed and were not told yet.
-
-    A forecast made from almost nothing is shown, and tells nobody.
-    """
-    return [
-        each
-        for each in of.thresholds
-        if each.is_crossed and each.first_at is None and (each.on is On.SPENT or of.outlook.forecast.is_grounded)
-    ]
+    """Thresholds that are crossed and were not told yet. None on a forecast when it is too early to say."""
+    return [each for each in of.thresholds if each.is_crossed and each.first_at is None]
 
 
 def _thresholds(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) -> Iterator[Threshold]:
@@ -101,5 +102,6 @@ def _thresholds(budget: Budget, outlook: Outlook, told: Mapping[str, datetime]) 
     for on, percents, amount in held:
         for percent in sorted(percents):
             first_at = told.get(key(budget, outlook.starts_at, on, percent))
-            is_crossed = 100 * amount.nanos >= percent * budget.limit.nanos
+            is_known = on is On.SPENT or outlook.forecast.is_grounded
+            is_crossed = is_known and 100 * amount.nanos >= percent * budget.limit.nanos
             yield Threshold(on, percent, Money(budget.limit.nanos * percent // 100), is_crossed, first_at)

@@ -4,10 +4,11 @@ For each moment that is left, two rates are blended: what runs now, which counts
 over two days, because VMs end (a VM whose end is known counts up to it); and the usual for that weekday, the median
 of the same weekdays of the last four weeks, moved by the median of how far the last seven days were from theirs, so
 that one odd day changes nothing and a new level counts after four. Without a whole day watched there is no usual,
-and what runs now is taken to run on.
+and the forecast is halfway between what runs now fading and all of it running on.
 
-The range reaches from what runs now ending at once to its lasting all of the two days, widened by twice the usual
-spread of a day (1.5 median deviations) times the square root of the days that are left.
+The range reaches from what runs now ending at once to its lasting all of the two days, widened by twice the spread of
+a day times the square root of the days that are left. The spread is 1.5 median deviations, and at least a day's usual
+spend divided by one more than the days known: few days that happen to be alike do not make a forecast certain.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ METHOD = (
     "past days varied."
 )
 METHOD_WITHOUT_HISTORY = (
-    "Spent so far, and what runs now running on to the end: no whole day was watched yet, so there is no usual to go "
-    "by. The range is from what runs now fading to nothing over two days to all of it running on."
+    "Spent so far, and for what runs now halfway between fading to nothing over two days and running on to the end: no "
+    "whole day was watched yet, so there is no usual to go by. The range is from the one to the other."
 )
 
 
@@ -50,7 +51,10 @@ class Burn:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The spend at the period's end. `is_grounded`: enough is known for it to be told to people unasked."""
+    """The spend at the period's end; `expected` is below `high` as long as anything more is expected.
+
+    Where it is not grounded, people read that it is too early to say, and no threshold is held against it.
+    """
 
     expected: Money
     low: Money
@@ -72,7 +76,7 @@ def forecast(
     if not days:
         lasting = sum((_running(burn, now, left) for burn in burns), Fraction(0))
         fading = sum((_faded(burn, now, left) for burn in burns), Fraction(0))
-        return _made(spent, lasting, fading, lasting, METHOD_WITHOUT_HISTORY, 0, left)
+        return _made(spent, (fading + lasting) / 2, fading, lasting, METHOD_WITHOUT_HISTORY, 0, left)
     usual = _usual(tuple(days.items()), now.date())
     whole = usual.between(now, ends_at)
     faded_usual = usual.faded(now, ends_at)
@@ -104,9 +108,9 @@ class _Usual:
         off = {day: spend.nanos - own[day.weekday()] for day, spend in days.items()}
         level = median([value for day, value in off.items() if today - day <= _RECENT * _DAY] or [Fraction(0)])
         self._of = {weekday: max(Fraction(0), own.get(weekday, any_day) + level) for weekday in range(7)}
-        self.spread = Fraction(3, 2) * median(
-            [abs(spend.nanos - self._of[day.weekday()]) for day, spend in days.items()]
-        )
+        deviation = median([abs(spend.nanos - self._of[day.weekday()]) for day, spend in days.items()])
+        a_day = sum(self._of.values(), Fraction(0)) / 7
+        self.spread = max(Fraction(3, 2) * deviation, a_day / (len(days) + 1))
 
     def between(self, start: datetime, end: datetime) -> Fraction:
         return sum((self._of[a.weekday()] * _hours(b - a) / 24 for a, b in _by_day(start, end)), Fraction(0))

@@ -188,7 +188,7 @@ def amount_text(of: Priced) -> str:
 def _budget_line(of: Standing) -> Line:
     outlook = of.outlook
     spent = f"{outlook.spent} of {of.budget.limit} ({of.percent}%)"
-    end = f"about {outlook.forecast.expected} ({of.forecast_percent}%) by the end of the {of.budget.period.value}"
+    end = f"{of.forecast_text} by the end of the {of.budget.period.value}"
     gap = f"; {_count(outlook.unpriced, 'run or disk', 'runs and disks')} without a price" if outlook.unpriced else ""
     return Line(of.budget.name, spent, f"{end}{gap}")
 

@@ -41,7 +41,7 @@ def crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules,
             figures = {
                 "Spent": f"{outlook.spent} ({standing.percent}%)",
                 "Limit": f"{budget.limit} a {budget.period.value}",
-                "Forecast": f"about {outlook.forecast.expected} ({standing.forecast_percent}%)",
+                "Forecast": standing.forecast_text,
                 "Now": f"{outlook.rate} an hour",
                 **_most(connection, accrual, budget, outlook.starts_at),
             }
