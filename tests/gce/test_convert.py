@@ -83,11 +83,14 @@ def test_statuses(word: str, status: Status) -> None:
         ({"provisioningModel": "SPOT"}, ProvisioningModel.SPOT),
         ({"preemptible": True}, ProvisioningModel.SPOT),
         ({"preemptible": False}, ProvisioningModel.STANDARD),
+        ({"provisioningModel": "STANDARD"}, ProvisioningModel.STANDARD),
+        ({"provisioningModel": "FLEX_START", "preemptible": False}, ProvisioningModel.FLEX_START),
+        ({"provisioningModel": "RESERVATION_BOUND"}, ProvisioningModel.RESERVATION_BOUND),
         (None, ProvisioningModel.STANDARD),
     ],
 )
-def test_spot(scheduling: dict[str, Any] | None, model: ProvisioningModel) -> None:
-    """Old preemptible VMs are priced as Spot, and a VM without scheduling is standard."""
+def test_provisioning_models(scheduling: dict[str, Any] | None, model: ProvisioningModel) -> None:
+    """Google's four models; old preemptible VMs are priced as Spot, and a VM without scheduling is standard."""
     assert seen(scheduling=scheduling).provisioning_model is model
 
 

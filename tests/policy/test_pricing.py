@@ -159,6 +159,21 @@ def test_a_missing_spot_price_is_never_replaced_by_the_on_demand_one() -> None:
     assert "n1:core (Spot) in us-central1, n1:ram (Spot) in us-central1" in bill.unpriced
 
 
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (ProvisioningModel.FLEX_START, "It is a flex-start VM, which Google bills at a price of its own"),
+        (ProvisioningModel.RESERVATION_BOUND, "It is a reservation-bound VM, which Google bills at a price of its own"),
+    ],
+)
+def test_what_is_sold_at_other_prices_is_unpriced(model: ProvisioningModel, said: str) -> None:
+    """Flex-start costs up to 53 % less than on demand: at the list price, a VM would seem twice as dear as it is."""
+    bill = bill_lifetime(run(3600, model), BOOK, T0 + timedelta(days=1))
+    assert bill.charges == ()
+    assert bill.unpriced.startswith(said)
+    assert rate_per_hour(T4_HOST, "us-central1", model, BOOK, T0) is None
+
+
 def test_an_unknown_machine_type_or_disk_type_says_what_to_do() -> None:
     """What could not be read is not priced at zero; the sentence names the permission that is missing."""
     lifetime = run(3600, shape=Shape("z9-secret-4", 0, 0))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.instance import LIST_PRICED, InstanceKey, Shape
 from costguard.model.lifetime import EndReason, Lifetime, StorageSpan
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.price_book import PriceBook
@@ -29,7 +29,7 @@ def books(draw: st.DrawFn) -> PriceBook:
     return PriceBook(
         Price(PriceKey(resource, "us-central1", model), UNITS[resource], rate, since, "test")
         for resource in RESOURCES
-        for model in ProvisioningModel
+        for model in LIST_PRICED
         for since, rate in draw(st.dictionaries(moments, st.integers(0, 10**11), min_size=1, max_size=4)).items()
     )
 
@@ -43,7 +43,7 @@ def lifetimes(draw: st.DrawFn) -> Lifetime:
         KEY,
         start,
         shape,
-        draw(st.sampled_from(ProvisioningModel)),
+        draw(st.sampled_from(LIST_PRICED)),
         "us-central1-a",
         None if is_open else end,
         None if is_open else draw(st.sampled_from([EndReason.STOPPED, EndReason.PREEMPTED])),

@@ -12,7 +12,7 @@ from tests.settings.reading import read, refused
 from costguard.gce.machine_types import by_rule
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.model.budget import AtLimit, Scope
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.launch import Recipe
 from costguard.model.preset import Preset
 from costguard.policy.billed_parts import parts_of_shape
@@ -50,7 +50,7 @@ def test_shipped_recipes_can_be_had(tmp_path: Path, name: str) -> None:
     for zone in recipe.zones:
         assert recipe.gpu_type in ACCELERATOR_TYPES[zone]
         region = zone.rpartition("-")[0]
-        parts = {(part.resource, region, model) for part in parts_of_shape(shape) for model in ProvisioningModel}
+        parts = {(part.resource, region, model) for part in parts_of_shape(shape) for model in LIST_PRICED}
         assert len(parts) == 6
         assert parts | {(f"disk:{recipe.disk_type}", region, ProvisioningModel.STANDARD)} <= priced
     assert recipe.attaches_gpus == (machine.gpu_count == 0)

@@ -85,7 +85,8 @@ def _cells(instance: dict[str, Any], as_of: str) -> dict[str, Text]:
 def gpu(of: dict[str, Any]) -> str:
     """`t4 x 1 spot`; the machine type where there is no GPU."""
     what = f"{gpu_name(of['gpu_type'])} x {of['gpu_count']}" if of["gpu_type"] else of["machine_type"]
-    return f"{what} spot" if of["provisioning_model"] == "spot" else str(what)
+    model = of["provisioning_model"]
+    return str(what) if model == "standard" else f"{what} {model.replace('_', '-')}"
 
 
 def owner(instance: dict[str, Any]) -> Text:

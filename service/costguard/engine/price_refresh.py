@@ -187,8 +187,7 @@ def _path(key: PriceKey) -> str:
 
 
 def _said(key: PriceKey) -> str:
-    model = "Spot" if key.provisioning_model is ProvisioningModel.SPOT else "on-demand"
-    return f"{key.resource} ({model}) in {key.region}"
+    return f"{key.resource} ({key.provisioning_model.in_words}) in {key.region}"
 
 
 def _rate(price: Price) -> str:

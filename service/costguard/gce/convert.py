@@ -23,6 +23,7 @@ _STATUS: dict[str, Status] = {
     # Google says so of a VM that is merely stopped; STOPPED is documented too, and was never seen.
     "TERMINATED": Status.STOPPED,
 }
+_MODELS: dict[str, ProvisioningModel] = {model.name: model for model in ProvisioningModel}
 _SCRATCH_GIB = 375
 
 # orjson looks up the fields of a dataclass one by one, which takes three times as long as a tuple of them.
@@ -69,7 +70,6 @@ def _instance(
         raise Garbled(f"id {short(gce_id)} is not a number")
     attached = raw.get("disks") or ()
     scheduling = raw.get("scheduling") or {}
-    spot = scheduling.get("provisioningModel") == "SPOT" or scheduling.get("preemptible") is True
     limit = scheduling.get("maxRunDuration")
     fires = ((raw.get("resourceStatus") or {}).get("scheduling") or {}).get("terminationTimestamp")
     return _fingerprinted(
@@ -80,7 +80,7 @@ def _instance(
             status=status_of(word(raw["status"])),
             created_at=moment(raw["creationTimestamp"]),
             shape=_shape(zone, raw, attached, shape_of),
-            provisioning_model=ProvisioningModel.SPOT if spot else ProvisioningModel.STANDARD,
+            provisioning_model=_model(scheduling),
             fingerprint="",
             last_started_at=moment_or_none(raw.get("lastStartTimestamp")),
             last_stopped_at=moment_or_none(raw.get("lastStopTimestamp")),
@@ -92,6 +92,12 @@ def _instance(
             graceful_stop=bool((scheduling.get("gracefulShutdown") or {}).get("enabled")),
         )
     )
+
+
+def _model(scheduling: Mapping[str, Any]) -> ProvisioningModel:
+    if scheduling.get("preemptible") is True:  # the legacy way of saying it
+        return ProvisioningModel.SPOT
+    return _MODELS.get(str(scheduling.get("provisioningModel")), ProvisioningModel.STANDARD)
 
 
 def _shape(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costguard.gce.estimates import estimates
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import LIST_PRICED
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
 
@@ -25,7 +25,7 @@ def snapshot_prices(file: Path = _FILE) -> tuple[Price, ...]:
 
 
 def _prices(figure: dict[str, Any], snapshot: dict[str, Any]) -> Iterator[Price]:
-    for model in ProvisioningModel:
+    for model in LIST_PRICED:
         for place, dollars in figure.get(model.value, {}).items():
             for region in _REGIONS.get(place, (place,)):
                 yield Price(

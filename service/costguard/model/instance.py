@@ -34,8 +34,30 @@ _BILLS_MACHINE = frozenset({Status.RUNNING, Status.PENDING_STOP})
 
 
 class ProvisioningModel(StrEnum):
-    STANDARD = "standard"
+    """How a VM is sold (cloud.google.com/compute/docs/instances/provisioning-models).
+
+    The last two have prices of their own, and only the first two are launched by Costguard.
+    """
+
+    STANDARD = "standard"  # on demand, or in a reservation that is billed at the on-demand price
     SPOT = "spot"
+    FLEX_START = "flex_start"
+    RESERVATION_BOUND = "reservation_bound"
+
+    @property
+    def in_words(self) -> str:
+        """As it stands in a sentence: `Spot`, `on-demand`."""
+        return _IN_WORDS[self]
+
+
+_IN_WORDS = {
+    ProvisioningModel.STANDARD: "on-demand",
+    ProvisioningModel.SPOT: "Spot",
+    ProvisioningModel.FLEX_START: "flex-start",
+    ProvisioningModel.RESERVATION_BOUND: "reservation-bound",
+}
+LIST_PRICED = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
+"""The models whose prices Google's catalogue lists for everybody."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -140,8 +140,8 @@ def describe(shape: Shape, model: ProvisioningModel) -> str:
     parts = [shape.machine_type or "a machine type that nobody saw"]
     if shape.gpu_count:
         parts.append(f"{shape.gpu_count} × {shape.gpu_type}")
-    if model is ProvisioningModel.SPOT:
-        parts.append("Spot")
+    if model is not ProvisioningModel.STANDARD:
+        parts.append(model.in_words)
     return ", ".join(parts)
 
 

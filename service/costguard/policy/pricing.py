@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey
@@ -53,8 +53,7 @@ class _Gaps:
     keys: dict[str, None] = field(default_factory=dict)
 
     def add(self, key: PriceKey) -> None:
-        model = "Spot" if key.provisioning_model is ProvisioningModel.SPOT else "on-demand"
-        self.keys[f"{key.resource} ({model}) in {key.region}"] = None
+        self.keys[f"{key.resource} ({key.provisioning_model.in_words}) in {key.region}"] = None
 
     def __str__(self) -> str:
         if not self.keys:
@@ -88,6 +87,12 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
             f"The machine type {lifetime.shape.machine_type} is not known in {lifetime.zone}: Google does not offer it "
             "there, or the service account may not read machine types (compute.machineTypes.get). "
             "The server's log says which.",
+        )
+    if lifetime.provisioning_model not in LIST_PRICED:
+        return Bill(
+            (),
+            f"It is a {lifetime.provisioning_model.in_words} VM, which Google bills at a price of its own that "
+            "Costguard does not know: see Google's bill for what it costs.",
         )
     end = min(until, _billed_end(lifetime)) if lifetime.ended_at is not None else until
     region = _region(lifetime.zone)

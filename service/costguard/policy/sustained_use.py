@@ -62,7 +62,7 @@ def estimate(lifetimes: Iterable[Lifetime], book: PriceBook, month: date, until:
     for lifetime in lifetimes:
         start = max(first, lifetime.started_at)
         end = last if lifetime.ended_at is None else min(last, lifetime.ended_at)
-        if lifetime.provisioning_model is ProvisioningModel.SPOT or start >= end:
+        if lifetime.provisioning_model is not ProvisioningModel.STANDARD or start >= end:
             continue
         region = lifetime.zone.rsplit("-", 1)[0]
         begins, ends = _microseconds(start - first), _microseconds(end - first)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from costguard.engine.accrual import Accrual
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.policy.billed_parts import is_billed_as_gpus
@@ -22,9 +22,7 @@ def rates(
     recipe: Recipe, machine: Shape | None, zones: Iterable[str], accrual: Accrual
 ) -> dict[tuple[str, ProvisioningModel], Rate]:
     """Spot and on-demand in each zone. `machine` is what the recipe's machine type is made of."""
-    return {
-        (zone, model): _rate(recipe, machine, zone, model, accrual) for zone in zones for model in ProvisioningModel
-    }
+    return {(zone, model): _rate(recipe, machine, zone, model, accrual) for zone in zones for model in LIST_PRICED}
 
 
 def hourly(

@@ -90,8 +90,8 @@ def what(shape: Shape, model: ProvisioningModel) -> str:
     parts = [shape.machine_type]
     if shape.gpu_type:
         parts.append(f"{shape.gpu_count} x {gpu_name(shape.gpu_type).upper().replace('-', ' ')}")
-    if model is ProvisioningModel.SPOT:
-        parts.append("Spot")
+    if model is not ProvisioningModel.STANDARD:
+        parts.append(model.in_words)
     return ", ".join(parts)
 
 

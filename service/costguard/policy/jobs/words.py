@@ -21,7 +21,7 @@ def clock(moment: datetime, now: datetime) -> str:
 
 
 def model_word(model: ProvisioningModel) -> str:
-    return "Spot" if model is ProvisioningModel.SPOT else "on-demand"
+    return model.in_words
 
 
 def place_of(attempt: Attempt) -> str:
