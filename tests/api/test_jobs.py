@@ -225,7 +225,7 @@ def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:
         "rate_per_hour": "0.169",
         "cost": "1.69",
     }
-    assert told["saving_percent"] == 68
+    assert (told["saving_percent"], told["warnings"]) == (68, [])
     refused = api.post("quotes", {"preset": "h100", "owner": "ada"}).json()
     assert (refused["machine"], refused["places"], refused["first"]) == (None, [], None)
     assert [each["where"] for each in refused["refusals"]] == ["preset", "owner"]

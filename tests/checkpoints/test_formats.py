@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import struct
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -75,6 +77,16 @@ def test_what_is_wrong_is_named(name: str, body: bytes, why: str) -> None:
     told = problem(name, body)
     assert why in told
     assert told.startswith(name)
+
+
+@pytest.mark.parametrize(("name", "why"), [("whole", ""), ("killed", "its superblock says 2048: it was never closed")])
+def test_hdf5_that_keras_wrote(name: str, why: str) -> None:
+    """Killed before it closed its file, Keras leaves one of full length that HDF5 cannot open."""
+    body = gzip.decompress((Path(__file__).parent / "real" / f"{name}.weights.h5.gz").read_bytes())
+    assert len(body) == 274376
+    found = problem("latest.weights.h5", body)
+    assert why in found
+    assert bool(found) == bool(why)
 
 
 def test_hdf5_that_was_never_closed() -> None:

@@ -180,12 +180,33 @@ def test_orbax_is_finished_in_two_ways() -> None:
     assert ".orbax-checkpoint-tmp: it was not finished" in look.checkpoints[0].reasons[0]
 
 
-def test_kerass_metadata_belongs_to_its_weights() -> None:
-    """Metadata older than the weights beside it, or cut off, is of another save."""
+def test_what_keras_itself_loads_decides() -> None:
+    """New weights with the old epoch, or with none, are loaded; cut off, either ends the training.
+
+    The rule is Keras' own `on_train_begin`, which `make trainers` runs on what killed trainings leave.
+    """
     weights, about = writers.keras(4)
-    assert resumed([about, weights]) is None
+    assert resumed([about, weights]) == "latest.weights.h5"
+    assert resumed([weights]) == "latest.weights.h5"
     assert resumed([weights, (about[0], about[1][:5])]) is None
     assert resumed([(weights[0], hdf5(300)[:250]), about]) is None
+    assert resumed([about], look_for=LookFor(Framework.KERAS)) is None
+
+
+def test_keras_goes_back_only_from_weights_that_it_cannot_open() -> None:
+    """Not from metadata that was cut off, nor where the newest weights are whole or not there at all."""
+    weights, about = writers.keras(4)
+    kept = [(f"{path}.bkp", body) for path, body in writers.keras(3)]
+    torn = (weights[0], weights[1][:60])
+    assert resumed([*kept, torn, about]) == "latest.weights.h5.bkp"
+    assert resumed([kept[0], torn, about]) == "latest.weights.h5.bkp"
+    assert resumed([*kept, weights, (about[0], b"")]) is None
+    assert resumed([*kept, about]) is None
+    assert resumed([kept[0], (kept[1][0], b"{"), torn, about]) is None
+    look = Memory([*kept, weights, about]).look(examine=2)
+    assert look.resume is not None
+    assert (look.resume.name, look.resume.step) == ("latest.weights.h5", 4)
+    assert "goes back to this one only from one that is not" in reasons(look, "latest.weights.h5.bkp")
     assert Memory([about]).look().checkpoints == ()  # others write such a file too
     assert len(Memory([about]).look(LookFor(Framework.KERAS)).checkpoints) == 1
 

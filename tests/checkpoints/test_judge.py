@@ -22,7 +22,13 @@ def test_nothing_there_is_said_plainly() -> None:
     """An empty location, and one with other things, both start work from the beginning, and say so."""
     assert Memory([]).look().notes == ("Nothing lies here: work would start from the beginning.",)
     (told,) = Memory([("notes.txt", b"x")]).look().notes
-    assert told == "No checkpoint is recognised among 1 files: work would start from the beginning."
+    assert told == (
+        "1 file lies at gs://runs/one that no layout recognises (notes.txt): work would start from the beginning."
+    )
+    (told,) = Memory([(f"model-{name}", b"x") for name in "abcde"]).look().notes
+    assert told.startswith(
+        "5 files lie at gs://runs/one that no layout recognises (model-a, model-b, model-c and 2 more)"
+    )
 
 
 def test_torn_ones_alone_start_from_the_beginning() -> None:

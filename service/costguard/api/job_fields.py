@@ -27,7 +27,8 @@ Count = Annotated[StrictInt, Field(ge=0, le=10_000)]
 
 class CheckpointBody(Body):
     location: Name = Field(
-        description="gs://bucket/path, s3://bucket/path, or a path on the VM's own disk.",
+        description="gs://bucket/path, s3://bucket/path, or a path on the VM's own disk: a folder, or one file that is "
+        "written over.",
         examples=["gs://lab/run-1"],
     )
     resume: Name = Field(

@@ -93,6 +93,7 @@ class Quote(Out):
     first: Offer | None = Field(description="Where it would start now.")
     saving_percent: int | None = Field(description="Spot against on-demand, in that zone.")
     budgets: list[QuotedBudget]
+    warnings: list[str] = Field(description="What speaks against it, and refuses nothing.")
     refusals: list[Refusal] = Field(description="Why POST /api/v1/jobs would refuse this; owner and command may wait.")
 
 
@@ -122,6 +123,7 @@ def quote(deps: Given, asker: Asker, body: QuoteBody) -> Quote:
         first=_offer(found.first),
         saving_percent=found.saving_percent,
         budgets=[_budget(each) for each in found.budgets],
+        warnings=list(found.warnings),
         refusals=[Refusal(where=each.where, message=each.message) for each in found.refusals],
     )
 

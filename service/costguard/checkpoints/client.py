@@ -8,7 +8,7 @@ from costguard.checkpoints.local import LocalFolder
 from costguard.checkpoints.location import Location, check, parse
 from costguard.checkpoints.remote import Bucket
 from costguard.checkpoints.stores import Access, open_store
-from costguard.errors import CheckpointLocationRefused
+from costguard.errors import CheckpointLocationRefused, CheckpointLocationWrong
 from costguard.model.checkpoint import CheckpointLook, Listing, LookFor
 
 
@@ -29,7 +29,16 @@ class StoredCheckpoints:
         where = parse(location)
         check(look_for)
         place = self._place(where)
-        return judge(place.listing(), look_for, place, earlier, examine)
+        listing = place.listing()
+        if listing.is_file and (look_for.pattern or look_for.marker):
+            raise CheckpointLocationWrong(
+                f"{location} names one file, so a pattern or a marker means nothing.", "Leave them out."
+            )
+        look = judge(listing, look_for, place, earlier, examine)
+        if not listing.is_file or earlier is not None:
+            return look
+        again = place.listing()  # one that is written over in place is trusted only if it stood still meanwhile
+        return look if again == listing else judge(again, look_for, place, listing, examine)
 
     def _place(self, where: Location) -> LocalFolder | Bucket:
         return LocalFolder(where) if where.scheme == "file" else self._bucket(where)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Callable, Sequence, TypeVar
 
 from costguard.checkpoints.layouts.base import FileChanged
-from costguard.model.checkpoint import Listing, StoredFile
+from costguard.model.checkpoint import Listing, StoredFile, names_a_file
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,7 +23,8 @@ class TooManyFiles(Exception):
 class Folder:
     """Links to files count as what they lead to; links to folders are not followed, since they may lead in circles.
 
-    Raises OSError where the folder itself cannot be read. `shown_as` is what the listing calls it.
+    The path may be that of one file. Raises OSError where the folder itself cannot be read. `shown_as` is what the
+    listing calls it.
     """
 
     def __init__(self, path: str, shown_as: str = "", most: int = MOST_FILES) -> None:
@@ -33,6 +34,8 @@ class Folder:
 
     def listing(self) -> Listing:
         """Raises TooManyFiles."""
+        if self._is_file():
+            return self._alone()
         files: dict[str, StoredFile] = {}
         unread: list[str] = []
         for file in self._walk(unread):
@@ -43,7 +46,7 @@ class Folder:
 
     def read(self, file: StoredFile, start: int, length: int) -> bytes:
         try:
-            with open(os.path.join(self._path, file.path), "rb") as opened:
+            with open(os.path.join(self._root(), file.path), "rb") as opened:
                 opened.seek(start)
                 found = opened.read(length)
         except FileNotFoundError:
@@ -54,6 +57,22 @@ class Folder:
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:
         return [work(item) for item in items]
+
+    def _is_file(self) -> bool:
+        """Also one that is not there yet, in a folder that is."""
+        is_folder = os.path.isdir(os.path.dirname(self._path))
+        is_to_come = names_a_file(self._path) and is_folder and not os.path.exists(self._path)
+        return os.path.isfile(self._path) or is_to_come
+
+    def _root(self) -> str:
+        return os.path.dirname(self._path) if os.path.isfile(self._path) else self._path
+
+    def _alone(self) -> Listing:
+        name = os.path.basename(self._path)
+        with os.scandir(os.path.dirname(self._path)) as entries:
+            entry = next((each for each in entries if each.name == name), None)
+        found = _file(entry, name) if entry is not None else None
+        return Listing(self._shown_as, {} if found is None else {found.path: found}, is_file=True)
 
     def _walk(self, unread: list[str]) -> Iterator[StoredFile]:
         waiting = [""]

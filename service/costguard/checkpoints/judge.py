@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 
-from costguard.checkpoints.layouts import LAYOUTS, TOLD_BY_NAMES
+from costguard.checkpoints.layouts import LAYOUTS, TOLD_BY_NAMES, single
 from costguard.checkpoints.layouts.base import Candidate, FileChanged, Reader, Tree, join
 from costguard.checkpoints.notes import notes_on
 from costguard.model.checkpoint import (
@@ -43,6 +43,8 @@ def judge(
 
 def candidates(listing: Listing, look_for: LookFor, reader: Reader) -> list[Candidate]:
     """What lies directly at the location; where nothing does, the location itself as one checkpoint."""
+    if listing.is_file:
+        return list(single.find(Tree(listing, look_for, reader)))
     found = list(_claimed(Tree(listing, look_for, reader)))
     if found or not listing.files:
         return found

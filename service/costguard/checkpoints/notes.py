@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Callable, Sequence
 
 from costguard.checkpoints.layouts.base import Candidate, join, listed
-from costguard.model.checkpoint import Checkpoint, Listing, StoredFile
+from costguard.model.checkpoint import Checkpoint, Listing, StoredFile, written_over
 
 Find = Callable[[Listing], Sequence[Candidate]]
 _MOST_FOLDERS = 50  # what a hint is worth
@@ -16,6 +16,8 @@ _NUMBERED = re.compile(r"(.*?[^0-9])?([0-9]+)(\.[A-Za-z0-9_]+)")
 
 def notes_on(listing: Listing, found: Sequence[Checkpoint], resume: Checkpoint | None, find: Find) -> tuple[str, ...]:
     notes = [f"{path} could not be listed, so what lies in it is not known." for path in listing.unread]
+    if listing.is_file:
+        notes.append(written_over(listing.location))
     if not found:
         return (*notes, *_nothing(listing, find))
     if resume is None:
@@ -40,7 +42,10 @@ def _nothing(listing: Listing, find: Find) -> Iterator[str]:
     if not listing.files:
         yield "Nothing lies here: work would start from the beginning."
         return
-    yield f"No checkpoint is recognised among {len(listing.files)} files: work would start from the beginning."
+    count = len(listing.files)
+    files = f"{count} files lie" if count > 1 else "1 file lies"
+    named = f"{files} at {listing.location} that no layout recognises ({listed(list(listing.files))})"
+    yield f"{named}: work would start from the beginning."
     deeper = list(_deeper(listing, find))
     if deeper:
         yield f"Checkpoints lie further down, in {listed(deeper)}: name that location instead."

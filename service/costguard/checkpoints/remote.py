@@ -11,7 +11,7 @@ from costguard.checkpoints.folder import MOST_FILES
 from costguard.checkpoints.layouts.base import FileChanged
 from costguard.checkpoints.location import Location
 from costguard.errors import CheckpointLocationWrong
-from costguard.model.checkpoint import Listing, StoredFile
+from costguard.model.checkpoint import Listing, StoredFile, names_a_file
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,6 +35,28 @@ class Bucket:
         self._head = f"{where.path}/" if where.path else ""
 
     def listing(self) -> Listing:
+        """Everything below the location; where there is nothing, and its name is a file's, that object."""
+        found = self._below()
+        is_file = names_a_file(self._where.path) and not (found.files or found.unread)
+        return self._alone() if is_file else found
+
+    def _alone(self) -> Listing:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        folder, slash, name = self._where.path.rpartition("/")
+        try:
+            row = obstore.head(self._store, self._where.path)
+        except FileNotFoundError:
+            return Listing(str(self._where), {}, is_file=True)
+        except (BaseError, OSError, ValueError) as wrong:
+            raise of_store(wrong, self._where) from wrong
+        self._head = folder + slash  # from here on names are read beside it
+        tag = row["e_tag"] or row["last_modified"].isoformat()
+        files = {name: StoredFile(name, row["size"], tag, row["last_modified"])}
+        return Listing(str(self._where), files, is_file=True)
+
+    def _below(self) -> Listing:
         """One odd name (`a//b`, a control character) fails obstore's whole page: then each folder is listed alone."""
         import obstore
         from obstore.exceptions import BaseError, InvalidPathError

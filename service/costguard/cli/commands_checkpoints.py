@@ -35,7 +35,9 @@ def register(app: typer.Typer) -> None:
 
 
 def checkpoints(
-    location: Annotated[str, typer.Argument(metavar="URI", help="gs://bucket/path, s3://bucket/path, or a folder.")],
+    location: Annotated[
+        str, typer.Argument(metavar="URI", help="gs://bucket/path, s3://bucket/path, a folder, or one file.")
+    ],
     framework: Annotated[
         Framework | None,
         typer.Option(

@@ -19,7 +19,11 @@ Pull = Annotated[
 
 Checkpoint = Annotated[
     str,
-    typer.Option("--checkpoint", metavar="URI", help="Where the command saves: gs://, s3://, or a path on the disk."),
+    typer.Option(
+        "--checkpoint",
+        metavar="URI",
+        help="Where the command saves: gs://, s3://, a path on the disk; a folder or a file.",
+    ),
 ]
 Resume = Annotated[
     str,

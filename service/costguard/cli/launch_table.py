@@ -57,6 +57,8 @@ def show_quote(console: Console, answer: dict[str, Any]) -> None:
         left = f"{dollars(each['left'])} of {dollars(each['limit'])} left this {each['period']}"
         after = f", {dollars(each['left_after'])} after this" if each["left_after"] is not None else ""
         say(console, f"Budget {each['name']}: {left}{after}.", _over(each))
+    for each in answer["warnings"]:
+        say(console, f"WARNING: {each}", "yellow")
     for each in answer["refusals"]:
         say(console, f"WOULD BE REFUSED: {each['message']}", "bold red")
 

@@ -21,6 +21,13 @@ class _Word(str, Enum):
         return str(self.value)
 
 
+# Of single files that hold a whole state. A folder may be called so too: what lies there decides.
+_SINGLE = (
+    ".bin", ".ckpt", ".h5", ".hdf5", ".joblib", ".keras", ".msgpack", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth",
+    ".safetensors", ".tar", ".zip",
+)  # fmt: skip
+
+
 class Framework(_Word):
     """Who wrote a checkpoint, and so what it must hold."""
 
@@ -55,11 +62,15 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """Everything below a location at one moment. What lies in `unread` folders is not known."""
+    """Everything below a location at one moment. What lies in `unread` folders is not known.
+
+    `is_file`: the location names one file, which is all that is listed, or nothing while it is not there yet.
+    """
 
     location: str
     files: Mapping[str, StoredFile]
     unread: tuple[str, ...] = ()
+    is_file: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,22 @@ class CheckpointLook:
             if one.state is CheckpointState.TORN:
                 torn.append(f"{one.name}: {' '.join(one.reasons)}".strip())
         return tuple(torn)
+
+
+def names_a_file(location: str) -> bool:
+    """By its last part; only asked where neither a file nor a folder lies there yet."""
+    return location.endswith(_SINGLE)
+
+
+def written_over(location: str) -> str:
+    """What it means that a location names one file."""
+    name = location.rpartition("/")[2]
+    if location.startswith(("gs:", "s3:")):
+        return f"{name} is one file: each save takes the place of the one before, as a whole."
+    return (
+        f"{name} is one file that is written over: a VM lost during a save leaves it torn, and then work starts from "
+        "the beginning. Save under another name and rename it, or keep several, each with its step in its name."
+    )
 
 
 def words_of(template: str) -> list[str]:

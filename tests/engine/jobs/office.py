@@ -14,7 +14,15 @@ from tests.fakes import HandClock
 
 from costguard.engine.jobs.submit import JobOffice, Launching, Overrides, Submission
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
-from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing, LookFor
+from costguard.model.checkpoint import (
+    Checkpoint,
+    CheckpointLook,
+    CheckpointState,
+    Framework,
+    Listing,
+    LookFor,
+    StoredFile,
+)
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
@@ -64,8 +72,9 @@ def asked(overrides: Overrides | None = None, **changed: Any) -> Submission:
 
 @dataclass
 class Store:
-    """Checkpoints: `there` is what lies at every location, `trouble` is raised instead."""
+    """Checkpoints: `there` is what lies at every location, `trouble` is raised instead, `notes` come with files."""
 
+    notes: tuple[str, ...] = ()
     there: Checkpoint | None = None
     trouble: CheckpointError | None = None
     on_look: Callable[[], object] = lambda: None
@@ -85,7 +94,8 @@ class Store:
         self.looked_at.append(location)
         if self.trouble is not None:
             raise self.trouble
-        return CheckpointLook(location, Listing(location, {}), (), self.there)
+        files = {"a.txt": StoredFile("a.txt", 1, "", NOW)} if self.notes else {}
+        return CheckpointLook(location, Listing(location, files), (), self.there, self.notes)
 
 
 COMPLETE = Checkpoint(

@@ -246,6 +246,24 @@ def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> N
         assert "resumes from gs://lab/run/checkpoint-500, which is there already" in told(office)[-1].text
 
 
+def test_files_that_no_layout_recognises_are_reported_at_launch(sqlite_database: Database) -> None:
+    """In the quote, in the job's reason and in the event: the job is taken in all the same."""
+    note = "3 files lie at gs://lab/run that no layout recognises (a, b, c): work would start from the beginning."
+    office = Office(priced(sqlite_database), store=Store(notes=(note,)))
+    submission = asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}"))
+    assert office.it.quote(submission, timedelta(hours=1)).warnings == (note,)
+    job, _ = office.it.submit(submission, None, "api")
+    assert job.reason.endswith(note)
+    assert told(office)[-1].text.endswith(note)
+
+
+def test_one_file_on_a_vms_disk_is_warned_about(office: Office) -> None:
+    """Nobody can look there yet; that a lost VM may leave it torn is known without a look."""
+    plan = CheckpointPlan("/var/checkpoints/checkpoint.pt", "--from {checkpoint}")
+    (warning,) = office.it.quote(asked(checkpoint=plan), timedelta(hours=1)).warnings
+    assert "checkpoint.pt is one file that is written over: a VM lost during a save leaves it torn" in warning
+
+
 def test_google_being_away_refuses_nothing_but_what_only_google_knows(office: Office) -> None:
     """The preset's machine type was good before; one that is asked for now cannot be checked."""
     office.cannot_ask = True

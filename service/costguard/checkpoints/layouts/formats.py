@@ -22,7 +22,12 @@ _UNSET = (1 << 64) - 1
 _SUPERBLOCK = 52
 _BEGIN = 512  # bytes that show what a file is
 _PICKLES = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle", ".joblib", ".tar")  # `model.pth.tar` is one too
-_OF_TORCH = (".pt", ".pth", ".ckpt", ".bin")
+_WRITERS = (
+    ((".pt", ".pth", ".ckpt", ".bin"), "torch.save"),
+    ((".h5", ".hdf5", ".h5.bkp"), "HDF5"),
+    ((".npy", ".npz"), "NumPy"),
+    ((".keras",), "Keras"),
+)
 _HDF5_END = {0: (13, 40), 1: (13, 44), 2: (9, 28), 3: (9, 28)}  # by version: where the address width and the end stand
 
 
@@ -54,7 +59,8 @@ def problem_of(file: StoredFile, reader: Reader) -> str:
             return f"{name} has pickles that cannot be followed, so nothing shows that it is whole."
     if begin.startswith(b"\x80") and name.endswith(_PICKLES):
         return plain_formats.pickle_problem(file, name, reader)
-    return f"{name} does not begin as torch.save writes it." if name.endswith(_OF_TORCH) else ""
+    writer = next((writer for suffixes, writer in _WRITERS if name.endswith(suffixes)), "")
+    return f"{name} does not begin as {writer} writes it." if writer else ""
 
 
 def _zip(file: StoredFile, name: str, reader: Reader) -> str:
@@ -92,7 +98,10 @@ def _safetensors(file: StoredFile, name: str, reader: Reader) -> str:
 
 
 def _hdf5(file: StoredFile, name: str, begin: bytes) -> str:
-    """The superblock tells where the file ends; HDF5 itself refuses a shorter one."""
+    """The superblock says where the file ends: HDF5 refuses a shorter one.
+
+    It is written last, as the file is closed, so that a longer one was never closed: what it names is not there yet.
+    """
     if len(begin) < _SUPERBLOCK:
         return f"{name} ends within its superblock."
     version = begin[8]
@@ -102,4 +111,6 @@ def _hdf5(file: StoredFile, name: str, begin: bytes) -> str:
     (end,) = struct.unpack("<Q", begin[end_at : end_at + 8])
     if end == _UNSET:
         return f"{name} was never closed."
+    if end < file.size:
+        return f"{name} is {file.size} bytes long, and its superblock says {end}: it was never closed."
     return f"{name} is {file.size} bytes long, and should be {end}." if end > file.size else ""

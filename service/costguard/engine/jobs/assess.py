@@ -14,7 +14,7 @@ from costguard.engine.jobs.rates import Shapes, rates
 from costguard.engine.ports import Checkpoints, Clock
 from costguard.errors import CheckpointError, CloudError, NotFound
 from costguard.model.access import Role
-from costguard.model.checkpoint import Checkpoint
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
@@ -39,7 +39,8 @@ class Launching:
 class Case:
     """A submission, looked at from all sides. `recipe` is None where its preset has none that could be launched.
 
-    `resume` is the complete checkpoint that lies at its location already.
+    `resume` is the complete checkpoint that lies at its location already. `warnings` speak against it, and refuse
+    nothing.
     """
 
     spec: JobSpec
@@ -47,6 +48,7 @@ class Case:
     machine: Shape | None = None
     rates: Rates = field(default_factory=dict)
     resume: Checkpoint | None = None
+    warnings: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -94,8 +96,10 @@ class Assessor:
             accrual = accrual_at(connection, self._clock.now())
             found = rates(made, machine, made.zones, accrual)
             refusals += self._of_money(connection, accrual, spec, made, found, asked.overrides.zones or ())
-        resume, unreadable = self._look(spec)
-        return Case(spec, made, machine, found, resume, (*refusals, *unreadable))
+        look, unreadable = self._look(spec)
+        resume = look.resume if look is not None else None
+        warnings = tuple(_warnings(spec, look))
+        return Case(spec, made, machine, found, resume, warnings, (*refusals, *unreadable))
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[Refusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""
@@ -146,7 +150,7 @@ class Assessor:
         for message in holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
             yield Refusal("budget", message)
 
-    def _look(self, spec: JobSpec) -> tuple[Checkpoint | None, list[Refusal]]:
+    def _look(self, spec: JobSpec) -> tuple[CheckpointLook | None, list[Refusal]]:
         """What cannot be read now could not be resumed from later."""
         plan = spec.checkpoint
         if spec.kind is not JobKind.TRAINING or plan is None or "://" not in plan.location:
@@ -156,6 +160,14 @@ class Assessor:
         if submission.is_out_of_reach(plan.location, self._rules.jobs.guard_url):
             return None, []
         try:
-            return self._checkpoints.look(plan.location, plan.look_for).resume, []
+            return self._checkpoints.look(plan.location, plan.look_for), []
         except CheckpointError as error:
             return None, [Refusal("checkpoint.location", str(error))]
+
+
+def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:
+    """About what lies at the location of its checkpoints, if anything does, or will."""
+    if look is not None and (look.listing.files or look.listing.is_file):
+        yield from look.notes
+    elif spec.checkpoint is not None and spec.checkpoint.is_on_disk and names_a_file(spec.checkpoint.location):
+        yield written_over(spec.checkpoint.location)

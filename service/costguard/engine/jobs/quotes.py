@@ -49,6 +49,7 @@ class Quote:
     cheapest: Offer | None
     saving_percent: int | None
     budgets: Sequence[holds.BudgetLeft]
+    warnings: Sequence[str]
     refusals: Sequence[Refusal]
 
 
@@ -83,6 +84,7 @@ def quote(database: Database, rules: Rules, case: Case, hours: timedelta, now: d
         cheapest=policy.cheapest(case.rates, models_of(made), hours) if made is not None else None,
         saving_percent=policy.saving_percent(case.rates, first.zone) if first is not None else None,
         budgets=budgets,
+        warnings=case.warnings,
         refusals=_refusals(case),
     )
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from costguard.engine.ports import Checkpoints
-from costguard.errors import CheckpointError
+from costguard.errors import CheckpointError, CheckpointLocationUnavailable
 from costguard.model.attempt import Attempt
-from costguard.model.checkpoint import Checkpoint, CheckpointLook, filled, words_of
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
 from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
 from costguard.policy.jobs.suspects import passed_over, suspected_by, tried_again
 
@@ -41,6 +41,11 @@ def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Seque
     if checkpoints is None:
         raise CheckpointError(f"Nobody can look at {plan.location}: this guard was built without access to it.")
     newest, look, why = trusted(checkpoints, plan, failed)
+    if look.resume is None and any(one.state is CheckpointState.CHANGING for one in look.checkpoints):
+        raise CheckpointLocationUnavailable(
+            f"{plan.location} changed while it was read, though no VM of this job writes there.",
+            "It is looked at again; give each run a location of its own.",
+        )
     found = seen_in(look, now)
     passed = newest.resume_from if newest is not None and newest.resume_from != found.resume_from else ""
     return ResumePoint(found.resume_from, found.step, found.written_at, found, passed, why)

@@ -73,7 +73,7 @@ class JobOffice:
             spec=case.spec,
             recipe=case.recipe,
             state=JobState.QUEUED,
-            reason=_QUEUED,
+            reason=" ".join((_QUEUED, *case.warnings)),
             created_at=now,
             via=via,
         )
@@ -143,7 +143,8 @@ def _submitted(job: Job, case: Case) -> Fact:
     limit = f", for at most {spec.ceiling}" if spec.ceiling is not None else ""
     resume = f"; it resumes from {case.resume.resume_from}, which is there already" if case.resume is not None else ""
     kind = f"{spec.preset} ({model} {made.machine_type})"
-    text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}."
+    warnings = "".join(f" {each}" for each in case.warnings)
+    text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}.{warnings}"
     return launch_words.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
 
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from costguard.model.checkpoint import Framework
+from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobSpec
 from costguard.policy.jobs import image
 from costguard.policy.jobs.asked import Refusal, shown
@@ -76,6 +76,9 @@ def _of_location(spec: JobSpec, plan: CheckpointPlan) -> Iterator[Refusal]:
     elif not plan.is_on_disk and "://" not in plan.location:
         message = f"{shown(plan.location)} is no location: write gs://bucket/run-1, s3://bucket/run-1"
         yield Refusal(where, f"{message}, or a whole path on the VM's disk.")
+    if names_a_file(plan.location) and (plan.look_for.pattern or plan.look_for.marker):
+        message = f"{shown(plan.location)} names one file, so a pattern or a marker means nothing"
+        yield Refusal(where, f"{message}: leave them out, or name the folder that holds the files.")
     if not plan.is_on_disk:
         return
     if not plan.location.isprintable() or "/../" in f"{plan.location}/":
