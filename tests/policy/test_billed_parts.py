@@ -35,7 +35,7 @@ def parts(machine_type: str, gpu: tuple[str, int] | None = None) -> dict[str, Fr
         ("g2-standard-24", {"g2:core": 24, "g2:ram": 96, "gpu:nvidia-l4": 2}),
         ("g4-standard-96", {"g4:core": 96, "g4:ram": 360, "gpu:nvidia-rtx-pro-6000": 2}),
         ("g4-standard-6", {"gpu:nvidia-rtx-pro-6000-1/8:whole": 1}),
-        ("g4-standard-24", {"gpu:nvidia-rtx-pro-6000-1/2:whole": 1}),
+        ("g4-standard-24", {"gpu:nvidia-rtx-pro-6000-1/8:whole": 4}),
     ],
 )
 def test_each_family_is_billed_by_its_own_skus(machine_type: str, billed: dict[str, int]) -> None:

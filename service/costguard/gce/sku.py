@@ -44,7 +44,7 @@ _GPU: Final = re.compile(
 _RTX: Final = re.compile(r"rtx 6000 96gb" + _SPOT_VMS + _PLACE)
 # A GPU with its share of the VM around it: such VMs have no SKUs for vCPUs, memory or local SSD.
 _SLICE: Final = re.compile(_SPOT + r"a4x? nvidia (?P<name>g?b\d00) \(1 gpu slice\)" + _PLACE)
-_FRACTION: Final = re.compile(r"(?P<fraction>1/[248]) vgpu no lssd" + _SPOT_VMS + _PLACE)
+_EIGHTH: Final = re.compile(r"1/8 vgpu no lssd" + _SPOT_VMS + _PLACE)
 _RTX_PRO: Final = "nvidia-rtx-pro-6000"
 _GPUS: Final = {
     "t4": "nvidia-tesla-t4",
@@ -126,8 +126,8 @@ def _gpu(words: str) -> tuple[str, bool] | None:
         return f"gpu:{_RTX_PRO}", rtx["spot"] is not None
     if part := _SLICE.fullmatch(words):
         return f"gpu:nvidia-{part['name']}:whole", part["spot"] is not None
-    if part := _FRACTION.fullmatch(words):
-        return f"gpu:{_RTX_PRO}-{part['fraction']}:whole", part["spot"] is not None
+    if part := _EIGHTH.fullmatch(words):
+        return f"gpu:{_RTX_PRO}-1/8:whole", part["spot"] is not None
     return None
 
 

@@ -2,7 +2,7 @@
 
 Google's rules, as its catalogue's SKUs show them: most VMs pay for vCPUs, memory, GPUs and local SSD; f1-micro and
 g1-small have one price for all (cloud.google.com/compute/vm-instance-pricing#sharedcore); the SKU of a B200 or GB200
-("1 gpu slice"), and that of a part of an RTX PRO 6000 ("1/8 vGPU"), cover the VM around the GPU, local SSD included
+("1 gpu slice"), and that of an eighth of an RTX PRO 6000 ("1/8 vGPU"), cover the VM around the GPU, local SSD included
 (dstackai/gpuhunt and SpareCores/sc-crawler bill them so, and a4-highgpu-8g has no other SKU).
 """
 
@@ -23,7 +23,7 @@ _SHARES: Final = {"micro": Fraction(1, 4), "small": Fraction(1, 2), "medium": Fr
 
 _WHOLE_VM: Final = frozenset({"f1-micro", "g1-small"})
 _SLICED_FAMILIES: Final = frozenset({"a4", "a4x"})
-_GPU_FRACTIONS: Final = {"g4-standard-6": "1/8", "g4-standard-12": "1/4", "g4-standard-24": "1/2"}
+_EIGHTHS_OF_A_GPU: Final = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
 
 # Families of machine types whose SKUs have another name.
 _FAMILIES: Final = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
@@ -75,8 +75,8 @@ def _as_a_whole(shape: Shape) -> BilledPart | None:
         return None
     if shape.family in _SLICED_FAMILIES:
         return BilledPart(f"gpu:{shape.gpu_type}:whole", Fraction(shape.gpu_count))
-    fraction = _GPU_FRACTIONS.get(shape.machine_type)
-    return BilledPart(f"gpu:{shape.gpu_type}-{fraction}:whole", Fraction(1)) if fraction else None
+    eighths = _EIGHTHS_OF_A_GPU.get(shape.machine_type)
+    return BilledPart(f"gpu:{shape.gpu_type}-1/8:whole", Fraction(eighths)) if eighths else None
 
 
 def _price_family(shape: Shape) -> str:

@@ -1,0 +1,62 @@
+"""Every machine type that the simulated cloud sells costs the ledger what its meter says, in each way it is sold."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import pytest
+from tests.gce.conftest import Waits
+from tests.sandbox.conformance.fleet import PROJECT
+from tests.sandbox.conformance.test_everything_is_sold import CUSTOM, MODELS, insert
+
+from costguard.gce.client import ComputeCloud
+from costguard.gce.prices import CatalogPrices
+from costguard.model.instance import ProvisioningModel, SeenInstance
+from costguard.model.lifetime import Lifetime
+from costguard.policy.price_book import PriceBook
+from costguard.policy.pricing import bill_lifetime
+from costguard_sandbox.catalogue.machine_types import MACHINE_TYPES
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.meter import bill
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+START = datetime(2026, 11, 16, 9, tzinfo=UTC)
+_A_CENT = 10_000_000
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_ledger_and_meter_price_every_type_alike(model: str) -> None:
+    """The VMs are read and priced over HTTP, as Google's would be; the meter never saw the guard's code."""
+    world = World(ManualClock(START), projects=[PROJECT])
+    sold = [name for name, machine in MACHINE_TYPES.items() if model in machine.models]
+    for name in (*sold, *CUSTOM):
+        insert(world, name, MODELS[model])
+    world.advance(timedelta(hours=6))
+    with running(world) as url:
+        cloud = ComputeCloud(url, ManualClock(world.now), wait=Waits())
+        seen = {vm.name: vm for vm in cloud.observe(PROJECT, None).instances}
+        book = PriceBook(CatalogPrices(url).fetch())
+        cloud.close()
+    assert len(seen) == len(sold) + len(CUSTOM)
+    unlike = {}
+    for vm in world.every_vm():
+        metered = bill(vm, world.prices, world.now)
+        machine = sum(
+            (one.exact for name, one in metered.resources.items() if not name.startswith("disk:")), Fraction(0)
+        )
+        ours = _bill(seen[vm.name], book, world.now)
+        if abs(ours - machine) >= _A_CENT or metered.unpriced:
+            unlike[vm.name] = (ours, round(machine), metered.unpriced)
+    assert unlike == {}
+
+
+def _bill(vm: SeenInstance, book: PriceBook, until: datetime) -> int:
+    assert vm.last_started_at is not None
+    assert vm.provisioning_model in (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
+    run = Lifetime(vm.key, vm.last_started_at, vm.shape, vm.provisioning_model, vm.zone)
+    found = bill_lifetime(run, book, until)
+    assert found.unpriced == "", vm.name
+    assert found.amount.nanos > 0, vm.name
+    return found.amount.nanos
