@@ -54,6 +54,13 @@ class Office:
             key = f"{kind}:{JOB}:{self.clock.now().isoformat()}"
             rows.fact(connection, key, self.clock.now(), kind=kind, text=text, data={"job": JOB}, **given)
 
+    def interrupted(self) -> None:
+        """Its second attempt is preempted."""
+        now = self.clock.now()
+        with self.database.write() as connection:
+            second = attempts.of_jobs(connection, [JOB])[JOB][1]
+            interruptions.add(connection, Interruption(second.id, JOB, 1, Outcome.PREEMPTED, now, now, Notice.NOTICE))
+
     def stands(self, state: JobState, reason: str) -> None:
         with self.database.write() as connection:
             jobs.set_state(connection, JOB, state, reason, None, self.clock.now())
@@ -87,7 +94,7 @@ def office(sqlite_database: Database) -> Office:
         second = job_rows.attempt(connection, number=2, state=AttemptState.RUNNING)
         attempts.hear(connection, second.id, Heard(NOW, 1, step=12_000, output="step 11999\nstep 12000\n"))
         lost = Interruption(
-            first.id, JOB, 1, Outcome.PREEMPTED, NOW, NOW, Notice.NOTICE,
+            first.id, JOB, 1, Outcome.PREEMPTED, NOW, NOW, Notice.NOTICE, resumed_at=NOW + timedelta(minutes=4),
             lost=timedelta(minutes=12), lost_cost=Money.of("0.05"),
         )  # fmt: skip
         interruptions.add(connection, lost)
@@ -96,17 +103,19 @@ def office(sqlite_database: Database) -> Office:
     return Office(sqlite_database)
 
 
-def test_resumes_are_one_thread_to_the_owner_under_a_card(office: Office) -> None:
-    """The second one replies in the thread of the first; the card was sent once."""
+def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: Office) -> None:
+    """The first is the card itself, the second replies to it; nothing is sent twice."""
     office.happened("JobResumed", "resnet runs again in us-central1-b from step 12,000.")
     office.told()
     office.clock.advance(timedelta(hours=1))
+    office.interrupted()
+    office.clock.advance(timedelta(minutes=5))
     office.happened("JobResumed", "resnet runs again in us-central1-c.")
-    card, first, second = office.told()
-    assert {post.channel for post in (card, first, second)} == {ADAS}
-    assert (card.thread_ts, first.thread_ts, second.thread_ts) == ("", card.ts, card.ts)
+    card, reply = office.told()
+    assert {post.channel for post in (card, reply)} == {ADAS}
+    assert (card.thread_ts, reply.thread_ts) == ("", card.ts)
     assert content(card).title == "resnet runs"
-    assert content(first).text == "resnet runs again in us-central1-b from step 12,000."
+    assert content(reply).text == "resnet runs again in us-central1-c."
     assert content(card).url == "https://guard.example/jobs/j7k2m9q4"
     assert content(card).figures == {
         "Job": "j7k2m9q4, preset t4",
@@ -115,6 +124,7 @@ def test_resumes_are_one_thread_to_the_owner_under_a_card(office: Office) -> Non
         "Step": "12,000",
         "Attempts": "2, 1 preempted",
         "Cost so far": "$5.30 of $40.00 at most",
+        "Last recovery": "back after 4 min",
         "Work lost": "12 min, $0.05",
     }
 
@@ -124,7 +134,7 @@ def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
     office.happened("JobResumed")
     office.told()
     office.stands(JobState.RECOVERING, "It was preempted, and waits for a place.")
-    (card, _) = office.told()
+    (card,) = office.told()
     assert (content(card).title, content(card).text) == ("resnet recovers", "It was preempted, and waits for a place.")
     office.stands(JobState.FAILED, "It crashed three times.")
     office.told()
@@ -184,13 +194,16 @@ def test_what_is_not_true_any_more_is_not_sent(office: Office) -> None:
     office.happened("JobWaits")
     (card,) = office.told()
     assert content(card).title == "resnet runs"
-    assert sorted(office.statuses().values()) == ["accepted", "withdrawn"]
-    office.stands(JobState.SUCCEEDED, "It is done.")
+    assert sorted(office.statuses().values()) == ["accepted"]
+    office.clock.advance(timedelta(minutes=5))
+    office.interrupted()
+    office.clock.advance(timedelta(seconds=1))
     office.happened("JobResumed")
+    office.stands(JobState.SUCCEEDED, "It is done.")
     office.clock.advance(timedelta(seconds=1))
     office.happened("JobSucceeded")
     assert [content(post).title for post in office.told()] == ["resnet has finished", "resnet has finished"]
-    assert sorted(office.statuses().values()) == ["accepted", "accepted", "withdrawn", "withdrawn"]
+    assert sorted(office.statuses().values()) == ["accepted", "accepted", "withdrawn"]
 
 
 def test_a_card_of_a_job_that_is_over_is_not_begun(office: Office) -> None:

@@ -113,6 +113,14 @@ def intend(connection: Connection, new: NewMessage, now: datetime) -> bool:
     return done.rowcount == 1
 
 
+def data_of(connection: Connection, keys: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """What those of these that were intended were made from, whatever became of them."""
+    query = select(messages.c.key, messages.c.data)
+    return {
+        row.key: row.data for some in chunks(keys) for row in connection.execute(query.where(messages.c.key.in_(some)))
+    }
+
+
 _ABOUT_VMS = ("reminder", "whisper")  # kinds; the threads of others are no subjects
 _RENEWED = ("address", "data", "intended_at", "try_after")
 

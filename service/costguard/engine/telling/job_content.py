@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 
 from sqlalchemy import Connection
 
@@ -18,24 +17,11 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
+from costguard.policy.jobs.announcing import JobFact
 from costguard.policy.narrate import sentence
 from costguard.store import attempts, interruptions, job_costs, jobs
 
 _LAST_LINES = 15  # of a failed command's output
-
-
-class JobFact(StrEnum):
-    """Kinds of facts that are told."""
-
-    RESUMED = "JobResumed"
-    WAITS = "JobWaits"
-    HELD = "JobHeldByBudget"
-    FROM_ZERO = "JobRestartedFromZero"
-    STALLED = "CheckpointsStalled"
-    LATE = "JobDeadlinePassed"
-    SUCCEEDED = "JobSucceeded"
-    FAILED = "JobFailed"
-    CANCELLED = "JobCancelled"
 
 
 _WHILE_OPEN = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD, JobFact.STALLED, JobFact.LATE})
@@ -143,11 +129,19 @@ def _figures(scene: JobScene) -> dict[str, str]:
     cost, ceiling = scene.cost, job.spec.ceiling
     shown = str(cost.amount) if cost.whole else f"at least {cost.amount}" if cost.amount else "not priced"
     figures["Cost so far"] = shown if ceiling is None else f"{shown} of {ceiling} at most"
+    if back := _last_recovery(scene.interruptions):
+        figures["Last recovery"] = back
     lost = sum((each.lost for each in scene.interruptions if each.lost is not None), timedelta())
     if lost:
         dollars = sum((each.lost_cost for each in scene.interruptions if each.lost_cost is not None), ZERO)
         figures["Work lost"] = f"{span_text(lost)}, {dollars}"
     return figures
+
+
+def _last_recovery(interruptions: Sequence[Interruption]) -> str:
+    """`back after 3 min 10 s`; "" before the first one."""
+    took = [each.resumed_at - each.happened_at for each in interruptions if each.resumed_at is not None]
+    return f"back after {span_text(took[-1])}" if took else ""
 
 
 def _attempts(scene: JobScene) -> str:

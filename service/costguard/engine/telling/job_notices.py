@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import accrual_at
 from costguard.engine.telling import job_content
-from costguard.engine.telling.job_content import JobFact
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.fact import Fact
 from costguard.model.job import Job
 from costguard.policy import teams
+from costguard.policy.jobs.announcing import Announcement, Card, Form, JobFact, announced
 from costguard.policy.rules import Rules
-from costguard.store import jobs
+from costguard.store import interruptions, jobs, messages
 from costguard.store.messages import Message, NewMessage
 
 CARD = "job"
 NEWS = "notice"
 KINDS = tuple(JobFact)
-# These come often: they go into one thread a job, under a card that shows how the job stands now.
-_ROUTINE = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD})
-_FOR_THE_TEAM = frozenset({JobFact.FAILED, JobFact.FROM_ZERO})
 
 
 class CardComposer:
@@ -51,24 +49,48 @@ class CardComposer:
         return [message for message in live if shown.get(_job_of(message)) != message.shown]
 
 
-def messages_of(connection: Connection, found: Sequence[Fact], rules: Rules) -> Iterator[NewMessage]:
-    """Each fact to the job's owner, once; what went wrong to the team's channel too."""
-    known = jobs.of_ids(connection, {job_id(fact) for fact in found})
+def messages_of(connection: Connection, found: Sequence[Fact], rules: Rules, now: datetime) -> Iterator[NewMessage]:
+    """What each job's owner, and its team's channel, get of these: see policy/jobs/announcing.py."""
+    by_job: dict[str, list[Fact]] = defaultdict(list)
     for fact in found:
-        job = known.get(job_id(fact))
-        if job is None or _is_their_own_doing(fact, job):
-            continue
-        data = {"facts": [fact.key], "job": job.id}
-        kind = JobFact(fact.kind)
-        if kind in _ROUTINE:
-            thread = f"job:{job.id}"
-            yield NewMessage(f"job/{job.id}/owner", CARD, job.spec.owner, {"job": job.id}, thread=thread)
-            yield NewMessage(f"notice/{fact.key}", NEWS, job.spec.owner, data, thread=thread)
-        else:
-            yield NewMessage(f"notice/{fact.key}", NEWS, job.spec.owner, data)
-        channel = teams.channel_of(teams.team_of(job.spec.project, job.spec.owner, rules.teams), rules)
-        if kind in _FOR_THE_TEAM and channel:
-            yield NewMessage(f"notice/{fact.key}/channel", NEWS, channel, data)
+        by_job[job_id(fact)].append(fact)
+    known = jobs.of_ids(connection, by_job)
+    interrupted = interruptions.of_jobs(connection, list(known))
+    cards = messages.data_of(connection, [_card_key(each) for each in known])
+    for job in known.values():
+        news = [fact for fact in by_job[job.id] if not _is_their_own_doing(fact, job)]
+        card = _card(cards.get(_card_key(job.id)))
+        quick = rules.jobs.terms.quick_crash
+        for each in announced(news, interrupted.get(job.id, ()), card, quick, now):
+            yield from _of_owner(each, job)
+            channel = teams.channel_of(teams.team_of(job.spec.project, job.spec.owner, rules.teams), rules)
+            if each.is_for_team and channel:
+                yield NewMessage(f"notice/{each.fact.key}/channel", NEWS, channel, _data(each.fact, job))
+
+
+def _of_owner(each: Announcement, job: Job) -> Iterator[NewMessage]:
+    thread = f"job:{job.id}"
+    if each.form is Form.CARD:
+        data = {"job": job.id, "fact": each.fact.key, "episode": each.episode}
+        yield NewMessage(_card_key(job.id), CARD, job.spec.owner, data, thread=thread)
+    else:
+        in_thread = thread if each.form is Form.REPLY else ""
+        yield NewMessage(f"notice/{each.fact.key}", NEWS, job.spec.owner, _data(each.fact, job), thread=in_thread)
+
+
+def _data(fact: Fact, job: Job) -> dict[str, object]:
+    return {"facts": [fact.key], "job": job.id}
+
+
+def _card_key(job: str) -> str:
+    return f"job/{job}/owner"
+
+
+def _card(data: Mapping[str, object] | None) -> Card | None:
+    if data is None:
+        return None
+    episode = data.get("episode")
+    return Card(str(data.get("fact", "")), episode if isinstance(episode, int) else None)
 
 
 def job_id(fact: Fact) -> str:

@@ -47,7 +47,7 @@ class NoticeWatch:
             others = [each for each in told if each[1].kind not in job_notices.KINDS]
             found = [
                 *_messages(others, self._rules, self._channel),
-                *job_notices.messages_of(connection, of_jobs, self._rules),
+                *job_notices.messages_of(connection, of_jobs, self._rules, now),
             ]
             known = digest.known(connection, [each.key for each in found])
         new = [each for each in found if each.key not in known]
