@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, START, ZONE, body, new_world, up
 
-from costguard_sandbox.meter import bill
+from costguard_sandbox.meter import bill, disk_bills
 from costguard_sandbox.vm import VM, Run
 from costguard_sandbox.world import World
 
@@ -269,3 +269,37 @@ def test_a_local_ssd_bills_with_the_machine() -> None:
     assert used < 60
     assert billed(world, vm, "n1:core")[0] == 60
     assert billed(world, vm, "local-ssd") == (used, cost(80_000_000, 375, used, NOVEMBER))
+
+
+def test_disk_that_outlives_its_vm_bills_on() -> None:
+    """On no VM's bill: from the VM's deletion to its own, and before it was first attached."""
+    world = new_world()
+    wanted = body()
+    wanted["disks"][0]["autoDelete"] = False
+    world.insert(PROJECT, ZONE, wanted)
+    vm_until = world.delete(PROJECT, "vm")
+    world.advance(5 * HOUR)
+    (disk,) = world.storage.ever
+    gone = world.storage.delete(PROJECT, ZONE, "vm", "ana@example.com")
+    world.advance(HOUR)
+    (loose,) = disk_bills([disk], world.every_vm(), world.prices, world.now)
+    alone = seconds(vm_until.end_time, gone.end_time)
+    assert alone > 4 * HOUR.seconds
+    assert loose.resources["disk:pd-balanced"].seconds == alone
+    assert loose.nanos == cost(100_000_000, 50, alone, NOVEMBER)
+    vm = world.every_vm()[0]
+    assert billed(world, vm, "disk:pd-balanced")[0] + alone == seconds(START, gone.end_time)
+
+
+def test_disk_of_its_own_bills_before_it_is_attached() -> None:
+    """Made by itself, it costs what it costs attached; while a VM holds it, it is on the VM's bill."""
+    world = new_world()
+    made = world.storage.insert(PROJECT, ZONE, {"name": "data", "sizeGb": "200"}, "ana@example.com")
+    world.advance(HOUR)
+    vm = up(world)
+    attach = world.storage.attach(vm, {"source": f"zones/{ZONE}/disks/data"}, "ana@example.com")
+    world.advance(HOUR)
+    (loose,) = disk_bills(world.storage.ever, world.every_vm(), world.prices, world.now)
+    assert loose.disk.name == "data"
+    assert loose.resources["disk:pd-standard"].seconds == seconds(made.insert_time, attach.end_time)
+    assert billed(world, vm, "disk:pd-standard")[0] == seconds(attach.end_time, world.now)

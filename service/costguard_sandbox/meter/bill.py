@@ -15,8 +15,8 @@ from typing import Any
 from costguard_sandbox.catalogue.prices import NoRate, PriceList
 from costguard_sandbox.clock import pacific
 from costguard_sandbox.meter.rate import segments
-from costguard_sandbox.meter.usage import spans, whole_seconds
-from costguard_sandbox.vm import VM
+from costguard_sandbox.meter.usage import Span, between_vms, spans, whole_seconds
+from costguard_sandbox.vm import VM, Disk
 
 
 @dataclass(slots=True)
@@ -32,10 +32,9 @@ class ResourceBill:
 
 
 @dataclass(slots=True)
-class Bill:
-    """One VM's bill. `unpriced` names the resources that are not sold where the VM is."""
+class _Sums:
+    """`unpriced` names the resources that are not sold where they were used."""
 
-    vm: VM
     resources: dict[str, ResourceBill] = field(default_factory=dict)
     unpriced: list[str] = field(default_factory=list)
 
@@ -43,13 +42,28 @@ class Bill:
     def nanos(self) -> int:
         return round(sum((one.exact for one in self.resources.values()), Fraction(0)))
 
+    def add(self, span: Span, region: str, prices: PriceList, since: datetime | None = None) -> None:
+        began = max(span.began, since) if since else span.began
+        if began >= span.ended:
+            return
+        try:
+            cost = sum(
+                (
+                    span.quantity * nanos * whole_seconds(start, end)
+                    for start, end, nanos in segments(prices, span.resource, region, span.spot, began, span.ended)
+                ),
+                Fraction(0),
+            )
+        except NoRate:
+            if span.resource not in self.unpriced:
+                self.unpriced.append(span.resource)
+            return
+        one = self.resources.setdefault(span.resource, ResourceBill())
+        one.seconds += whole_seconds(began, span.ended)
+        one.exact += cost
+
     def shown(self) -> dict[str, Any]:
         return {
-            "project": self.vm.project,
-            "zone": self.vm.zone,
-            "id": str(self.vm.id),
-            "name": self.vm.name,
-            "created": pacific(self.vm.created_at),
             "nanos": self.nanos,
             "resources": {
                 name: {"seconds": one.seconds, "nanos": one.nanos} for name, one in sorted(self.resources.items())
@@ -58,29 +72,49 @@ class Bill:
         }
 
 
+@dataclass(slots=True, kw_only=True)
+class Bill(_Sums):
+    """One VM's bill, with the disks that it held while it held them."""
+
+    vm: VM
+
+    def shown(self) -> dict[str, Any]:
+        vm = self.vm
+        who = {"project": vm.project, "zone": vm.zone, "id": str(vm.id), "name": vm.name}
+        return {**who, "created": pacific(vm.created_at), **_Sums.shown(self)}
+
+
+@dataclass(slots=True, kw_only=True)
+class DiskBill(_Sums):
+    """What a disk cost while no VM held it."""
+
+    disk: Disk
+
+    def shown(self) -> dict[str, Any]:
+        disk = self.disk
+        who = {"project": disk.project, "zone": disk.zone, "id": str(disk.id), "name": disk.name}
+        return {**who, "created": pacific(disk.created_at), **_Sums.shown(self)}
+
+
 def bill(vm: VM, prices: PriceList, until: datetime, since: datetime | None = None) -> Bill:
     """What the VM cost until a moment, and from a moment on."""
-    result = Bill(vm)
+    result = Bill(vm=vm)
     for span in spans(vm, until):
-        began = max(span.began, since) if since else span.began
-        if began >= span.ended:
-            continue
-        try:
-            cost = sum(
-                (
-                    span.quantity * nanos * whole_seconds(start, end)
-                    for start, end, nanos in segments(prices, span.resource, vm.region, span.spot, began, span.ended)
-                ),
-                Fraction(0),
-            )
-        except NoRate:
-            if span.resource not in result.unpriced:
-                result.unpriced.append(span.resource)
-            continue
-        one = result.resources.setdefault(span.resource, ResourceBill())
-        one.seconds += whole_seconds(began, span.ended)
-        one.exact += cost
+        result.add(span, vm.region, prices, since)
     return result
+
+
+def disk_bills(disks: Iterable[Disk], vms: Iterable[VM], prices: PriceList, until: datetime) -> list[DiskBill]:
+    """Of every disk that was ever attached to nothing. One that several VMs read at once is on each of their bills."""
+    found = []
+    holders = [vm for vm in vms if vm.disk_uses]
+    for disk in disks:
+        result = DiskBill(disk=disk)
+        for span in between_vms(disk, holders, until):
+            result.add(span, disk.zone.rsplit("-", 1)[0], prices)
+        if result.resources or result.unpriced:
+            found.append(result)
+    return found
 
 
 def bills(vms: Iterable[VM], prices: PriceList, until: datetime) -> list[Bill]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 
 from costguard_sandbox.meter.parts import gibibytes_of_memory, parts_of
-from costguard_sandbox.vm import VM, Run
+from costguard_sandbox.vm import VM, Disk, Run
 
 # Google, VM instance pricing, "Billing model": "All vCPUs, GPUs, and GB of memory are charged a minimum of 1 minute".
 _LEAST = timedelta(minutes=1)
@@ -87,6 +87,19 @@ def _suspended(vm: VM, until: datetime) -> Iterator[Span]:
         ended = min(held.ended or until, until)
         if ended > held.began:
             yield Span("suspended-memory", gibibytes_of_memory(vm.shape), False, held.began, ended)
+
+
+def between_vms(disk: Disk, vms: Iterable[VM], until: datetime) -> Iterator[Span]:
+    """The times at which a disk was attached to nothing: billed like any other, on no VM's bill."""
+    ended = min(disk.deleted_at or until, until)
+    free_from = disk.created_at
+    uses = sorted((use for vm in vms for use in vm.disk_uses if use.disk is disk), key=lambda use: use.began)
+    for use in uses:
+        if use.began > free_from:
+            yield Span(f"disk:{disk.disk_type}", Fraction(disk.size_gib), False, free_from, min(use.began, ended))
+        free_from = max(free_from, use.ended or ended)
+    if ended > free_from:
+        yield Span(f"disk:{disk.disk_type}", Fraction(disk.size_gib), False, free_from, ended)
 
 
 def _disks(vm: VM, until: datetime) -> Iterator[Span]:

@@ -12,7 +12,7 @@ from costguard_sandbox.catalogue.skus import SERVICE, skus_page
 from costguard_sandbox.clock import ManualClock, ScaledClock
 from costguard_sandbox.faults import BadFault
 from costguard_sandbox.filters import BadFilter
-from costguard_sandbox.meter import bills
+from costguard_sandbox.meter import bills, disk_bills
 from costguard_sandbox.problems import Refused, bad_request, not_found
 from costguard_sandbox.reclaiming import Reclaim, reclaim
 from costguard_sandbox.routes.call import Call, compute, control
@@ -73,15 +73,22 @@ def _projects(call: Call) -> Any:
 
 
 def _meter(call: Call) -> Any:
-    """The bills of all VMs there ever were, of one `project` or of all, `until` a moment or until now."""
+    """The bills of all VMs there ever were, and of disks while none held them: of one `project` or of all.
+
+    Up to `until`, or until now.
+    """
     world = call.world
     until = _moment(call.query["until"]) if "until" in call.query else world.timeline.now
     project = call.query.get("project")
-    found = bills((vm for vm in world.every_vm() if project in (None, vm.project)), world.prices, until)
+    vms = [vm for vm in world.every_vm() if project in (None, vm.project)]
+    found = bills(vms, world.prices, until)
+    disks = [disk for disk in world.storage.ever if project in (None, disk.project)]
+    loose = disk_bills(disks, vms, world.prices, until)
     return {
         "until": until.isoformat(timespec="milliseconds"),
-        "nanos": sum(one.nanos for one in found),
+        "nanos": sum(one.nanos for one in (*found, *loose)),
         "instances": [one.shown() for one in found],
+        "disks": [one.shown() for one in loose],
     }
 
 
