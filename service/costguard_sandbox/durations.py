@@ -27,7 +27,8 @@ _SHAPES: Mapping[str, tuple[tuple[float, float], ...]] = {
     "reset": ((0, 3), (1, 8)),
     "power off": ((0, 2), (0.5, 20), (1, 32)),
     "before the end": ((0, 0.05), (1, 0.6)),
-    # compute.instances.repair.recreateInstance, recorded once: lastStop after 54 s, lastStart after 66 s.
+    # compute.instances.repair.recreateInstance, recorded once: lastStop after 54 s, lastStart after 66 s. An insert of
+    # the group's own follows it: recorded on 24 August 2026 in mlorentedev/kubelab, 10 and 30 s after it.
     "recreate down": ((0, 54), (1, 54)),
     "recreate up": ((0, 12), (1, 12)),
     # How long before a start's end a preemption overtook it: two recordings, of about 0.7 and 7.6 s.

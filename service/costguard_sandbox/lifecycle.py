@@ -197,11 +197,13 @@ class Lifecycle:
 
         self._timeline.at(self._now + length, up)
 
-    def recreate(self, vm: VM) -> None:
-        """A managed group takes the VM down and brings it up again, under the same id."""
+    def recreate(self, vm: VM, insert: Callable[[], Operation]) -> None:
+        """A managed group takes the VM down and brings it up again, under the same id, by an insert of its own."""
         down = self._draw("recreate down", (vm.id, vm.transition))
         length = down + self._draw("recreate up", (vm.id, vm.transition))
+        ends = self._now + length
         number = self._begin(vm, length)
+        made: list[Operation] = []
         self._end_run(vm, Status.STOPPING)
         self._guests.down(vm, Ending.SHUTDOWN)
 
@@ -209,13 +211,23 @@ class Lifecycle:
             if vm.transition == number:
                 vm.last_stop = self._now
                 self._show(vm, Status.PROVISIONING)
+                made.append(insert())
+                made[0].begin(self._now)
+                made[0].ends_at = ends
 
         def up() -> None:
             if vm.transition == number:
+                made[0].finish(self._now)
                 self._run(vm)
+            elif made:
+                made[0].finish(self._now, self._overtaken(vm))
 
         self._timeline.at(self._now + down, stopped)
-        self._timeline.at(self._now + length, up)
+        self._timeline.at(ends, up)
+
+    def _overtaken(self, vm: VM) -> Failure:
+        text = f"Instance '{vm.name}' was stopped before the operation was complete."
+        return Failure("UNSUPPORTED_OPERATION", text, 400)
 
     def _strike(self, vm: VM, ending: Ending, *, delete: bool, preempted: bool = False) -> None:
         length = self._draw("power off", (vm.id, vm.transition))
@@ -245,8 +257,7 @@ class Lifecycle:
                 vm.last_start = self._now
                 self._show(vm, vm.status)
             else:
-                text = f"Instance '{vm.name}' was stopped before the operation was complete."
-                operation.finish(self._now, Failure("UNSUPPORTED_OPERATION", text, 400))
+                operation.finish(self._now, self._overtaken(vm))
 
         self._timeline.at(to_ms(self._now + length * 0.4), staging)
         self._until(operation, self._now + length, up)

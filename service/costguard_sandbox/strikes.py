@@ -39,12 +39,14 @@ class Strikes:
         guests: Guests,
         bells: Bells,
         record: Callable[[str, Target, str], Operation],
+        begin: Callable[[str, Target, str], Operation],
     ) -> None:
         self._timeline = timeline
         self._lifecycle = lifecycle
         self._guests = guests
         self._bells = bells
         self._record = record
+        self._begin = begin
         self._to_preempt: set[int] = set()
 
     def refuse(self, event: str, vm: VM) -> None:
@@ -65,7 +67,8 @@ class Strikes:
         if event == "preempt":
             self._lifecycle.preempt(vm)
         elif event == "recreate":
-            self._lifecycle.recreate(vm)
+            agent = f"{project_number(vm.project)}@cloudservices.gserviceaccount.com"
+            self._lifecycle.recreate(vm, lambda: self._begin("insert", vm.target, agent))
         elif event in ("host-error", "host-maintenance") and vm.scheduling["automaticRestart"]:
             self._lifecycle.repair(vm, ending, lambda: self._restarted(vm))
         elif event != "migrate":

@@ -85,7 +85,14 @@ class World:
             self.guests,
         )
         self.requests = Requests(self.timeline, self.operations, self._new)
-        self._strikes = Strikes(self.timeline, self._lifecycle, self.guests, self.bells, self.requests.system_event)
+        self._strikes = Strikes(
+            self.timeline,
+            self._lifecycle,
+            self.guests,
+            self.bells,
+            self.requests.system_event,
+            self.requests.begin,
+        )
         self.storage = Storage(
             self.timeline,
             self._lifecycle,

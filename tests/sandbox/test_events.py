@@ -248,6 +248,19 @@ def test_a_group_recreates_its_vm_as_recorded() -> None:
     assert vm.status is Status.RUNNING
 
 
+def test_a_recreated_vm_is_inserted_again() -> None:
+    """Recorded: after the repair comes an insert, by the project's own agent, that ends as the VM is up."""
+    world = new_world()
+    vm = up(world)
+    world.strike("recreate", PROJECT, "vm")
+    world.advance(2 * MINUTE)
+    first, again = (one for one in world.operations.of(PROJECT) if one.kind == "insert")
+    assert first.target_id == again.target_id == vm.id
+    assert again.end_time == vm.last_start
+    assert again.failure is None
+    assert again.user.endswith("@cloudservices.gserviceaccount.com")
+
+
 def test_a_recreated_vm_bills_neither_for_its_death_nor_for_its_way_back() -> None:
     """Uptime ends at STOPPING and begins at the new start; id and disk are those it had."""
     world = new_world()

@@ -24,6 +24,9 @@ _MACHINES: tuple[dict[str, Any], ...] = (
     {"machine": "g2-standard-8"},
     {"machine": "n2-standard-4"},
     {"machine": "e2-medium"},
+    {"machine": "e2-micro"},
+    {"machine": "f1-micro"},
+    {"machine": "c4-standard-4"},
 )
 
 
@@ -97,6 +100,8 @@ class Life:
             (1, self._strike("host-maintenance")),
             (2, self._strike("guest-shutdown")),
             (1, self._strike("migrate")),
+            (1, self._strike("recreate")),
+            (2, self._preempt_in_start),
         ]
         self._chance.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
 
@@ -131,6 +136,16 @@ class Life:
                 self._try(event, lambda: self._world.strike(event, vm.project, vm.name))
 
         return act
+
+    def _preempt_in_start(self) -> None:
+        """A stopped Spot VM is started, and taken back before the start is done."""
+        if (vm := self._pick(Status.TERMINATED)) is not None:
+
+            def act() -> None:
+                self._world.strike_after_notice("preempt-in-start", vm.project, vm.name)
+                self._world.ask("start", vm.project, vm.zone, vm.name, self._person())
+
+            self._try("preempt-in-start", act)
 
     def _pick(self, status: Status) -> VM | None:
         fitting = [vm for project in PROJECTS for vm in self._world.instances(project) if vm.status is status]
