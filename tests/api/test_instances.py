@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
+from tests.api.conftest import PRESETS
 from tests.api.rows import NOW
 
+from costguard.api.app import create_app
+from costguard.api.deps import Deps
+from costguard.model.reminder import Enforcement, ReminderRule
+from costguard.policy.rules import Rules, by_name
 from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
@@ -179,3 +185,25 @@ def test_idleness_has_a_described_shape(client: TestClient) -> None:
     shapes = client.get("/openapi.json").json()["components"]["schemas"]
     assert set(shapes["Idle"]["properties"]) == {"state", "since", "evidence", "is_weak"}
     assert {"type": "null"} in shapes["Instance"]["properties"]["idle"]["anyOf"]
+
+
+def test_one_vm_says_why_it_was_not_stopped(database: Database, deps: Deps) -> None:
+    """As a word for programs, as a sentence, and with what is missing and when it comes."""
+    stops = replace(PRESETS[0], reminders=ReminderRule(enforcement=Enforcement.STOP))
+    client = TestClient(create_app(replace(deps, rules=Rules(by_name([stops]), channel="#gpus"))))
+    with database.write() as connection:
+        late = rows.instance(connection, "late", gce_id="41")
+        rows.lifetime(connection, late, NOW - 7 * HOUR)
+        rows.instance(connection, "left", gce_id="42", gone_at=NOW - HOUR)
+        rows.instance(connection, "resting", gce_id="43", status="stopped")
+    assert client.get("/api/v1/instances/lab/41").json()["not_stopped"] == {
+        "cause": "not_due",
+        "sentence": "Not stopped: its limit of 8 h has not passed, and whether it is idle is not known; and shadow "
+        "mode is on, in which rules stop nothing (preset t4: stop after 3 unanswered reminders and 1 h); still "
+        "missing: the limit, 3 unanswered reminders and 1 h of grace; it is due Fri 13:00 UTC.",
+        "rule": "preset t4: stop after 3 unanswered reminders and 1 h",
+        "missing": ["the limit", "3 unanswered reminders", "1 h of grace"],
+        "at": "2026-11-20T13:00:00Z",
+    }
+    assert client.get("/api/v1/instances/lab/42").json()["not_stopped"]["cause"] == "gone"
+    assert client.get("/api/v1/instances/lab/43").json()["not_stopped"]["cause"] == "not_running"

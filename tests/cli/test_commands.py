@@ -217,3 +217,10 @@ def test_config_init_prints_what_config_check_explains(run: Run, tmp_path_factor
     missing = tmp_path_factory.mktemp("config") / "none.toml"
     done = run("config", "check", "--config", str(missing))
     assert (done.returncode, str(missing) in done.stderr) == (1, True)
+
+
+def test_show_says_first_why_a_vm_was_not_stopped(fleet: Database, run: Run) -> None:
+    """Right under its name, before anything else about it."""
+    first, second, *_ = run("show", "forgotten").stdout.splitlines()
+    assert first.startswith("forgotten  lab / us-central1-a")
+    assert second == 'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'

@@ -14,7 +14,9 @@ from tests.dashboard.html import Page, tidy
 from tests.doors import keyed
 
 from costguard.api.deps import DaemonStatus
+from costguard.dashboard.show import why_not
 from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.policy.not_stopped import Cause, NotStopped
 from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
@@ -240,3 +242,15 @@ def test_what_nobody_measured_is_not_called_busy(database: Database, client: Tes
     addresses = story.tell(database)
     assert "Use not measured" in tidy(read(client, addresses["forgotten"]).text)
     assert "Use " not in tidy(read(client, addresses["resting"]).text)
+
+
+def test_page_of_a_vm_says_first_why_it_was_not_stopped(database: Database, client: TestClient) -> None:
+    """Under its name; moments are shown as all others of the page are."""
+    addresses = story.tell(database)
+    said = 'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'
+    assert said in tidy(read(client, addresses["forgotten"]).text)
+    assert "Not stopped: it is gone already." in tidy(read(client, addresses["left"]).text)
+    kept = NotStopped(Cause.KEPT, "ada <b>keeps</b> it", "a rule", (), "the keep ends", NOW)
+    shown = why_not(kept, NOW)
+    assert "ada &lt;b&gt;keeps&lt;/b&gt; it (a rule); the keep ends <time datetime=" in shown
+    assert shown.endswith("</time>.")

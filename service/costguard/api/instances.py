@@ -13,7 +13,7 @@ from costguard.api import cursors, mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Query, Text, Texts, When
 from costguard.api.route import routes
-from costguard.engine import fleet, history
+from costguard.engine import fleet, history, reminding
 from costguard.engine.accrual import accrual_at
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.lifetime import EndReason
@@ -102,7 +102,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> sche
 def instance(
     deps: Given, project: Annotated[Text, Path()], gce_id: Annotated[Text, Path(description="Google's numeric id.")]
 ) -> schemas.InstanceDetail:
-    """One VM, its lifetimes and storage, and every charge by billed resource with the price it was billed at."""
+    """One VM, why it was not stopped, its lifetimes and storage, and each charge with the price it was billed at."""
     with deps.database.read() as connection:
         found = stored_fleet.instance_id(connection, InstanceKey(project, gce_id))
         if found is None:
@@ -115,9 +115,11 @@ def instance(
         (view,) = fleet.views(connection, accrual, deps.rules.limits, [found])
         runs = history.lifetimes_of(connection, accrual, found)
         stores = history.storage_of(connection, accrual, found)
+        why_not = reminding.why_not_stopped(connection, deps.rules, found, view.idle, accrual.now)
     return schemas.InstanceDetail(
         as_of=accrual.now,
         instance=mapping.instance(view),
+        not_stopped=mapping.not_stopped(why_not, accrual.now),
         lifetimes=[mapping.lifetime_detail(run, accrual.now, known) for run in runs],
         storage=[mapping.storage(store, known) for store in stores],
     )

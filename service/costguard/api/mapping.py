@@ -14,6 +14,7 @@ from costguard.engine.history import LifetimeView, StorageView
 from costguard.model.money import Money
 from costguard.model.price import Price
 from costguard.model.utilisation import Evidence
+from costguard.policy.not_stopped import NotStopped
 from costguard.store.projects import ProjectLook
 from costguard.store.spans import ChargeSum
 
@@ -52,6 +53,12 @@ def instance(view: InstanceView) -> schemas.Instance:
         total_cost=Amount.of(view.total_cost),
         unpriced=list(view.unpriced),
         idle=None if view.idle is None else idle(view.idle),
+    )
+
+
+def not_stopped(of: NotStopped, now: datetime) -> schemas.NotStopped:
+    return schemas.NotStopped(
+        cause=of.cause.value, sentence=of.sentence(now), rule=of.rule, missing=list(of.missing), at=of.at
     )
 
 

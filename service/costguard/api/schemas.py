@@ -11,6 +11,7 @@ from costguard.model.instance import Status
 from costguard.model.lifetime import EndReason
 from costguard.model.price import Unit
 from costguard.model.utilisation import IdleState
+from costguard.policy.not_stopped import Cause
 from costguard.policy.owner import OwnerSource
 
 
@@ -150,9 +151,20 @@ class Lifetimes(Out):
     next_cursor: str | None
 
 
+class NotStopped(Out):
+    """What keeps a VM from being stopped; the first thing that does, where several do."""
+
+    cause: Annotated[str, one_of(Cause)]
+    sentence: str = Field(description="All of it for people, moments in UTC.")
+    rule: str = Field(description="The rule that could stop it; empty where none can.")
+    missing: list[str] = Field(description="What the rule still needs, in order: evidence, warnings, grace.")
+    at: Moment | None = Field(description="When the next of it happens; null where no moment is known.")
+
+
 class InstanceDetail(Out):
     as_of: Moment
     currency: str = CURRENCY
     instance: Instance
+    not_stopped: NotStopped
     lifetimes: list[LifetimeDetail]
     storage: list[Storage]

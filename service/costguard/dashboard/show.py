@@ -19,6 +19,7 @@ from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.unseen import shown
 from costguard.policy.narrate import ended_text, sentence
+from costguard.policy.not_stopped import NotStopped
 
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")
 _LONGEST = 2_000  # characters of one value; the API has the whole
@@ -188,6 +189,13 @@ def how_ended(lifetime: Lifetime) -> str:
     return f"{ended_text(lifetime.end_reason or EndReason.UNKNOWN)}{by}"
 
 
+def why_not(of: NotStopped, now: datetime) -> Markup:
+    """The sentence, with its moment as all moments of a page are shown."""
+    before, mark, after = of.sentence(now, lambda _: "\0").partition("\0")
+    shown = clock(of.at) if mark and of.at is not None else ""
+    return Markup("{}{}{}").format(before, shown, after)
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
@@ -202,6 +210,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         clauses,
         entry,
         how_ended,
+        why_not,
         how_known,
         words,
         is_spot,

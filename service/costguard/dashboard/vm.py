@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from costguard.dashboard.asked import never_seen
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
-from costguard.engine import fleet, history
+from costguard.engine import fleet, history, reminding
 from costguard.engine.accrual import accrual_at
 from costguard.engine.history import LifetimeView, StorageView
 from costguard.engine.telling import correspondence
@@ -18,6 +18,7 @@ from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.price import Price
+from costguard.policy.not_stopped import NotStopped
 from costguard.store import facts, prices
 from costguard.store import fleet as stored_fleet
 from costguard.store.facts import StoredFact
@@ -51,6 +52,7 @@ class Strip:
 @dataclass(frozen=True, slots=True)
 class Vm:
     row: Row
+    not_stopped: NotStopped
     lifetimes: Sequence[LifetimeView]  # the latest
     runs: int  # in all
     strip: Strip | None  # None: it did not run within a month
@@ -74,6 +76,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
         lifetimes = history.lifetimes_of(connection, accrual, found)
         return Vm(
             row=row,
+            not_stopped=reminding.why_not_stopped(connection, source.rules, found, row.view.idle, now),
             lifetimes=lifetimes[:_RUNS],
             runs=len(lifetimes),
             strip=_strip([run.stored.lifetime for run in lifetimes], now),

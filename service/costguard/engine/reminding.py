@@ -16,7 +16,8 @@ from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
 from costguard.model.reminder import About, Claim, Keep, Request, Sent, Subject, Target
 from costguard.model.utilisation import Evidence
-from costguard.policy import teams
+from costguard.policy import not_stopped, teams
+from costguard.policy.not_stopped import NotStopped
 from costguard.policy.plan import decide
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan, Watched
@@ -79,6 +80,17 @@ def look_at(
     """What would be done now about the fleet as the ledger knows it, or about these VMs of it, in one order."""
     found = gather(connection, rules, now, ids)
     return decide_about(connection, found, rules, now), found
+
+
+def why_not_stopped(
+    connection: Connection, rules: Rules, instance_id: int, measured: Evidence | None, now: datetime
+) -> NotStopped:
+    """What keeps this VM from being stopped, by the rules of a pass at this moment."""
+    vm = next(iter(gather(connection, rules, now, [instance_id])), None)
+    if vm is None:
+        return not_stopped.GONE
+    zones = unread(projects.read_all(connection)).get(vm.key.project, frozenset())
+    return not_stopped.why_not_stopped(vm, rules, zones, people.of_addresses(connection, None), measured, now)
 
 
 def decide_about(connection: Connection, fleet: Sequence[Watched], rules: Rules, now: datetime) -> Plan:

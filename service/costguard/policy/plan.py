@@ -52,7 +52,7 @@ def addresses_needed(fleet: Sequence[Watched], rules: Rules, now: datetime) -> s
     for vm in fleet:
         if vm.requests:
             needed |= {each.by.lower() for each in vm.requests if each.asked is Asked.KEEP and each.hours is None}
-        due = _due(vm, subject_of(vm), about)
+        due = due_of(vm, subject_of(vm), about)
         if due is not None and due.at <= now + _SOON:
             needed.add(vm.owner.lower())
             if reminder.may_need_contact(reminder.standing_of(vm.sent, vm.cycle), ahead=1):
@@ -62,7 +62,7 @@ def addresses_needed(fleet: Sequence[Watched], rules: Rules, now: datetime) -> s
 
 def _decide(vm: Watched, about: Surroundings, unread: frozenset[str]) -> tuple[Decision, tuple[Action, ...]]:
     subject = subject_of(vm)
-    due = _due(vm, subject, about)
+    due = due_of(vm, subject, about)
     due_at = due.at if due is not None else None
     if vm.is_gone:
         return Decision(vm.key, vm.name, "gone: there is nothing left to do about it"), settle(vm, due, about)
@@ -95,7 +95,7 @@ def _left_alone(vm: Watched, due: Due | None, about: Surroundings) -> str:
     )
 
 
-def _due(vm: Watched, subject: Subject | None, about: Surroundings) -> Due | None:
+def due_of(vm: Watched, subject: Subject | None, about: Surroundings) -> Due | None:
     if subject is None:
         return None
     if vm.running_since is not None:
