@@ -86,6 +86,19 @@ class Lifecycle:
         self._timeline.at(begins, lambda: operation.begin(self._now))
         self._timeline.at(operation.ends_at, lambda: operation.finish(self._now, act()))
 
+    def follow(self, operation: Operation, is_over: Callable[[], bool], failure: Failure | None) -> None:
+        """An operation that is done when others are: looked at every second."""
+
+        def look() -> None:
+            if operation.start_time is None:
+                operation.begin(self._now)
+            if is_over():
+                operation.finish(self._now, failure)
+            else:
+                self._until(operation, self._now + timedelta(seconds=1), look)
+
+        self._until(operation, self._now + self._draw("begin", operation), look)
+
     # What users ask for; each runs at the operation's startTime.
 
     def _insert(self, operation: Operation, vm: VM) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,6 +21,13 @@ class Failure:
     message: str
     http: int
     details: tuple[dict[str, Any], ...] = ()
+    others: tuple[Failure, ...] = ()  # further errors of the same operation
+
+    def errors(self) -> list[dict[str, Any]]:
+        shown: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.details:
+            shown["errorDetails"] = list(self.details)
+        return [shown, *(error for other in self.others for error in other.errors())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class Operation:
     request_id: str = ""
     failure: Failure | None = None
     group: str = ""  # shared by a bulk insert and by the inserts that it consists of
+    bulk: Callable[[], dict[str, Any]] | None = None  # how far a bulk insert is, place by place
     _rendered: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -84,6 +92,8 @@ class Operation:
 
     def resource(self) -> dict[str, Any]:
         """The operation as the API shows it. Shared between answers: not to be changed."""
+        if self.bulk is not None:
+            return {**self._render(), "instancesBulkInsertOperationMetadata": self.bulk()}
         if self._rendered is None:
             self._rendered = self._render()
         return self._rendered
@@ -98,7 +108,7 @@ class Operation:
             **({} if kind == "global" else {kind.removesuffix("s"): scope_link}),
             "operationType": self.kind,
             "targetLink": self.target_link,
-            "targetId": str(self.target_id),
+            **({"targetId": str(self.target_id)} if self.target_id else {}),
             "status": self.status,
             "progress": 100 if self.is_done else 0,
             "insertTime": pacific(self.insert_time),
@@ -116,10 +126,7 @@ class Operation:
         if self.end_time is not None:
             shown["endTime"] = pacific(self.end_time)
         if self.failure is not None:
-            error: dict[str, Any] = {"code": self.failure.code, "message": self.failure.message}
-            if self.failure.details:
-                error["errorDetails"] = list(self.failure.details)
-            shown["error"] = {"errors": [error]}
+            shown["error"] = {"errors": self.failure.errors()}
             shown["httpErrorStatusCode"] = self.failure.http
             shown["httpErrorMessage"] = _HTTP_WORDS[self.failure.http]
         shown["selfLink"] = f"{scope_link}/operations/{self.name}"

@@ -32,6 +32,12 @@ class Requests:
         self._log.add(operation)
         return operation
 
+    def begin_bulk(self, project: str, scope: str, user: str, request_id: str) -> Operation:
+        """The operation of a bulk insert. Its id is its group's, which all of its inserts share."""
+        operation = self.begin("bulkInsert", Target(project, scope, "instances", 0), user, request_id)
+        operation.group = operation.name.removeprefix("operation-")
+        return operation
+
     def system_event(self, kind: str, target: Target, text: str) -> Operation:
         """Nobody asked for it, so there is nothing to wait for: it is over as it appears."""
         operation = self._make.system_event(kind, target, self._timeline.now, text)

@@ -15,7 +15,18 @@ from starlette.responses import Response
 
 from costguard_sandbox.problems import Refused
 from costguard_sandbox.quick import QuickServer
-from costguard_sandbox.routes import control, disks, instances, metadata, operations, places, time_series
+from costguard_sandbox.routes import (
+    batch,
+    control,
+    disks,
+    images,
+    instances,
+    metadata,
+    networks,
+    operations,
+    places,
+    time_series,
+)
 from costguard_sandbox.routes.call import refusal
 from costguard_sandbox.slack.routes import slack_routes
 from costguard_sandbox.world import World
@@ -24,21 +35,25 @@ _LOOKS_EVERY_S = 0.5
 
 
 def create_app(world: World) -> Starlette:
-    """Compute Engine under /compute/v1, the price catalogue under /v1, Cloud Monitoring under /v3, our own /sandbox.
+    """Compute Engine under /compute/v1, also in batches, the price catalogue under /v1, Cloud Monitoring under /v3.
 
-    Each VM finds its metadata server under /metadata.
+    Each VM finds its metadata server under /metadata; what is our own is under /sandbox.
     """
     routes = [
         *instances.routes(world),
         *operations.routes(world),
         *disks.routes(world),
         *places.routes(world),
+        *images.routes(world),
+        *networks.routes(world),
         *time_series.routes(world),
         *control.routes(world),
         *metadata.routes(world),
         *slack_routes(world.slack),
     ]
-    return Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
+    handlers = {404: _unknown, 405: _unknown}
+    alone = Starlette(routes=routes, exception_handlers=handlers)
+    return Starlette(routes=[*batch.routes(alone), *routes], exception_handlers=handlers)
 
 
 async def _unknown(request: Request, _error: Exception) -> Response:

@@ -12,7 +12,7 @@ from costguard_sandbox.lifecycle import Lifecycle
 from costguard_sandbox.operations import Operation, Target
 from costguard_sandbox.problems import bad_request
 from costguard_sandbox.timeline import Timeline
-from costguard_sandbox.vm import NO_MAINTENANCE, VM
+from costguard_sandbox.vm import NO_MAINTENANCE, VM, Status
 
 _EVENTS: Mapping[str, tuple[str, str]] = {
     "preempt": ("preempted", "Instance was preempted."),
@@ -84,6 +84,11 @@ class Strikes:
         if vm.id in self._to_preempt:
             self._to_preempt.remove(vm.id)
             self._strike_unless_changed("preempt", vm, moment)
+
+    def maintain(self, vm: VM) -> None:
+        """The VM's host goes into maintenance: the VM migrates or is terminated, as its policy says."""
+        if vm.status is Status.RUNNING:
+            self.strike("migrate" if vm.scheduling["onHostMaintenance"] == "MIGRATE" else "host-maintenance", vm)
 
     def strike_after(self, notice: timedelta, event: str, vm: VM) -> None:
         """A VM that is stopped or struck meanwhile is left alone. Where it really runs, the seconds are real ones."""

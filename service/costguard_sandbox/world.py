@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from costguard_sandbox import changes
+from costguard_sandbox.bulk import Bulks, Child
 from costguard_sandbox.catalogue.places import ZONES
 from costguard_sandbox.catalogue.prices import PriceList
 from costguard_sandbox.changes import Change
@@ -85,6 +86,7 @@ class World:
             self.guests,
         )
         self.requests = Requests(self.timeline, self.operations, self._new)
+        self._bulks = Bulks(self.requests, self._lifecycle, self._insert_one, self.instances)
         self._strikes = Strikes(
             self.timeline,
             self._lifecycle,
@@ -202,18 +204,35 @@ class World:
             if (project, zone, wanted.name) in self._vms:
                 raise already_exists(f"projects/{project}/zones/{zone}/instances/{wanted.name}")
             vm = self._new.vm(project, zone, wanted, self.timeline.now, self.storage.live)
-            operation = self.requests.begin("insert", vm.target, user, request_id)
-            if failure := self._capacity(vm):
-                self._lifecycle.fail(operation, failure)
-                return operation
-            self._vms[project, zone, vm.name] = vm
-            self._ever.append(vm)
-            self._numbered[vm.id] = vm
-            self._named.setdefault((project, vm.name), []).append(vm)
-            self.storage.adopt(vm)
-            self._changed(vm)
-            self._lifecycle.accept(operation, vm)
-            return operation
+            return self._begin_insert(vm, user, request_id).operation
+
+    def bulk_insert(
+        self, project: str, scope: str, body: Mapping[str, Any], user: str = DEFAULT_USER, request_id: str = ""
+    ) -> Operation:
+        """Many VMs in `zones/Z`, or in the zones of `regions/R` that have room for them."""
+        with self.settled():
+            if earlier := self.requests.earlier(project, request_id):
+                return earlier
+            return self._bulks.begin(project, scope, body, user, request_id)
+
+    def _insert_one(self, project: str, zone: str, body: Mapping[str, Any], user: str, group: str) -> Child:
+        wanted = read_insert(zone, body, project)
+        vm = self._new.vm(project, zone, wanted, self.timeline.now, self.storage.live)
+        return self._begin_insert(vm, user, group=group)
+
+    def _begin_insert(self, vm: VM, user: str, request_id: str = "", group: str = "") -> Child:
+        operation = self.requests.begin("insert", vm.target, user, request_id, group)
+        if failure := self._capacity(vm):
+            self._lifecycle.fail(operation, failure)
+            return Child(operation, None, failure)
+        self._vms[vm.project, vm.zone, vm.name] = vm
+        self._ever.append(vm)
+        self._numbered[vm.id] = vm
+        self._named.setdefault((vm.project, vm.name), []).append(vm)
+        self.storage.adopt(vm)
+        self._changed(vm)
+        self._lifecycle.accept(operation, vm)
+        return Child(operation, vm, None)
 
     def ask(
         self, verb: str, project: str, zone: str, name: str, user: str = DEFAULT_USER, request_id: str = ""
@@ -241,13 +260,7 @@ class World:
                 return earlier
             self._strikes.refuse("host-maintenance", vm)
             operation = self.requests.begin("simulateMaintenanceEvent", vm.target, user, request_id)
-            event = "migrate" if vm.scheduling["onHostMaintenance"] == "MIGRATE" else "host-maintenance"
-
-            def struck() -> None:
-                if vm.status is Status.RUNNING:
-                    self._strikes.strike(event, vm)
-
-            self._lifecycle.carry_out(operation, "change", struck)
+            self._lifecycle.carry_out(operation, "change", lambda: self._strikes.maintain(vm))
             return operation
 
     def start(self, project: str, name: str, user: str = DEFAULT_USER) -> Operation:

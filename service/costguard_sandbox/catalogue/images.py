@@ -1,7 +1,9 @@
-"""Public images by family: enough for a create that names one."""
+"""Public images by family: enough for a create that names one, and for a list."""
 
 from collections.abc import Mapping
 from typing import Any
+
+from costguard_sandbox.catalogue.places import stable_id
 
 # (project, family) -> (image name, disk size in GB, description)
 _FAMILIES: Mapping[tuple[str, str], tuple[str, int, str]] = {
@@ -32,6 +34,29 @@ _FAMILIES: Mapping[tuple[str, str], tuple[str, int, str]] = {
         }.items()
     },
 }
+# Where `gcloud compute images list` looks (its PUBLIC_IMAGE_PROJECTS), and Google's own for machine learning.
+PUBLISHERS = frozenset(
+    {
+        "centos-cloud",
+        "cos-cloud",
+        "debian-cloud",
+        "deeplearning-platform-release",
+        "fedora-coreos-cloud",
+        "opensuse-cloud",
+        "oracle-linux-cloud",
+        "rhel-cloud",
+        "rhel-sap-cloud",
+        "rocky-linux-accelerator-cloud",
+        "rocky-linux-cloud",
+        "suse-cloud",
+        "suse-sap-cloud",
+        "ubuntu-os-accelerator-images",
+        "ubuntu-os-cloud",
+        "ubuntu-os-pro-cloud",
+        "windows-cloud",
+        "windows-sql-cloud",
+    }
+)
 DEFAULT_FAMILY = ("debian-cloud", "debian-12")
 
 
@@ -48,7 +73,7 @@ def image_resource(base_url: str, project: str, family: str) -> dict[str, Any]:
         "enableConfidentialCompute": False,
         "family": family,
         "guestOsFeatures": [{"type": "UEFI_COMPATIBLE"}, {"type": "VIRTIO_SCSI_MULTIQUEUE"}, {"type": "GVNIC"}],
-        "id": str(int.from_bytes(name.encode()) % 2**63),
+        "id": stable_id(f"{project}/{name}"),
         "kind": "compute#image",
         "labelFingerprint": "42WmSpB8rSM=",
         "licenseCodes": ["2147286739765738111"],
@@ -60,6 +85,12 @@ def image_resource(base_url: str, project: str, family: str) -> dict[str, Any]:
         "status": "READY",
         "storageLocations": ["eu", "asia", "us"],
     }
+
+
+def images_of(base_url: str, project: str) -> list[dict[str, Any]]:
+    """`images.list`: one image for each family that the project publishes, by name."""
+    found = [image_resource(base_url, owner, family) for owner, family in _FAMILIES if owner == project]
+    return sorted(found, key=lambda image: str(image["name"]))
 
 
 def image_family_view(base_url: str, project: str, family: str) -> dict[str, Any]:

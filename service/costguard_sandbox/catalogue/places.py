@@ -3,6 +3,7 @@
 `base_url` is always the part before `/compute/v1`.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -87,6 +88,11 @@ DEFAULT_LIMITS: Mapping[str, float] = {
     "PREEMPTIBLE_NVIDIA_H100_GPUS": 64.0,
 }
 """A regional quota where a world says nothing else."""
+
+
+def stable_id(name: str) -> str:
+    """The numeric id of something that is always there, as the API shows it."""
+    return str(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1)
 
 
 def region_of(zone: str) -> str:

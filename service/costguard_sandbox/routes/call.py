@@ -41,7 +41,8 @@ class Call:
 
     @property
     def project(self) -> str:
-        return self.params["project"]
+        """The project of the path, also where it is only the one that publishes images."""
+        return self.params.get("project") or self.params["publisher"]
 
     @property
     def request_id(self) -> str:

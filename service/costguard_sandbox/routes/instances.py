@@ -26,6 +26,8 @@ def routes(world: World) -> list[Route]:
         compute("/projects/{project}/aggregated/instances", _aggregated, world, cached=True),
         compute("/projects/{project}/zones/{zone}/instances", _list, world, cached=True),
         compute("/projects/{project}/zones/{zone}/instances", _insert, world, "POST", takes_body=True),
+        compute("/projects/{project}/zones/{zone}/instances/bulkInsert", _bulk, world, "POST", takes_body=True),
+        compute("/projects/{project}/regions/{region}/instances/bulkInsert", _bulk, world, "POST", takes_body=True),
         compute(instance, _get, world),
         compute(instance, _verb("delete"), world, "DELETE"),
         compute(f"{instance}/serialPort", _serial_port, world),
@@ -89,6 +91,11 @@ def _insert(call: Call) -> Any:
                 f" send the instance itself, without {source}."
             )
     return call.world.insert(call.project, _zone(call), call.body, call.user, call.request_id).resource()
+
+
+def _bulk(call: Call) -> Any:
+    scope = f"zones/{_zone(call)}" if "zone" in call.params else f"regions/{call.params['region']}"
+    return call.world.bulk_insert(call.project, scope, call.body, call.user, call.request_id).resource()
 
 
 def _verb(verb: str) -> Handler:

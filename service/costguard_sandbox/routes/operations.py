@@ -1,4 +1,4 @@
-"""zoneOperations.* and the list of all operations."""
+"""zoneOperations.*, regionOperations.*, globalOperations.* and the list of all operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costguard_sandbox.catalogue.places import OPERATION_SCOPES
 from costguard_sandbox.operations import Operation
 from costguard_sandbox.problems import not_found
 from costguard_sandbox.routes.call import Call, compute
-from costguard_sandbox.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
+from costguard_sandbox.routes.lists import aggregated_list, plain_list, refuse_unreachable
 from costguard_sandbox.world import World
 
 LONGEST_WAIT_SECONDS = 120.0
@@ -20,34 +20,50 @@ _STEP_SECONDS = 0.05
 
 
 def routes(world: World) -> list[Route]:
-    operation = "/projects/{project}/zones/{zone}/operations/{name}"
-    return [
-        compute("/projects/{project}/aggregated/operations", _aggregated, world),
-        compute("/projects/{project}/zones/{zone}/operations", _list, world),
-        compute(operation, _get, world),
-        compute(f"{operation}/wait", _get, world, "POST", before=_wait),
-    ]
+    found = [compute("/projects/{project}/aggregated/operations", _aggregated, world)]
+    for scope in ("zones/{zone}", "regions/{region}", "global"):
+        operation = f"/projects/{{project}}/{scope}/operations/{{name}}"
+        found += [
+            compute(f"/projects/{{project}}/{scope}/operations", _list, world),
+            compute(operation, _get, world),
+            compute(f"{operation}/wait", _get, world, "POST", before=_wait),
+        ]
+    return found
 
 
 def _aggregated(call: Call) -> Any:
     rows = [operation.resource() for operation in call.world.operations.of(call.project)]
-    return aggregated_list(call, "compute#operationAggregatedList", "operations", rows, OPERATION_SCOPES, zone_scope)
+    return aggregated_list(call, "compute#operationAggregatedList", "operations", rows, OPERATION_SCOPES, _scope_of)
 
 
 def _list(call: Call) -> Any:
-    zone = call.params["zone"]
-    refuse_unreachable(call, zone)
-    rows = [
-        operation.resource()
-        for operation in call.world.operations.of(call.project)
-        if operation.scope == f"zones/{zone}"
-    ]
+    scope = _scope(call.params)
+    _refuse_unreachable(call)
+    rows = [operation.resource() for operation in call.world.operations.of(call.project) if operation.scope == scope]
     return plain_list(call, "compute#operationList", rows)
 
 
 def _get(call: Call) -> Any:
-    refuse_unreachable(call, call.params["zone"])
+    _refuse_unreachable(call)
     return _found(call.world, call.params).resource()
+
+
+def _scope(params: Mapping[str, str]) -> str:
+    if "zone" in params:
+        return f"zones/{params['zone']}"
+    return f"regions/{params['region']}" if "region" in params else "global"
+
+
+def _scope_of(row: Mapping[str, Any]) -> str:
+    for kind in ("zone", "region"):
+        if kind in row:
+            return f"{kind}s/{row[kind].rsplit('/', 1)[-1]}"
+    return "global"
+
+
+def _refuse_unreachable(call: Call) -> None:
+    if "zone" in call.params:
+        refuse_unreachable(call, call.params["zone"])
 
 
 async def _wait(world: World, params: Mapping[str, str]) -> None:
@@ -56,7 +72,7 @@ async def _wait(world: World, params: Mapping[str, str]) -> None:
     On a clock that is moved by hand it does not hold at all, unless waiting is what moves it.
     """
     with world.settled():
-        operation = world.operations.find(params["project"], f"zones/{params['zone']}", params["name"])
+        operation = world.operations.find(params["project"], _scope(params), params["name"])
     if operation is None:
         return
     while world.wait_moves_clock and not operation.is_done:
@@ -79,8 +95,8 @@ async def _wait(world: World, params: Mapping[str, str]) -> None:
 
 
 def _found(world: World, params: Mapping[str, str]) -> Operation:
-    project, zone, name = params["project"], params["zone"], params["name"]
-    operation = world.operations.find(project, f"zones/{zone}", name)
+    project, scope, name = params["project"], _scope(params), params["name"]
+    operation = world.operations.find(project, scope, name)
     if operation is None:
-        raise not_found(f"projects/{project}/zones/{zone}/operations/{name}")
+        raise not_found(f"projects/{project}/{scope}/operations/{name}")
     return operation

@@ -1,4 +1,4 @@
-"""Projects, zones, regions, machine types, accelerator types and images: all read-only."""
+"""Projects, zones, regions, machine types and accelerator types: all read-only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from costguard_sandbox.catalogue import images, machine_types, places
+from costguard_sandbox.catalogue import machine_types, places
 from costguard_sandbox.problems import not_found
 from costguard_sandbox.routes.call import Call, compute
 from costguard_sandbox.routes.lists import aggregated_list, plain_list, zone_scope
@@ -15,7 +15,6 @@ from costguard_sandbox.world import World
 
 def routes(world: World) -> list[Route]:
     project, zone = "/projects/{project}", "/projects/{project}/zones/{zone}"
-    family, view = "/projects/{publisher}/global/images/family/{family}", "imageFamilyViews/{family}"
     return [
         compute(project, _project, world),
         compute(f"{project}/zones", _zones, world),
@@ -28,8 +27,6 @@ def routes(world: World) -> list[Route]:
         compute(f"{zone}/acceleratorTypes", _accelerator_types, world),
         compute(f"{zone}/acceleratorTypes/{{name}}", _accelerator_type, world),
         compute(f"{project}/aggregated/acceleratorTypes", _all_accelerator_types, world),
-        compute(family, _image, world),
-        compute(f"/projects/{{publisher}}/zones/{{zone}}/{view}", _image_view, world),
     ]
 
 
@@ -115,23 +112,6 @@ def _accelerator_type(call: Call) -> Any:
     if name not in machine_types.ACCELERATOR_TYPES[zone]:
         raise not_found(f"projects/{call.project}/zones/{zone}/acceleratorTypes/{name}")
     return machine_types.accelerator_type_resource(call.world.base_url, call.project, zone, name)
-
-
-def _image(call: Call) -> Any:
-    publisher, family = call.params["publisher"], call.params["family"]
-    try:
-        return images.image_resource(call.world.base_url, publisher, family)
-    except KeyError:
-        raise not_found(f"projects/{publisher}/global/images/family/{family}") from None
-
-
-def _image_view(call: Call) -> Any:
-    publisher, family = call.params["publisher"], call.params["family"]
-    try:
-        return images.image_family_view(call.world.base_url, publisher, family)
-    except KeyError:
-        zone = call.params["zone"]
-        raise not_found(f"projects/{publisher}/zones/{zone}/imageFamilyViews/{family}") from None
 
 
 def known_zone(call: Call) -> str:

@@ -33,9 +33,11 @@ def readable_paths(world: World) -> list[str]:
     """Every address of the Compute API that can be read, with names of this fleet filled in."""
     names = {
         "instances": [vm.name for vm in world.instances(PROJECT)],
-        "operations": [operation.name for operation in every_operation(world)],
         "disks": ["t4"],
         "diskTypes": ["pd-balanced", "local-ssd", "hyperdisk-throughput"],
+        "images": ["debian-12-bookworm-v20261110"],
+        "networks": ["default"],
+        "subnetworks": ["default"],
         "machineTypes": ["n1-standard-4", "a2-ultragpu-1g", "custom-4-5120"],
         "acceleratorTypes": ["nvidia-tesla-t4"],
     }
@@ -51,8 +53,13 @@ def readable_paths(world: World) -> list[str]:
         if isinstance(route, Route) and route.path.startswith("/compute/") and "GET" in (route.methods or ()):
             path = re.sub(r"{(\w+)}", lambda match: given.get(match[1], match[0]), route.path)
             above, _, _ = path.partition("/{name}")
-            collection = above.rpartition("/")[2]
-            found += [path.replace("{name}", name) for name in names[collection]] if "{name}" in path else [path]
+            scope, _, collection = above.rpartition("/")
+            if collection == "operations":
+                found += [
+                    path.replace("{name}", one.name) for one in every_operation(world) if scope.endswith(one.scope)
+                ]
+            else:
+                found += [path.replace("{name}", name) for name in names[collection]] if "{name}" in path else [path]
     return found
 
 
