@@ -31,6 +31,7 @@ from costguard.gce.machine_types import MachineShape, MachineTypes, by_rule, par
         ("a2-ultragpu-4g", (48, 696320, "nvidia-a100-80gb", 4, 1500)),
         ("a3-highgpu-8g", (208, 1916928, "nvidia-h100-80gb", 8, 6000)),
         ("a3-edgegpu-8g", (208, 1916928, "nvidia-h100-80gb", 8, 6000)),
+        ("a3-edgegpu-8g-nolssd", (208, 1916928, "nvidia-h100-80gb", 8, 0)),
         ("a3-megagpu-8g", (208, 1916928, "nvidia-h100-mega-80gb", 8, 6000)),
         ("a3-ultragpu-8g", (224, 3022848, "nvidia-h200-141gb", 8, 12000)),
         ("a4-highgpu-8g", (224, 4063232, "nvidia-b200", 8, 12000)),

@@ -184,6 +184,8 @@ def test_whole_vms_cost_what_google_publishes(book: PriceBook, machine_type: str
         ("gpu:nvidia-tesla-t4", Unit.HOUR, "0.35"),
         ("gpu:nvidia-l4", Unit.HOUR, "0.560"),
         ("gpu:nvidia-tesla-v100", Unit.HOUR, "2.48"),
+        ("gpu:nvidia-tesla-p100", Unit.HOUR, "1.46"),
+        ("gpu:nvidia-tesla-p4", Unit.HOUR, "0.60"),
         ("gpu:nvidia-tesla-a100", Unit.HOUR, "2.933908"),
         ("gpu:nvidia-a100-80gb", Unit.HOUR, "3.93"),
         ("n1:core", Unit.HOUR, "0.031611"),

@@ -98,6 +98,7 @@ _ODD = {
     "g4-standard-384": MachineShape(384, 1440 * _GIB, _RTX_PRO, 8),
 }
 _SIZED = re.compile(r"([a-z0-9]+)-(standard|highmem|highcpu)-(\d+)(-lssd)?")
+_WITHOUT_SSD = re.compile(r"(a3-.+)-nolssd")
 _CUSTOM = re.compile(r"(?:[a-z0-9]+-)?custom-(\d+)-(\d+)(?:-ext)?")
 _SHARED_CUSTOM = re.compile(r"e2-custom-(?:micro|small|medium)-(\d+)")
 
@@ -116,6 +117,8 @@ def by_rule(name: str) -> MachineShape | None:
     """The shape that a type's name tells, or None: then Compute Engine has to be asked."""
     if name in _ODD:
         return _ODD[name]
+    if (match := _WITHOUT_SSD.fullmatch(name)) and match[1] in _ODD:
+        return _ODD[match[1]]._replace(local_ssd_gib=0)
     if match := _CUSTOM.fullmatch(name):
         return MachineShape(int(match[1]), int(match[2]))
     if match := _SHARED_CUSTOM.fullmatch(name):

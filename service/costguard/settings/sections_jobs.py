@@ -74,7 +74,7 @@ class LaunchSection(Section):
         if elsewhere:
             raise ValueError(f"zones of {region}, where the subnetwork is, and not {', '.join(elsewhere)}")
         if unsold := sold.refusal(self.machine_type, self._models):
-            raise ValueError(f"VMs that can be launched. {unsold}")
+            raise ValueError(f"a machine type that is sold this way. {unsold}")
         return self
 
     @property
