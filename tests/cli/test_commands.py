@@ -101,6 +101,10 @@ def test_spend_as_a_table_and_as_csv(fleet: Database, run: Run) -> None:
     assert "NOT PRICED and not in these amounts: 1 lifetime or disk, such as" in shown
     csv = run("spend", "--from", "2026-11-20", "--csv").stdout
     assert csv.splitlines()[0] == "day,machine_usd,gpu_usd,storage_usd,total_usd,seconds,hours,unpriced"
+    by_vm = run("spend", "--by", "owner,vm").stdout
+    assert by_vm.split()[:2] == ["Owner", "VM"]
+    assert "forgotten" in by_vm
+    assert "vm,gce_id" in run("spend", "--by", "vm", "--csv").stdout
 
 
 def test_show_and_prices(fleet: Database, run: Run) -> None:
@@ -141,7 +145,7 @@ def test_exit_codes_tell_what_went_wrong(fleet: Database, run: Run) -> None:
         ("spend", "--from", "yesterday"),
         ("spend", "--from", "2026-02-30"),
         ("spend", "--from", "1850-01-01"),
-        ("spend", "--by", "owner,vm"),
+        ("spend", "--by", "owner,machine"),
         ("facts", "--since", "5"),
         ("facts", "--until", "1850-01-01"),
         ("facts", "--kind", "x" * 600),

@@ -166,3 +166,18 @@ def test_a_wrong_address_of_spend_is_explained(client: TestClient) -> None:
     ):
         for page in ("/spend", "/spend/saved"):
             assert "Back to the fleet" in read(client, f"{page}?{query}", 422).text
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_last_week_and_its_vms_are_a_link_away(database: Database, client: TestClient) -> None:
+    """From Monday to Sunday, whatever day it is; the CSV by VM is of the days, groups and filters that are shown."""
+    spent(database)
+    page = read(client, "/spend?group_by=owner&preset=t4")
+    assert "/spend?from=2026-11-09&to=2026-11-15&group_by=owner&preset=t4" in page.addresses
+    week = read(client, "/spend?from=2026-11-09&to=2026-11-15&group_by=owner&preset=t4")
+    assert "9 Nov 2026 – 15 Nov 2026" in tidy(week.text)
+    today = read(client, "/spend?from=2026-11-20&to=2026-11-20&group_by=owner&preset=t4")
+    (link,) = (address for address in today.addresses if "%2Cvm" in address or ",vm" in address)
+    lines = list(csv.DictReader(io.StringIO(client.get(link).text)))
+    assert {line["vm"] for line in lines} >= {"forgotten"}
+    assert next(iter(lines[0])) == "owner"

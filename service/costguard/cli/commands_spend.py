@@ -19,13 +19,15 @@ _EXAMPLES = """Examples:
   costguard spend --by owner,preset                 who spends what, the most first
 
   costguard spend --from 2026-01-01 --by project --csv > spend.csv
+
+  costguard spend --by day,vm --csv > vms.csv       each VM with its job, owner, team and labels
 """
 _FIGURES = ("Machine", "GPU", "Storage", "Total", "Hours")
 _GAP = ""  # the column that tells what has no price needs no name
 _SPARE = ("Hours", "Storage", "Machine", "GPU")
 _NOBODY = {"owner": "unclaimed", "job": "-"}
 
-_GROUPINGS = ("day", "project", "preset", "owner", "job", "provisioning_model")
+_GROUPINGS = ("day", "project", "preset", "owner", "job", "provisioning_model", "vm")
 
 
 def _groupings(given: list[str] | None) -> list[str] | None:
@@ -83,11 +85,11 @@ def spend(
 
 def _show(out: Console, answer: dict[str, Any]) -> None:
     groups = answer["group_by"]
-    titles = [name.replace("_", " ").capitalize() for name in groups]
+    titles = ["VM" if name == "vm" else name.replace("_", " ").capitalize() for name in groups]
     columns = (*titles, *_FIGURES, _GAP)
     rows: list[Row] = []
     for row in answer["rows"]:
-        keys = [row["group"][name] or _NOBODY.get(name, "-") for name in groups]
+        keys = [row["vm"]["name"] if name == "vm" else row["group"][name] or _NOBODY.get(name, "-") for name in groups]
         gap = cell(f"+ {row['unpriced']} unpriced" if row["unpriced"] else "", "bold red")
         rows.append(dict(zip(columns, (*map(cell, keys), *map(cell, _figures(row)), gap), strict=True)))
     total = answer["total"]

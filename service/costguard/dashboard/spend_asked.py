@@ -57,9 +57,11 @@ class SpendAsked:
     def ranges(self) -> list[Range]:
         month = self.today.replace(day=1)
         before = month - timedelta(days=1)
+        monday = self.today - timedelta(days=self.today.weekday())
         return [
             Range("This month", month, self.today),
             Range("Last month", before.replace(day=1), before),
+            Range("Last week", monday - timedelta(days=7), monday - timedelta(days=1)),
             Range("30 days", self.today - timedelta(days=29), self.today),
             Range("90 days", self.today - timedelta(days=89), self.today),
             Range("Year", self.today - timedelta(days=364), self.today),
@@ -81,8 +83,16 @@ class SpendAsked:
     @property
     def csv_address(self) -> str:
         """The same days, groups and filters, to the nano-dollar."""
+        return self._csv(f"day,{self.group_by.value}")
+
+    @property
+    def vm_csv_address(self) -> str:
+        """The same days, groups and filters with a line for each VM."""
+        return self._csv(f"{self.group_by.value},vm")
+
+    def _csv(self, group_by: str) -> str:
         filters = {name: getattr(self, name) for name in _FILTERS}
-        return link("/api/v1/spend", **self._days, group_by=f"day,{self.group_by.value}", **filters, format="csv")
+        return link("/api/v1/spend", **self._days, group_by=group_by, **filters, format="csv")
 
     @property
     def _days(self) -> dict[str, date]:

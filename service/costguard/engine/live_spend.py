@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
@@ -213,7 +213,15 @@ def _add(sums: _Sums, day: date, kind: InstanceKind, figures: Sequence[int], cou
 
 
 def _add_bill(sums: _Sums, bill: Bill, kind: InstanceKind, count: int = 1) -> None:
-    """As the daily roll-up does it: a run's seconds are those of its vCPUs, or of the whole VM."""
+    for day, figures in figures_of(bill):
+        _add(sums, day, kind, figures, count)
+
+
+def figures_of(bill: Bill) -> Iterator[tuple[date, Sequence[int]]]:
+    """Machine, GPU and storage in nano-dollars, and seconds, by day.
+
+    As the daily roll-up does it: a run's seconds are those of its vCPUs, or of the whole VM.
+    """
     for charge in bill.charges:
         is_gpu = charge.resource.startswith("gpu:")
         is_storage = charge.resource.startswith("disk:") or charge.resource == "suspended-memory"
@@ -224,7 +232,7 @@ def _add_bill(sums: _Sums, bill: Bill, kind: InstanceKind, count: int = 1) -> No
             nanos if is_storage else 0,
             charge.seconds if charge.resource.endswith(OF_A_RUN) else 0,
         )
-        _add(sums, charge.day, kind, figures, count)
+        yield charge.day, figures
 
 
 def _of_lifetime(run: AccruingLifetime, reason: str) -> UnpricedSpan:

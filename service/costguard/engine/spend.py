@@ -132,10 +132,16 @@ def _groups_of(
     if Grouping.DAY not in group_by:
         yield _group(group_by, first, kind)
         return
+    for day in days_of_span(span, first, last, now):
+        yield _group(group_by, day, kind)
+
+
+def days_of_span(span: UnpricedSpan, first: date, last: date, now: datetime) -> Iterator[date]:
+    """The UTC days of [first, last] that it reaches into."""
     day = max(first, span.started_at.date())
     end = min(day_start(last) + _DAY, span.ended_at or now)
     while day_start(day) < end:
-        yield _group(group_by, day, kind)
+        yield day
         day += _DAY
 
 

@@ -77,37 +77,31 @@ def _spot(days: Sequence[date]) -> Select[Any]:
     )
 
 
-def _of_lifetimes(days: Sequence[date]) -> Select[Any]:
+def parts_of_charges(spans: Table) -> dict[str, ColumnElement[int]]:
+    """Of each charge of these spans, what counts as machine, GPU and storage, and as seconds run."""
+    amount, none = charges.c.amount_nanos, literal(0)
+    if spans is storage_spans:
+        return {"machine_nanos": none, "gpu_nanos": none, "storage_nanos": amount, "seconds": none}
     is_gpu = charges.c.resource.startswith("gpu:")
-    return _part(
-        lifetimes,
-        LIFETIME,
-        days,
-        lifetimes.c.provisioning_model,
-        machine_nanos=case((is_gpu, 0), else_=charges.c.amount_nanos),
-        gpu_nanos=case((is_gpu, charges.c.amount_nanos), else_=0),
-        storage_nanos=literal(0),
-        # Each run has one of these: its seconds are the run's.
-        seconds=case((or_(*(charges.c.resource.endswith(ending) for ending in OF_A_RUN)), charges.c.seconds), else_=0),
-    )
+    # Each run has one of these: its seconds are the run's.
+    is_of_a_run = or_(*(charges.c.resource.endswith(ending) for ending in OF_A_RUN))
+    return {
+        "machine_nanos": case((is_gpu, 0), else_=amount),
+        "gpu_nanos": case((is_gpu, amount), else_=0),
+        "storage_nanos": none,
+        "seconds": case((is_of_a_run, charges.c.seconds), else_=0),
+    }
+
+
+def _of_lifetimes(days: Sequence[date]) -> Select[Any]:
+    return _part(lifetimes, LIFETIME, days, lifetimes.c.provisioning_model)
 
 
 def _of_storage(days: Sequence[date]) -> Select[Any]:
-    return _part(
-        storage_spans,
-        STORAGE,
-        days,
-        literal(ProvisioningModel.STANDARD.value),
-        machine_nanos=literal(0),
-        gpu_nanos=literal(0),
-        storage_nanos=charges.c.amount_nanos,
-        seconds=literal(0),
-    )
+    return _part(storage_spans, STORAGE, days, literal(ProvisioningModel.STANDARD.value))
 
 
-def _part(
-    table: Table, kind: str, days: Sequence[date], model: ColumnElement[str], **amounts: ColumnElement[int]
-) -> Select[Any]:
+def _part(table: Table, kind: str, days: Sequence[date], model: ColumnElement[str]) -> Select[Any]:
     return (
         select(
             charges.c.day,
@@ -116,7 +110,7 @@ def _part(
             table.c.owner,
             table.c.job,
             model.label("provisioning_model"),
-            *(amount.label(name) for name, amount in amounts.items()),
+            *(amount.label(name) for name, amount in parts_of_charges(table).items()),
         )
         .join_from(charges, table, table.c.id == charges.c.span_id)
         .where(charges.c.span == kind, charges.c.day.in_(days))

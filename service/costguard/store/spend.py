@@ -25,6 +25,7 @@ class Grouping(StrEnum):
     OWNER = "owner"
     JOB = "job"
     PROVISIONING_MODEL = "provisioning_model"
+    VM = "vm"  # in no roll-up: by VM, charges are read one by one
 
 
 _KEY_START = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET)  # of each roll-up that has them
@@ -87,7 +88,7 @@ def rolled_up(
         figures = row[width:]
         old = found.get(group)
         found[group] = figures if old is None else [a + b for a, b in zip(old, figures, strict=True)]
-    return [(group, _amounts(figures)) for group, figures in found.items()]
+    return [(group, amounts_of(figures)) for group, figures in found.items()]
 
 
 @remembers(daily_owners, daily_spend, daily_totals)
@@ -158,7 +159,8 @@ def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
     return next(table for table in (daily_totals, daily_owners, daily_spend) if asked <= set(table.c.keys()))
 
 
-def _amounts(sums: Sequence[int]) -> Amounts:
+def amounts_of(sums: Sequence[int]) -> Amounts:
+    """From nano-dollars of machines, GPUs and storage, and seconds."""
     machine, gpu, storage, seconds = sums
     return Amounts(Money(machine), Money(gpu), Money(storage), seconds)
 

@@ -1,0 +1,153 @@
+"""Spend by VM: what each cost on some days, and whose it was, for those who go on in a spreadsheet."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from costguard.engine.accrual import Accrual
+from costguard.engine.live_spend import figures_of, live
+from costguard.engine.spend import Spend, all_unpriced, days_of_span, spend
+from costguard.model.budget import Scope
+from costguard.model.instance import ProvisioningModel
+from costguard.model.lifetime import Attribution
+from costguard.store import accruing, fleet, vm_spend
+from costguard.store.accruing import AccruingLifetime, AccruingStorage
+from costguard.store.fleet import FleetInstance
+from costguard.store.spend import Amounts, Grouping, amounts_of, day_start
+
+_DAY = timedelta(days=1)
+_Key: TypeAlias = tuple[int, Attribution, str, date | None]  # of which VM, whose, which model, on which day
+
+
+@dataclass(frozen=True, slots=True)
+class VmSpend:
+    """`group` is what was asked for besides VMs. A VM that changed hands has one row for each of its owners."""
+
+    group: tuple[str, ...]
+    vm: FleetInstance
+    attribution: Attribution
+    provisioning_model: str
+    amounts: Amounts
+    unpriced: int
+
+
+def spend_by_vm(
+    connection: Connection, accrual: Accrual, first: date, last: date, group_by: Sequence[Grouping], scope: Scope
+) -> tuple[tuple[VmSpend, ...], Spend]:
+    """Each VM's part of the UTC days [first, last], and their sum as Spend shows it.
+
+    Rows come by group, as they were asked for, then the most expensive first. Where provisioning models are not asked
+    for, a VM's storage stands with its machine.
+    """
+    asked = [grouping for grouping in group_by if grouping is not Grouping.VM]
+    by_day, by_model = Grouping.DAY in asked, Grouping.PROVISIONING_MODEL in asked
+    parts: dict[_Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for each in vm_spend.charged(connection, first, last, scope, by_day):
+        of = each.amounts
+        figures = [of.machine.nanos, of.gpu.nanos, of.storage.nanos, of.seconds]
+        _add(parts, (each.instance_id, each.attribution, each.provisioning_model, each.day), figures)
+    for (instance_id, whose, model, day), accrued in _running(connection, accrual, first, last, scope):
+        _add(parts, (instance_id, whose, model, day if by_day else None), accrued)
+    gaps = Counter(_gaps(connection, accrual, first, last, scope, by_day))
+    for key in gaps:
+        _add(parts, key, ())  # what has no price is listed, too
+    vms = {vm.id: vm for vm in fleet.known(connection, sorted({key[0] for key in parts}))}
+    if not by_model:
+        parts = _with_their_storage(parts, vms)
+        gaps = _by_own_model(gaps, vms)
+    rows = [
+        VmSpend(
+            group=_group(asked, vms[key[0]], key),
+            vm=vms[key[0]],
+            attribution=key[1],
+            provisioning_model=key[2],
+            amounts=amounts_of(figures),
+            unpriced=gaps[key],
+        )
+        for key, figures in parts.items()
+    ]
+    rows.sort(key=lambda row: (row.group, -row.amounts.total.nanos, row.vm.name, row.vm.id))
+    return tuple(rows), spend(connection, accrual, first, last, [], scope)
+
+
+def _running(
+    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope
+) -> Iterator[tuple[_Key, Sequence[int]]]:
+    """What has accrued since charges were stored. Equal VMs are billed once."""
+    start, end = day_start(first), day_start(last) + _DAY
+    ids = vm_spend.accruing_ids(connection)
+    for run in accruing.accruing_lifetimes(connection, ids):
+        since = max(run.charged_to or run.lifetime.started_at, start)
+        if _is_within(scope, run) and since < min(end, run.lifetime.ended_at or accrual.now):
+            model = run.lifetime.provisioning_model.value
+            for day, figures in figures_of(accrual.of_lifetime(run.lifetime, since, end)):
+                yield (run.instance_id, run.attribution, model, day), figures
+    for store in accruing.accruing_storage(connection, ids):
+        since = max(store.charged_to or store.span.started_at, start)
+        until = min(end, store.span.ended_at or accrual.now)
+        if _is_within(scope, store) and since < until:
+            for day, figures in figures_of(accrual.of_storage(store.span, since, until)):
+                yield (store.instance_id, store.attribution, ProvisioningModel.STANDARD.value, day), figures
+
+
+def _is_within(scope: Scope, of: AccruingLifetime | AccruingStorage) -> bool:
+    key = of.lifetime.key if isinstance(of, AccruingLifetime) else of.span.key
+    return scope.holds(key.project, of.attribution.preset, of.attribution.owner, of.attribution.job)
+
+
+def _with_their_storage(parts: Mapping[_Key, Sequence[int]], vms: Mapping[int, FleetInstance]) -> dict[_Key, list[int]]:
+    """Each VM's rows by its own provisioning model."""
+    joined: dict[_Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for key, figures in parts.items():
+        _add(joined, _with_own_model(key, vms), figures)
+    return joined
+
+
+def _by_own_model(gaps: Counter[_Key], vms: Mapping[int, FleetInstance]) -> Counter[_Key]:
+    joined: Counter[_Key] = Counter()
+    for key, count in gaps.items():
+        joined[_with_own_model(key, vms)] += count
+    return joined
+
+
+def _with_own_model(key: _Key, vms: Mapping[int, FleetInstance]) -> _Key:
+    return key[0], key[1], vms[key[0]].provisioning_model.value, key[3]
+
+
+def _add(parts: dict[_Key, list[int]], key: _Key, figures: Sequence[int]) -> None:
+    of_key = parts[key]
+    for place, figure in enumerate(figures):
+        of_key[place] += figure
+
+
+def _group(asked: Sequence[Grouping], vm: FleetInstance, key: _Key) -> tuple[str, ...]:
+    _, whose, model, day = key
+    values = {
+        Grouping.DAY: "" if day is None else day.isoformat(),
+        Grouping.PROJECT: vm.key.project,
+        Grouping.PRESET: whose.preset,
+        Grouping.OWNER: whose.owner,
+        Grouping.JOB: whose.job,
+        Grouping.PROVISIONING_MODEL: model,
+    }
+    return tuple(values[grouping] for grouping in asked)
+
+
+def _gaps(
+    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by_day: bool
+) -> Iterator[_Key]:
+    """Each lifetime and disk that has no complete price, on each of its days where days are told apart."""
+    running = live(connection, accrual, first, last, scope, ("project", "preset", "owner", "job"))
+    unpriced = all_unpriced(connection, running, first, last, scope)
+    ids = vm_spend.ids_of(connection, {span.key for span in unpriced})
+    for span in unpriced:
+        days: Iterable[date | None] = days_of_span(span, first, last, accrual.now) if by_day else (None,)
+        model = span.provisioning_model if span.kind == "lifetime" else ProvisioningModel.STANDARD.value
+        for day in days:
+            yield ids[span.key], span.attribution, str(model), day

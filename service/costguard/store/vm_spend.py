@@ -1,0 +1,70 @@
+"""What was spent on each VM: its stored charges, and which VMs have some that are not stored yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Select, Table, cast, func, select, text
+
+from costguard.model.budget import Scope
+from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.lifetime import Attribution
+from costguard.store.accruing import chunks, stand, within_scope
+from costguard.store.roll_up import parts_of_charges
+from costguard.store.spend import Amounts, amounts_of
+from costguard.store.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
+
+
+@dataclass(frozen=True, slots=True)
+class VmCharges:
+    """Of one VM, as long as it was the same people's; of one day where days are told apart."""
+
+    instance_id: int
+    attribution: Attribution
+    provisioning_model: str
+    day: date | None
+    amounts: Amounts
+
+
+def charged(connection: Connection, first: date, last: date, scope: Scope, by_day: bool) -> list[VmCharges]:
+    """The stored charges of the days [first, last], as the roll-up has them: storage counts as standard."""
+    found = []
+    for spans in (lifetimes, storage_spans):
+        query = _sums(spans).where(charges.c.day.between(first, last), *within_scope(spans, scope))
+        if by_day:
+            query = query.add_columns(charges.c.day).group_by(charges.c.day)
+        for row in connection.execute(query):
+            model = row.provisioning_model if spans is lifetimes else ProvisioningModel.STANDARD.value
+            whose = Attribution(row.preset, row.owner, row.job)
+            amounts = amounts_of((row.machine_nanos, row.gpu_nanos, row.storage_nanos, row.seconds))
+            found.append(VmCharges(row.instance_id, whose, model, row.day if by_day else None, amounts))
+    return found
+
+
+def _sums(spans: Table) -> Select[Any]:
+    names = ("instance_id", "preset", "owner", "job", "provisioning_model")
+    kinds = [spans.c[name] for name in names if name in spans.c]
+    sums = [cast(func.sum(part), BigInteger).label(name) for name, part in parts_of_charges(spans).items()]
+    joined = select(*kinds, *sums).join_from(charges, spans, charges.c.span_id == spans.c.id)
+    return joined.where(*stand(spans)).group_by(*kinds)
+
+
+def accruing_ids(connection: Connection) -> list[int]:
+    """VMs with spans that are open, or ended and not charged to their end."""
+    found: set[int] = set()
+    for spans in (lifetimes, storage_spans):
+        for condition in (spans.c.ended_at.is_(None), text(UNCHARGED)):
+            found.update(connection.scalars(select(spans.c.instance_id).where(condition)))
+    return sorted(found)
+
+
+def ids_of(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, int]:
+    """The rows of these VMs."""
+    found: dict[InstanceKey, int] = {}
+    for some in chunks({key.gce_id for key in keys}):
+        query = select(instances.c.id, instances.c.project, instances.c.gce_id).where(instances.c.gce_id.in_(some))
+        found |= {InstanceKey(row.project, row.gce_id): row.id for row in connection.execute(query)}
+    return found
