@@ -59,6 +59,12 @@ def test_attached_gpu_costs_what_google_published(gpu: str, price: str) -> None:
     assert PRICES.rate(f"gpu:{gpu}", "us-central1", False, NOW) == (int(Decimal(price).scaleb(9)), "h")
 
 
+@pytest.mark.parametrize(("resource", "price"), list(PUBLISHED["custom"].items()))
+def test_custom_vcpus_and_memory_cost_what_google_published(resource: str, price: str) -> None:
+    """An hour of one vCPU, and of one GiB, of the series that have custom types: 5 % above predefined ones."""
+    assert PRICES.rate(resource, "us-central1", False, NOW)[0] == int(Decimal(price).scaleb(9))
+
+
 @pytest.fixture(scope="module")
 def skus() -> dict[tuple[str, str], dict[str, Any]]:
     """(description, region) -> SKU, for every region that a SKU serves."""
