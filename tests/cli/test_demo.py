@@ -116,6 +116,37 @@ def test_the_demos_job_loses_its_vm_and_comes_to_the_same_result(tmp_path: Path)
     assert processes_of(tmp_path) == []
 
 
+def test_the_printed_export_line_lets_every_command_work(tmp_path: Path) -> None:
+    """What a newcomer pastes is a whole environment: it reads, claims, keeps and stops."""
+    with demo(tmp_path, "--steps", "0", "--speed", "1") as process:
+        line = read_until(process, "export COSTGUARD_URL").rpartition("export ")[2]
+        environ = dict(part.split("=", 1) for part in line.split())
+        assert set(environ) == {"COSTGUARD_URL", "COSTGUARD_TOKEN", "COSTGUARD_OWNER"}
+
+        def costguard(*arguments: str) -> subprocess.CompletedProcess[str]:
+            code = "from costguard.cli.entry import main; main()"
+            environment = {**os.environ, **environ}
+            command = [sys.executable, "-c", code, *arguments]
+            return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+        read_until(process, "debug-ana")
+        for arguments in (
+            ["stop", "debug-ana", "--wait"],
+            ["keep", "train-vision-ben", "--hours", "2", "--wait"],
+            ["claim", "instance-20261118-041207", "--wait"],
+            ["disown", "notebook-cleo", "--wait"],
+            ["ps"],
+            ["jobs"],
+            ["reminders", "preview"],
+            ["spend"],
+            ["facts"],
+        ):
+            done = costguard(*arguments)
+            assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+
+
 def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
     """Neither the simulated cloud nor what runs on its VMs outlives it."""
     with demo(tmp_path) as process:
@@ -161,13 +192,13 @@ def test_the_terms_of_jobs_fit_any_speed_at_which_there_are_jobs(speed: float) -
 
 
 @contextmanager
-def demo(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """In a process of its own, which all that it starts can be told by; ended at the end, whatever happens."""
+def demo(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A short story unless `options` ask for another, in a process of its own that is ended whatever happens."""
     scenario = folder / "short.toml"
     scenario.write_text(_SHORT)
-    command = [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0", "--steps", "50"]
+    command = [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(
-        [*command, "--scenario", str(scenario)],
+        [*command, *(options or ("--steps", "50", "--scenario", str(scenario)))],
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import sys
+from typing import Any, TextIO
 
 import typer
 
@@ -54,7 +56,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(False, "--version", "-V", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Watches GPU VMs on Google Compute Engine, records every lifetime and prices every second."""
 
@@ -87,13 +89,27 @@ def _exit_code(error: CostguardError) -> int:
     return EXIT_UNREACHABLE if isinstance(error, ServerUnreachable) else EXIT_ERROR
 
 
+# Typer 0.29 carries click inside, older ones depend on it: this is the base of its errors in both.
+_ClickError: Any = typer.BadParameter.__mro__[2]
+
+
 def main() -> None:
-    """The entry point: an error that a person can mend is one message on stderr, never a traceback."""
+    """The entry point: an error that a person can mend is one message, never a traceback.
+
+    With --json it is one object on standard output; else it is on standard error.
+    """
     # What a command imports is no garbage: looked through at Python's own pace, it takes a tenth of a guard's start.
     gc.set_threshold(10_000, 10, 10)
+    _tolerate_poor_encodings(sys.stdout, sys.stderr)
+    as_json = _wants_json(sys.argv[1:])
     try:
-        app()
+        if as_json:
+            _run_for_programs()
+        else:
+            app()
     except CostguardError as error:
+        if as_json:
+            _print_error(error.message, error.what_next, _exit_code(error))
         print(f"costguard: {clean_lines(error.message)}", file=sys.stderr)
         if error.what_next:
             print(clean_lines(error.what_next), file=sys.stderr)
@@ -104,3 +120,34 @@ def main() -> None:
         # The reader has gone; nor may Python try again to flush as it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _tolerate_poor_encodings(*streams: TextIO) -> None:
+    """A terminal or pipe that takes ASCII alone shows other characters as their numbers; it never ends a command."""
+    for stream in streams:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """What stands after `--` is the command of a job."""
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in ours
+
+
+def _run_for_programs() -> None:
+    """As `app()`, but wrong usage is an object as well."""
+    try:
+        code = app(standalone_mode=False)
+    except _ClickError as error:
+        where = "" if error.ctx is None else f"`{error.ctx.command_path} --help` shows what it takes."
+        _print_error(error.format_message(), where, EXIT_USAGE)
+    except typer.Abort:
+        sys.exit(EXIT_ERROR)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_error(message: str, what_next: str, code: int) -> None:
+    """Prints the object and ends the process."""
+    print(json.dumps({"error": {"message": message, "next": what_next, "exit_code": code}}, indent=2))
+    sys.exit(code)

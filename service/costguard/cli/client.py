@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -39,6 +40,15 @@ _OF_BODIES = {
     "permissions": "--permission",
 }
 _OF_NO_OPTION = {"", "budget", "guard_url"}  # what no option can mend
+# The command that lists what a 404 says to look for over REST.
+_LISTED_BY = {
+    "jobs": "costguard jobs --all",
+    "instances": "costguard ps --all",
+    "tokens": "costguard token list",
+    "sessions": "costguard session list",
+}
+_LISTING = re.compile(r"GET /api/v1/(\w+)(?:\?\S*)? lists")
+_ATTEMPTS = re.compile(r"GET /api/v1/jobs/(\w+)/attempts")
 _WITHOUT = (
     "Set COSTGUARD_TOKEN to a token of this server's; `costguard token create NAME --save`, where it runs, makes one."
 )
@@ -68,8 +78,9 @@ class Server:
         url: str,
         environ: Mapping[str, str] = os.environ,
         pause: Callable[[float], object] = threading.Event().wait,
+        timeout: float = _TIMEOUT_S,
     ) -> None:
-        self._pause = pause
+        self._pause, self._timeout = pause, timeout
         self.url, self._token = profile.found(url, environ, THIS_MACHINE)
         try:
             parts = urlsplit(self.url)
@@ -138,7 +149,7 @@ class Server:
         query = urlencode([pair for name, value in parameters.items() for pair in _pairs(name, value)])
         target = f"{self._base}/api/v1/{'/'.join(quote(part, safe='') for part in path)}{'?' if query else ''}{query}"
         token = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        connection = self._connect(self._host, self._port, timeout=_TIMEOUT_S)
+        connection = self._connect(self._host, self._port, timeout=self._timeout)
         try:
             connection.connect()
         except (HTTPException, OSError) as error:
@@ -184,12 +195,22 @@ def _refusal(url: str, status: int, reason: str, body: bytes) -> CostguardError:
             return WrongUsage("\n".join(wrong), "Add --help to see what each option takes.")
         if status == 401:
             return CostguardError(str(problem["detail"]), _WITHOUT)
-        return CostguardError(str(problem["detail"]), str(problem["next"]))
+        return CostguardError(str(problem["detail"]), _as_command(str(problem["next"])))
     except (ValueError, KeyError, TypeError):
         return ServerUnreachable(
             f"{url} answered {status} {reason}, not as a Costguard server does.",
             "Check the address given with --url or COSTGUARD_URL.",
         )
+
+
+def _as_command(what_next: str) -> str:
+    """The advice of a problem in terms of this program: `costguard jobs --all` instead of a GET."""
+
+    def named(listing: re.Match[str]) -> str:
+        command = _LISTED_BY.get(listing[1])
+        return f"`{command}` lists" if command else listing[0]
+
+    return _ATTEMPTS.sub(r"`costguard job \1`", _LISTING.sub(named, what_next))
 
 
 def _option(where: str) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from costguard.cli import demo_cloud, demo_job, demo_view
-from costguard.cli.demo_settings import demo_settings, guard_url
+from costguard.cli.demo_settings import ADMIN, demo_settings, guard_url
 from costguard.cli.options import AsJsonLine, listening_address
 
 _EPILOG = """Examples:
@@ -86,7 +86,7 @@ def demo(
                     if told:
                         demo_cloud.send_presses(cloud, told[0])
                         page = main.sign_in_link(guard, told[0], demo_job.OWNER, _LINK_GOOD_FOR)
-                        at = demo_view.Addresses(told[0], page, cloud, token)
+                        at = demo_view.Addresses(told[0], page, cloud, f"{cloud}/slack", token, ADMIN)
                         view = demo_view.View(at, speed, no_job, stop, as_json)
                         if has_job:
                             view.launch(folder, projects[0], steps)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from costguard.cli import fleet_table, history_table
 from costguard.cli.client import Server
+from costguard.cli.commands_vm import Vm
 from costguard.cli.finding import the_vm
 from costguard.cli.format import clean_lines
 from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, is_asked, print_json
@@ -110,7 +111,7 @@ def _frame(out: Console, fleet: dict[str, Any], trouble: str) -> Text:
 
 
 def show(
-    vm: Annotated[str, typer.Argument(metavar="VM", help="Its name, or Google's numeric id.")],
+    vm: Vm,
     project: Project = None,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,

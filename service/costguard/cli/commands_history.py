@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from costguard.cli import history_table
+from costguard.cli import complete, history_table
 from costguard.cli.client import Server
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,
+    LastHours,
     Limit,
     Owner,
     Preset,
@@ -21,6 +22,7 @@ from costguard.cli.options import (
     is_asked,
     print_json,
 )
+from costguard.cli.options import since as not_before
 from costguard.cli.tables import console
 from costguard.model.lifetime import EndReason
 
@@ -58,7 +60,13 @@ def lifetimes(
 def facts(
     since: Since = None,
     until: Until = None,
+    last: LastHours = None,
     kind: Annotated[str | None, typer.Option("--kind", help="Only this kind, such as LifetimeStarted.")] = None,
+    who: Annotated[str | None, typer.Option("--who", help="Part of who did it, such as ana@.")] = None,
+    words: Annotated[str | None, typer.Option("--words", help="Part of the text, or of the VM's name.")] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", help="Only this job, by its id.", autocompletion=complete.jobs)
+    ] = None,
     project: Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")] = None,
     vm: Annotated[str | None, typer.Option("--id", help="Only the VM with this numeric id.")] = None,
     limit: Limit = 50,
@@ -66,8 +74,18 @@ def facts(
     as_json: AsJson = False,
 ) -> None:
     """What happened, the latest first: who, what and why."""
-    filters = {"since": since, "until": until, "kind": kind, "project": project, "gce_id": vm}
-    answer = Server(url).pages("facts", "facts", limit, **filters)
+    server = Server(url)
+    filters = {
+        "since": not_before(server, since, last),
+        "until": until,
+        "kind": kind,
+        "who": who,
+        "words": words,
+        "job": job,
+        "project": project,
+        "gce_id": vm,
+    }
+    answer = server.pages("facts", "facts", limit, **filters)
     print_json(answer) if as_json else history_table.show_facts(console(), answer, is_asked(*filters.values()))
 
 

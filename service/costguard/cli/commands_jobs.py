@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from costguard.cli import jobs_table
+from costguard.cli import complete, jobs_table
 from costguard.cli.client import Server
 from costguard.cli.format import clean_lines
 from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Me, Url, is_asked, print_json
@@ -23,7 +23,9 @@ _EXAMPLES = """Examples:
   costguard job j7k2m9q4                    one job: its attempts, checkpoints, what it lost and what comes next
 """
 
-JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id, such as j7k2m9q4.")]
+JobId = Annotated[
+    str, typer.Argument(metavar="ID", help="The job's id, such as j7k2m9q4.", autocompletion=complete.jobs)
+]
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from costguard.cli import reminders_table
 from costguard.cli.client import Server
-from costguard.cli.options import DEFAULT_URL, AsJson, From, Limit, To, Url, is_asked, print_json
+from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, Limit, To, Url, days, is_asked, print_json
 from costguard.cli.tables import console
 
 _EXAMPLES = """Examples:
@@ -66,7 +66,11 @@ def preview(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     print_json(answer) if as_json else reminders_table.show_preview(console(), answer)
 
 
-def enforcement(first: From = None, to: To = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+def enforcement(
+    first: From = None, to: To = None, last: Last = None, url: Url = DEFAULT_URL, as_json: AsJson = False
+) -> None:
     """What was stopped or would have been, by which rule, and what that saved."""
-    answer = Server(url).get("enforcement", **{"from": first, "to": to})
+    server = Server(url)
+    first, to = days(server, first, to, last)
+    answer = server.get("enforcement", **{"from": first, "to": to})
     print_json(answer) if as_json else reminders_table.show_enforcement(console(), answer)

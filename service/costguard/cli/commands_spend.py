@@ -9,12 +9,14 @@ from rich.console import Console
 
 from costguard.cli.client import Server
 from costguard.cli.format import count, dollars
-from costguard.cli.options import DEFAULT_URL, AsJson, From, To, Url, print_json
+from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, To, Url, days, print_json
 from costguard.cli.tables import Row, cell, console, say, show_table
 
 _EXAMPLES = """Examples:
 
   costguard spend                                   this month, day by day
+
+  costguard spend --last 7d --by owner              the last week, by owner
 
   costguard spend --by owner,preset                 who spends what, the most first
 
@@ -44,6 +46,7 @@ def register(app: typer.Typer) -> None:
 def spend(
     first: From = None,
     to: To = None,
+    last: Last = None,
     by: Annotated[
         list[str] | None,
         typer.Option("--by", callback=_groupings, help=f"{', '.join(_GROUPINGS)}; several with commas."),
@@ -59,6 +62,8 @@ def spend(
     """What was spent in a range of UTC days, today's share up to now included."""
     if as_csv and as_json:
         raise typer.BadParameter("--csv and --json exclude each other.")
+    server = Server(url)
+    first, to = days(server, first, to, last)
     asked: dict[str, Any] = {
         "from": first,
         "to": to,
@@ -68,7 +73,6 @@ def spend(
         "owner": owner,
         "job": job,
     }
-    server = Server(url)
     if as_csv:
         print(server.get_csv("spend", **asked, format="csv"), end="")
         return

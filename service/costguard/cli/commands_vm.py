@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from costguard.cli import complete
 from costguard.cli.client import Server
 from costguard.cli.finding import the_vm
 from costguard.cli.format import clean_lines
@@ -25,7 +26,10 @@ _KEEP_EXAMPLES = """Examples:
   costguard keep trainer-3 --hours 6 --reason "sweep"  for six hours more
 """
 
-Vm = Annotated[str, typer.Argument(metavar="VM", help="Its name, or Google's numeric id.")]
+Vm = Annotated[
+    str,
+    typer.Argument(metavar="VM", help="Its name, or Google's numeric id.", autocompletion=complete.vms),
+]
 Why = Annotated[str, typer.Option("--reason", help="For whoever reads it later.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Until it is carried out or refused; exits 1 when it is refused.")]
 

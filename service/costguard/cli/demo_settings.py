@@ -13,6 +13,7 @@ from costguard.errors import SettingsError
 if TYPE_CHECKING:
     from costguard.settings import Settings
 
+ADMIN = "chiara@example.com"  # one of the simulated workspace's people
 _EVERY = timedelta(seconds=10)  # the shortest interval between passes that the settings allow
 _DIGEST_AFTER = timedelta(minutes=100)
 # The forgotten T4 is stopped when its owner has not answered twice; other VMs are only asked about.
@@ -51,11 +52,11 @@ def demo_settings(
         "reminders": {
             "quiet_hours": "never",
             "quiet_days": [],
-            "contact": "chiara@example.com",
+            "contact": ADMIN,
             "daily_digest": f"{now + _DIGEST_AFTER:%H:%M}",
         },
         "enforcement": {"shadow": False},
-        "access": {"admins": ["chiara@example.com"], "operators": ["dana@example.com"]},
+        "access": {"admins": [ADMIN], "operators": ["dana@example.com"]},
         "presets": _PRESETS,
         "budgets": _budgets(projects),
         **_teams(projects),

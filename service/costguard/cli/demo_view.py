@@ -24,12 +24,18 @@ _TABLES_EVERY = 30  # turns
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """`page` signs a browser in at `url`, where `token` opens the API; `cloud` is the simulated cloud's."""
+    """`page` signs a browser in at `url`, where `token` opens the API; `cloud` is the simulated cloud's.
+
+    `slack` shows the simulated Slack as people see it. The token speaks for no one: `owner`, an admin, is the person
+    in whose name commands act.
+    """
 
     url: str
     page: str
     cloud: str
+    slack: str
     token: str
+    owner: str
 
 
 class View:
@@ -43,14 +49,14 @@ class View:
         self._job: DemoJob | None = None
         self._told: set[str] = set()
         self._last_of_job = ""
-        self._title = f"Costguard: {at.page}. Slack as people see it: {at.cloud}/slack. Ctrl-C ends the demo."
+        self._title = f"Costguard: {at.page}. Slack as people see it: {at.slack}. Ctrl-C ends the demo."
         if as_json:
             print(json.dumps(asdict(at)), flush=True)
         for line in (
             f"Costguard answers at {at.url}. Open it in a browser: {at.page}",
-            f"Slack as people see it: {at.cloud}/slack (be any of them, and press).",
+            f"Slack as people see it: {at.slack} (be any of them, and press).",
             f"One second of yours is {speed:g} of the fleet's. Ctrl-C ends all of it. In another terminal:",
-            f"  export COSTGUARD_URL={at.url} COSTGUARD_TOKEN={at.token}",
+            f"  export COSTGUARD_URL={at.url} COSTGUARD_TOKEN={at.token} COSTGUARD_OWNER={at.owner}",
             "  costguard ps",
             no_job,
         ):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
 from costguard.cli.client import DEFAULT_URL as DEFAULT_URL
-from costguard.cli.client import THIS_MACHINE
+from costguard.cli.client import THIS_MACHINE, Server
 
 Url = Annotated[
     str,
@@ -63,6 +63,55 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="DAY", callback=_day, help="First UTC day; the month's first.")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="DAY", callback=_day, help="Last UTC day; today.")]
+_SPAN = re.compile(r"([1-9]\d{0,3})([hdw])")
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+def _span(text: str | None) -> str | None:
+    if text is None or _SPAN.fullmatch(text):
+        return text
+    raise typer.BadParameter(f"{text!r} is not a span such as 7d, 2w or 12h.")
+
+
+Last = Annotated[
+    str | None,
+    typer.Option("--last", metavar="SPAN", callback=_span, help="The last 7d (today and six days before), or 2w."),
+]
+LastHours = Annotated[
+    str | None, typer.Option("--last", metavar="SPAN", callback=_span, help="Not older than 12h, 7d or 2w.")
+]
+
+
+def days(server: Server, first: str | None, to: str | None, last: str | None) -> tuple[str | None, str | None]:
+    """The first and the last UTC day that were asked for; with --last by the server's clock."""
+    if last is None:
+        return first, to
+    if first is not None or to is not None:
+        raise typer.BadParameter("--last stands for --from and --to; leave those out.")
+    count = _whole(last) // timedelta(days=1)
+    if not count:
+        raise typer.BadParameter(f"{last!r} is less than a day; days are whole here.", param_hint="--last")
+    today = _now(server).date()
+    return (today - timedelta(days=count - 1)).isoformat(), today.isoformat()
+
+
+def since(server: Server, given: str | None, last: str | None) -> str | None:
+    """From when on; with --last by the server's clock."""
+    if last is None:
+        return given
+    if given is not None:
+        raise typer.BadParameter("--last stands for --since; leave one of them out.")
+    return (_now(server) - _whole(last)).isoformat()
+
+
+def _whole(span: str) -> timedelta:
+    return int(span[:-1]) * _UNITS[span[-1]]
+
+
+def _now(server: Server) -> datetime:
+    return datetime.fromisoformat(server.get("projects")["as_of"])
+
+
 Since = Annotated[
     str | None,
     typer.Option(

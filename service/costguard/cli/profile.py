@@ -26,10 +26,10 @@ class Profile:
 
 
 def path(environ: Mapping[str, str]) -> Path | None:
-    """None: this user has no home."""
-    if folder := environ.get("XDG_CONFIG_HOME"):
-        return Path(folder) / "costguard" / "profile.toml"
-    return Path(home) / ".config" / "costguard" / "profile.toml" if (home := environ.get("HOME")) else None
+    """XDG's folder of settings, else APPDATA on Windows, else ~/.config. None: this user has none of them."""
+    home = environ.get("HOME")
+    folder = environ.get("XDG_CONFIG_HOME") or environ.get("APPDATA") or (home and str(Path(home) / ".config"))
+    return Path(folder) / "costguard" / "profile.toml" if folder else None
 
 
 def read(environ: Mapping[str, str]) -> Profile | None:
@@ -43,7 +43,8 @@ def read(environ: Mapping[str, str]) -> Profile | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise CostguardError(f"The profile {where} cannot be read: {error}.", _MEND) from None
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    # Windows has no such bits, and %APPDATA% is its user's alone.
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise CostguardError(f"Others can read the token in {where}.", f"Run `chmod 600 {where}`.")
     import tomllib  # only here: commands without a profile start sooner
 
@@ -61,7 +62,10 @@ def save(profile: Profile, environ: Mapping[str, str]) -> Path:
     """In place of the one before; only this user can read it. Raises CostguardError."""
     where = path(environ)
     if where is None:
-        raise CostguardError("It is not known where to save it: HOME is not set.", "Set HOME, or leave out --save.")
+        raise CostguardError(
+            "It is not known where to save it: neither HOME nor APPDATA is set.",
+            "Set one of them, or leave out --save.",
+        )
     made = where.with_name(f".{where.name}.{secrets.token_hex(4)}")
     try:
         where.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

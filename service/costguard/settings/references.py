@@ -11,6 +11,7 @@ from costguard.settings.environment import Raw
 from costguard.settings.problems import Problem, meant, unlike
 
 _SHORTEST_TOKEN = 16
+_PLACEHOLDER = "my-project"  # in example.toml
 _MAKE_TOKEN = "python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"  # noqa: S105 -- how to make one
 _SLACK_SECRETS = {
     environment.SLACK_TOKEN: re.compile(r"xoxb-[!-~]+"),
@@ -42,6 +43,7 @@ def across(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) -> li
         *_owner_labels(raw),
         *_unwarned(raw),
         *_projects(raw),
+        *_placeholders(raw),
         *_budgets(raw, shipped),
         *_webhooks(raw, secrets),
     ]
@@ -156,6 +158,14 @@ def _projects(raw: Raw) -> Iterator[Problem]:
     for path, projects in named.items():
         for index, project in enumerate(projects if isinstance(projects, list) else []):
             yield from _known((*path, index), project, _watched(raw), "a watched project")
+
+
+def _placeholders(raw: Raw) -> Iterator[Problem]:
+    """The example's project belongs to somebody else, or to no one: it is never the one that is meant."""
+    for index, project in enumerate(_watched(raw)):
+        if project == _PLACEHOLDER:
+            expected = "the id of your own project, as `gcloud projects list` shows it; this one is the example's"
+            yield unlike(("watch", "projects", index), project, expected)
 
 
 def _budgets(raw: Raw, shipped: tuple[str, ...]) -> Iterator[Problem]:
