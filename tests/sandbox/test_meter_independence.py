@@ -44,8 +44,8 @@ SHARED_TABLES = (
         "the Cloud Billing Catalog's own words for the hosts of A3 Mega and A3 Ultra",
     ),
     Shared(
-        frozenset({"g4-standard-6", "g4-standard-12", "g4-standard-24", "1/8", "1/4", "1/2"}),
-        "the fractions of a GPU that Google's machineTypes.list names for the small G4 types",
+        frozenset({"g4-standard-6", "g4-standard-12", "g4-standard-24", "1", "2", "4"}),
+        "an eighth, a quarter and half of a GPU, as machineTypes.list has the small G4 types, each sold by eighths",
     ),
     Shared(
         frozenset({"s", "m", "h", "d", "w", "1", "60", "3600", "86400", "604800"}),
