@@ -58,6 +58,10 @@ def create_app(world: World) -> Starlette:
 
 async def _unknown(request: Request, _error: Exception) -> Response:
     message = f"The simulated cloud has no {request.method} {request.url.path}"
+    if "/machineImages" in request.url.path:
+        message += ": it keeps no machine images; make the VM from an image or from a disk"
+    if request.url.path.startswith(("/compute/beta/", "/compute/alpha/")):
+        message += "; of the Compute Engine API it speaks v1 alone"
     return refusal(Refused(404, "notFound", message))
 
 

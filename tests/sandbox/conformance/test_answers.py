@@ -131,6 +131,29 @@ def test_every_change_and_its_operation_conform(
     assert operation["operationType"] == (verb.partition("?")[0] or "insert")
 
 
+@pytest.mark.parametrize(
+    ("zone", "machine", "gpu"),
+    [("us-central1-b", "g4-standard-48", "nvidia-rtx-pro-6000"), (ZONE, "c4-standard-8", "")],
+)
+def test_types_that_take_hyperdisk_alone_run(
+    world: World, cloud: httpx2.Client, zone: str, machine: str, gpu: str
+) -> None:
+    """G4 and C4 are launched with a Hyperdisk, as Google wants them, come up and conform."""
+    disk = {"diskType": f"zones/{zone}/diskTypes/hyperdisk-balanced", "diskSizeGb": "50"}
+    wanted = {
+        **body("new", scheduling={"onHostMaintenance": "TERMINATE"}),
+        "machineType": f"zones/{zone}/machineTypes/{machine}",
+        "disks": [{"boot": True, "autoDelete": True, "initializeParams": disk}],
+    }
+    answer = cloud.post(f"{ROOT}/zones/{zone}/instances", json=wanted)
+    assert answer.status_code == 200, answer.text
+    world.advance(timedelta(minutes=2))
+    shown = cloud.get(f"{ROOT}/zones/{zone}/instances/new").json()
+    assert (problems_of(shown), shown["status"]) == ([], "RUNNING")
+    kinds = [one["acceleratorType"].rpartition("/")[2] for one in shown.get("guestAccelerators", ())]
+    assert kinds == ([gpu] if gpu else [])
+
+
 @pytest.mark.parametrize(("verb", "key"), [("setLabels", "labelFingerprint"), ("setMetadata", "fingerprint")])
 def test_changes_under_a_fingerprint_conform(cloud: httpx2.Client, verb: str, key: str) -> None:
     """Labels and metadata change with the fingerprint that was read, and are refused with a stale one."""
