@@ -120,7 +120,7 @@ def test_show_and_prices(fleet: Database, run: Run) -> None:
 
 
 def test_exit_codes_tell_what_went_wrong(fleet: Database, run: Run) -> None:
-    """0 done, 1 error, 2 wrong usage, 3 no server; each with one message on stderr and no traceback."""
+    """0 done, 1 error, 2 wrong usage, 3 no server; each with one message and no traceback, on stderr without --json."""
     for code, arguments in (
         (1, ["show", "nobody"]),
         (1, ["ps", "--url", "ftp://x"]),
@@ -131,8 +131,9 @@ def test_exit_codes_tell_what_went_wrong(fleet: Database, run: Run) -> None:
         (3, ["ps", "--url", "http://127.0.0.1:1"]),
     ):
         done = run(*arguments)
-        assert (done.returncode, done.stdout) == (code, ""), arguments
-        assert done.stderr
+        said, silent = (done.stdout, done.stderr) if "--json" in arguments else (done.stderr, done.stdout)
+        assert (done.returncode, silent) == (code, ""), arguments
+        assert said
         assert "Traceback" not in done.stderr
 
 

@@ -86,7 +86,7 @@ def test_settings_that_the_compose_file_asks_for(tmp_path: Path) -> None:
     listen = re.search(r'listen = "[^"]+"', (DEPLOY / "compose.yaml").read_text())
     assert listen
     file = tmp_path / "costguard.toml"
-    file.write_text(re.sub(r'# (listen) = "[^"]+"', listen[0], example()))
+    file.write_text(re.sub(r'# (listen) = "[^"]+"', listen[0], example().replace("my-project", "ml-lab-prod")))
     settings = load(file, {"COSTGUARD_TOKEN": "a-token-that-nobody-guesses"})
     assert settings.server.port == 8765
     assert not settings.server.is_loopback

@@ -135,13 +135,13 @@ def test_settings_do_not_change(tmp_path: Path) -> None:
 
 def test_example_is_the_defaults(tmp_path: Path) -> None:
     """The example as printed means exactly what a file with its projects alone means."""
-    given = read(tmp_path, example()).model_dump()
-    assert given == read(tmp_path, '[watch]\nprojects = ["my-project"]\n').model_dump()
+    given = read(tmp_path, example().replace("my-project", "ml-lab-prod")).model_dump()
+    assert given == read(tmp_path, '[watch]\nprojects = ["ml-lab-prod"]\n').model_dump()
 
 
 def test_example_is_right_when_uncommented(tmp_path: Path) -> None:
     """Every line of the example that is switched off can be switched on, and no key is left out."""
-    text = re.sub(r"^# (?=[a-z_.]+ = |\[)", "", example(), flags=re.MULTILINE)
+    text = re.sub(r"^# (?=[a-z_.]+ = |\[)", "", example().replace("my-project", "ml-lab-prod"), flags=re.MULTILINE)
     certificates = tmp_path / "ca.pem"
     certificates.write_text("-----BEGIN CERTIFICATE-----\n")
     text = text.replace("/etc/costguard/ca.pem", str(certificates))
