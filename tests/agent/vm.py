@@ -24,6 +24,7 @@ class Vm:
         self.tools.mkdir()
         self.home, self.logs = folder / "home", folder / "logs"
         self.work = folder / "work"
+        self.volatile = folder / "volatile"
         self.spoken = folder / "agent.log"
         self.agents: list[subprocess.Popen[bytes]] = []
         self._reboots = 0
@@ -64,6 +65,7 @@ class Vm:
                     "COSTGUARD_METADATA": self.metadata.url,
                     "COSTGUARD_HOME": str(self.home),
                     "COSTGUARD_LOGS": str(self.logs),
+                    "COSTGUARD_VOLATILE": str(self.volatile),
                     **({"COSTGUARD_BOOT_ID": f"after-{self._reboots}"} if self._reboots else {}),
                 },
             )

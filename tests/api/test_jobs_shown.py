@@ -174,6 +174,7 @@ def test_an_attempt_that_crashed_tells_how(database: Database, client: TestClien
         made = job_rows.attempt(connection, state=AttemptState.OVER, outcome=Outcome.CRASHED, reason="code 1")
         attempts.hear(connection, made.id, Heard(NOW, 1, exit=Exit("exited", NOW, 1)))
     answer = client.get(f"/api/v1/jobs/{ID}").json()
+    assert answer["attempts"][0]["disk"] is None
     assert answer["attempts"][0]["exit"] == {
         "reason": "exited",
         "code": 1,
@@ -283,3 +284,22 @@ def test_presets_say_how_they_are_launched(client_with: Callable[..., TestClient
     )
     assert (t4["overrides"], t4["dev_image"]) == (["zones", "spot"], "projects/ml/global/images/family/dev")
     assert (other["launch"], other["overrides"]) == (None, [])
+
+
+def test_an_attempt_shows_its_disk_and_its_image(client: TestClient, database: Database) -> None:
+    """Typed, so that a program need not know the agent's words."""
+    digest = "sha256:" + "a" * 64
+    with database.write() as connection:
+        job_rows.added(connection, image="acme/train:7")
+        made = job_rows.attempt(connection, state=AttemptState.RUNNING)
+        machine = {"disk_free_bytes": 0, "disk_total_bytes": 100 << 30, "disk_mount": "/"}
+        attempts.hear(connection, made.id, Heard(NOW, 1, machine=machine, image_digest=digest))
+    answer = client.get(f"/api/v1/jobs/{ID}").json()
+    assert answer["attempts"][0]["disk"] == {
+        "state": "full",
+        "mount": "/",
+        "free_bytes": 0,
+        "total_bytes": 100 << 30,
+        "text": "disk full: 0 bytes left on /",
+    }
+    assert answer["job"]["image_digest"] == answer["attempts"][0]["image_digest"] == digest

@@ -43,6 +43,19 @@ def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:
         assert part in text
 
 
+def test_a_full_disk_and_the_images_digest_are_shown() -> None:
+    """While the job goes on, and where the image was asked for by its tag."""
+    disk = {"state": "full", "mount": "/", "free_bytes": 0, "total_bytes": 1, "text": "disk full: 0 bytes left on /"}
+    digest = "sha256:" + "a" * 64
+    job = {**JOB, "image": "acme/train:7", "image_digest": digest}
+    answer = {**DETAIL, "job": job, "attempts": [ATTEMPT, {**SECOND, "disk": disk}]}
+    text = " ".join(shown(jobs_table.show_job, answer, width=300).split())
+    assert "Attempt 2: disk full: 0 bytes left on /" in text
+    assert f"acme/train:7, pulled as {digest}" in text
+    over = {**answer, "job": {**job, "settled_at": "2026-11-20T12:00:00Z"}}
+    assert "disk full" not in shown(jobs_table.show_job, over, width=300)
+
+
 def test_attempts_share_one_axis_of_time() -> None:
     """Four hours in 32 signs: eight an hour. Waiting, working and saving stand under each other."""
     lines = shown(jobs_table.show_job, DETAIL).splitlines()

@@ -181,6 +181,19 @@ def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: T
         assert all(not name.startswith("on") and name != "style" for _, attrs in page.tags for name in attrs)
 
 
+def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client: TestClient) -> None:
+    """Above the figures while its VM runs, and beside the image's name."""
+    digest = "sha256:" + "a" * 64
+    with database.write() as connection:
+        job_rows.added(connection, state=JobState.RUNNING, image="acme/train:7")
+        made = job_rows.attempt(connection, state=AttemptState.RUNNING)
+        machine = {"disk_free_bytes": 0, "disk_total_bytes": 100 << 30, "disk_mount": "/"}
+        attempts.hear(connection, made.id, Heard(NOW, 1, started_at=NOW, machine=machine, image_digest=digest))
+    page = read(client, "/jobs/j7k2m9q4")
+    assert "Disk full: 0 bytes left on /" in page.text
+    assert f"pulled as {digest}" in " ".join(page.text.split())
+
+
 def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClient) -> None:
     """Each attempt is a stretch in the lane of its zone, however many there are."""
     with database.write() as connection:

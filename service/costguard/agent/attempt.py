@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +15,7 @@ from typing import Any
 
 from . import docker, images
 from .calls import Metadata, Trouble
-from .files import boot_id, lock, say, utc
+from .files import boot_id, lock, make_folder, say, utc
 from .guard import Guard
 from .machine import Machine
 from .order import config_of, container, hand_over, prepare
@@ -46,9 +48,10 @@ class Attempt:
         self._log = os.path.join(places.logs, f"{settings.attempt}.{self._state.run}.log")
         self._step_file = settings.step_file or os.path.join(self._state.run_folder, "step", "step")
         for folder in (self._state.run_folder, places.logs, os.path.dirname(self._step_file)):
-            os.makedirs(folder, exist_ok=True)
+            make_folder(folder)
         if not settings.step_file:
-            os.chmod(os.path.dirname(self._step_file), 0o1777)  # noqa: S103  who runs in a container need not be root
+            with contextlib.suppress(OSError):  # who runs in a container need not be root
+                os.chmod(os.path.dirname(self._step_file), 0o1777)  # noqa: S103
         self._machine = Machine(self._folder)
         self._progress = Progress(settings, self._log, self._step_file)
         self._asking = threading.Lock()
@@ -57,6 +60,7 @@ class Attempt:
         self._is_machine_ending = False
         self._deadline, self._was_killed = NEVER, False
         self._runner: subprocess.Popen[bytes] | None = None
+        self._reading: threading.Thread | None = None
 
     def end(self, *_: Any) -> None:
         """The machine goes down. Called by a signal, so nothing here may take a lock."""
@@ -111,6 +115,16 @@ class Attempt:
         order["hidden"].append(self._token)
         self._hold(0)
         self._runner = hand_over(order, self._state.run_folder, held)
+        self._reading = threading.Thread(target=self._read_reports, args=(self._runner,), daemon=True)
+        self._reading.start()
+
+    def _read_reports(self, runner: subprocess.Popen[bytes]) -> None:
+        """What the runner writes into files, it reports as well: neither disk nor memory may have taken them."""
+        assert runner.stdout is not None
+        for line in runner.stdout:
+            with contextlib.suppress(ValueError, KeyError):
+                report = json.loads(line)
+                self._state.reported[report["name"]] = report["document"]
 
     def _is_over(self) -> bool:
         """One look at the runner's files: tells of the start, passes on the wish to stop, tells of the exit."""
@@ -133,7 +147,10 @@ class Attempt:
 
     def _is_runner_gone(self) -> bool:
         if self._runner is not None:
-            return self._runner.poll() is not None
+            is_gone = self._runner.poll() is not None
+            if is_gone and self._reading is not None:
+                self._reading.join(LAST_WORDS_S)
+            return is_gone
         held = lock(os.path.join(self._state.run_folder, "lock"))
         if held is not None:
             os.close(held)
@@ -197,7 +214,9 @@ class Attempt:
     def _tell_exit(self, ended: Mapping[str, Any]) -> None:
         how = {"code": None, "signal": None, "error": "", "repeats": False, **ended}
         asked = self._state.stop.get("why")
-        self._tell_once("exit", **how, asked=asked, was_killed=self._was_killed, **self._progress.at_the_end())
+        machine = self._machine.look(3 * self._settings.heartbeat_s + 20)
+        end = self._progress.at_the_end()
+        self._tell_once("exit", **how, asked=asked, was_killed=self._was_killed, machine=machine, **end)
 
     def _beat(self) -> None:
         while not self._over.wait(self._settings.heartbeat_s):

@@ -1,7 +1,12 @@
-"""Reading and writing on the VM's disk: whole files or nothing, and what is said aloud."""
+"""Reading and writing on the VM's disk: whole files or nothing, and what the agent says.
+
+Where the disk is full, a file stands in memory instead, below COSTGUARD_VOLATILE, until it can be written again: a
+command that filled the disk ends all the same, and its exit code must be known.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -16,17 +21,22 @@ def utc() -> str:
 
 
 def say(message: str) -> None:
-    sys.stderr.write(f"{utc()} costguard agent: {message}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # where it goes to a file, the disk may be full
+        sys.stderr.write(f"{utc()} costguard agent: {message}\n")
+        sys.stderr.flush()
+
+
+def spare(path: str) -> str:
+    """Where a file stands, in memory, that did not fit on the disk."""
+    return os.path.join(os.environ.get("COSTGUARD_VOLATILE", "/run/costguard"), "spare", path.lstrip("/"))
 
 
 def read(path: str) -> str:
     """The whole text, or nothing where there is no such file."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+    for place in (spare(path), path):  # one in memory is the newer one
+        with contextlib.suppress(OSError), open(place, encoding="utf-8", errors="replace") as file:
             return file.read()
-    except OSError:
-        return ""
+    return ""
 
 
 def read_json(path: str) -> dict[str, Any]:
@@ -38,12 +48,55 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def write(path: str, content: bytes) -> None:
-    """All or nothing, also when the power goes."""
-    with open(path + ".new", "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
+    """All or nothing, also when the power goes. Raises OSError where neither the disk nor memory takes it."""
+    try:
+        _write(path, content)
+    except OSError as full:
+        try:
+            os.makedirs(os.path.dirname(spare(path)), exist_ok=True)
+            _write(spare(path), content)
+        except OSError:
+            raise full from None
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(spare(path))
+
+
+def _write(path: str, content: bytes) -> None:
+    new = path + ".new"
+    try:
+        with open(new, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)  # a part of it would take up what little there is
+        raise
+
+
+def remove(path: str) -> None:
+    for place in (path, spare(path)):
+        with contextlib.suppress(OSError):
+            os.unlink(place)
+
+
+def names(folder: str) -> list[str]:
+    """Of all files in it, on the disk and in memory."""
+    found: set[str] = set()
+    for place in (folder, spare(folder)):
+        with contextlib.suppress(OSError):
+            found.update(os.listdir(place))
+    return sorted(found)
+
+
+def make_folder(path: str) -> None:
+    """One that does not fit on the disk is made when a file is written into it, in memory."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        say(f"no folder {path}: {error}")
 
 
 def write_json(path: str, document: Mapping[str, Any]) -> None:
@@ -52,7 +105,14 @@ def write_json(path: str, document: Mapping[str, Any]) -> None:
 
 def lock(path: str) -> int | None:
     """Nothing when another process holds it. It is held until every copy of the descriptor is closed."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    in_memory = spare(path)
+    if os.path.exists(in_memory):
+        path = in_memory
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        os.makedirs(os.path.dirname(in_memory), exist_ok=True)
+        descriptor = os.open(in_memory, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -43,7 +43,7 @@ class Machine:
             "cpus": os.cpu_count(),
             "memory_used_bytes": total - left if total else None,
             "memory_total_bytes": total or None,
-            "disk_free_bytes": shutil.disk_usage(self._folder).free,
+            **disk(self._folder),
             "gpus": gpus if time.monotonic() - measured < fresh_s else None,
             **rates,
         }
@@ -69,6 +69,18 @@ class Machine:
         if cards:
             found["network_in_bytes"], found["network_out_bytes"] = (sum(map(int, n)) for n in zip(*cards))
         return found
+
+
+def disk(folder: str) -> dict[str, Any]:
+    """The filesystem that holds the agent's files, and the job's where it has no other. Null where nobody knows."""
+    place = os.path.realpath(folder)
+    while not os.path.ismount(place):
+        place = os.path.dirname(place)
+    try:
+        usage = shutil.disk_usage(place)
+    except OSError:
+        return {"disk_mount": place, "disk_free_bytes": None, "disk_total_bytes": None}
+    return {"disk_mount": place, "disk_free_bytes": usage.free, "disk_total_bytes": usage.total}
 
 
 def gpus() -> list[dict[str, Any]] | None:

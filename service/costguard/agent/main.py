@@ -8,7 +8,7 @@ import threading
 
 from .attempt import Attempt
 from .calls import Metadata, Trouble, patiently
-from .files import lock, say
+from .files import lock, make_folder, say
 from .settings import NotStarted, Places, read_settings
 
 
@@ -20,7 +20,7 @@ def main() -> int:
         name: os.environ[f"COSTGUARD_{name.upper()}"] for name in names if f"COSTGUARD_{name.upper()}" in os.environ
     }
     places = Places(**given)
-    os.makedirs(places.home, exist_ok=True)
+    make_folder(places.home)
     if lock(os.path.join(places.home, "agent.lock")) is None:
         say("another agent is at work here")
         return 0

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import containers, docker
 from .calls import Http, Metadata, fetch_secrets, patiently
-from .files import write_through
+from .files import make_folder, write_through
 from .images import Image
 from .machine import gpus
 from .settings import NotStarted, Settings
@@ -50,7 +50,7 @@ def prepare(
         for earlier in range(1, run):
             containers.remove(container(settings, earlier))
         workdir = folder
-    os.makedirs(workdir, exist_ok=True)
+    make_folder(workdir)
     return {
         "argv": argv,
         "container": container(settings, run) if image is not None else "",
@@ -80,7 +80,7 @@ def hand_over(order: dict[str, Any], folder: str, held: int) -> subprocess.Popen
     runner = subprocess.Popen(
         [sys.executable, "-I", os.path.abspath(sys.argv[0]), "run", folder],
         stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         start_new_session=True,
         pass_fds=(held,),
         cwd="/",

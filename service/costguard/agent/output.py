@@ -4,28 +4,76 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from typing import BinaryIO
 
-from .files import say
+from .files import say, spare
+
+SPARE_BYTES = 512 << 10  # of the output, twice, while the disk is full
 
 
 class Log:
-    """A file that is renamed when it is full. A full disk loses output, never the command."""
+    """A file that is renamed when it is full. On a full disk the end of the output is kept in memory, and goes to the
+    disk once it has room again: the last lines say why a command failed."""
 
     def __init__(self, path: str, most_bytes: int, files: int) -> None:
         self._path, self._most, self._files = path, most_bytes, max(2, files)
-        self._file = self._open()
+        self._file = self._open(path)
+        self._spare: BinaryIO | None = None
 
     def write(self, data: bytes) -> None:
-        if self._file is None:
-            return
+        if self._spare is not None and self._has_room():
+            self._return_to_disk()
+        if self._spare is None:
+            data = data[self._put(data) :]
+        if data:
+            self._put_aside(data)
+
+    def close(self) -> None:
+        for file in (self._file, self._spare):
+            if file is not None:
+                file.close()
+
+    def _put(self, data: bytes) -> int:
+        """How much of it the disk took."""
         with contextlib.suppress(OSError):
-            if 0 < self._file.tell() > self._most - len(data):
+            if self._file is not None and 0 < self._file.tell() > self._most - len(data):
                 self._file.close()
                 self._rename()
-                self._file = self._open()
+                self._file = self._open(self._path)
             if self._file is not None:
-                self._file.write(data)
+                return self._file.write(data) or 0
+        return 0
+
+    def _put_aside(self, data: bytes) -> None:
+        place = spare(self._path)
+        with contextlib.suppress(OSError):
+            if self._spare is None:
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                self._spare = open(place, "ab", buffering=0)  # noqa: SIM115  it stays open
+            elif self._spare.tell() > SPARE_BYTES:
+                self._spare.close()
+                os.replace(place, place + ".1")
+                self._spare = open(place, "ab", buffering=0)  # noqa: SIM115  it stays open
+            self._spare.write(data)
+
+    def _has_room(self) -> bool:
+        try:
+            return shutil.disk_usage(os.path.dirname(self._path)).free > 8 * SPARE_BYTES
+        except OSError:
+            return False
+
+    def _return_to_disk(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+        self._spare = None
+        if self._file is None:
+            self._file = self._open(self._path)
+        for place in (spare(self._path) + ".1", spare(self._path)):
+            with contextlib.suppress(OSError), open(place, "rb") as kept:
+                self._put(kept.read())
+            with contextlib.suppress(OSError):
+                os.unlink(place)
 
     def _rename(self) -> None:
         for number in range(self._files - 1, 0, -1):
@@ -33,11 +81,11 @@ class Log:
             if os.path.exists(younger):
                 os.replace(younger, f"{self._path}.{number}")
 
-    def _open(self) -> BinaryIO | None:
+    def _open(self, path: str) -> BinaryIO | None:
         try:
-            return open(self._path, "ab", buffering=0)
+            return open(path, "ab", buffering=0)
         except OSError as error:
-            say(f"the command's output is not kept: {error}")
+            say(f"the command's output is not kept on the disk: {error}")
             return None
 
 
@@ -58,9 +106,9 @@ def pump(source: int, log: Log, hidden: list[bytes]) -> None:
 
 
 def tail(path: str, most_bytes: int) -> str:
-    """The end of a log that may just have been rotated."""
+    """The end of a log that may just have been rotated, or that goes on in memory."""
     found = b""
-    for name in (path, path + ".1"):
+    for name in (spare(path), spare(path) + ".1", path, path + ".1"):
         wanted = most_bytes - len(found)
         with contextlib.suppress(OSError), open(name, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - wanted))

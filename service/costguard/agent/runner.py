@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import containers
-from .files import boot_id, read, utc, write_json
+from .files import boot_id, read, say, utc, write_json
 from .output import Log, pump, tail
 
 # A program that is not there, or is no program: it will not be there on another VM either.
@@ -36,8 +36,8 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
     see how the command ends.
     """
     signal.signal(signal.SIGTERM, lambda *_: None)  # unlike one that is ignored, it is not handed down to the command
-    write_json(os.path.join(folder, "begun.json"), {"boot": boot_id()})
     try:
+        write_json(os.path.join(folder, "begun.json"), {"boot": boot_id()})
         command = subprocess.Popen(
             order["argv"],
             cwd=order["workdir"] or None,
@@ -50,10 +50,10 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
     except (OSError, ValueError) as error:
         repeats = not isinstance(error, OSError) or error.errno in NO_PROGRAM
         ended = {"reason": "not_started", "error": str(error), "repeats": repeats, "ended_at": utc()}
-        write_json(os.path.join(folder, "exit.json"), ended)
+        _report(folder, "exit.json", ended)
         return
     started = {"pid": command.pid, "birth": birth(command.pid), "started_at": utc()}
-    write_json(os.path.join(folder, "command.json"), started)
+    _report(folder, "command.json", started)
     log = Log(order["log"], order["log_bytes"], order["log_files"])
     assert command.stdout is not None
     hidden = [text.encode() for text in order["hidden"] if len(text) >= 8]
@@ -66,9 +66,20 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
     signal_group(command.pid, signal.SIGKILL)
     pumping.join(1)
     ended = {**_how(order, code), "ended_at": ended_at}
-    write_json(os.path.join(folder, "exit.json"), ended)
+    _report(folder, "exit.json", ended)
     if order["container"]:
         containers.remove(order["container"])
+
+
+def _report(folder: str, name: str, document: Mapping[str, Any]) -> None:
+    """To the agent that started this runner, and into a file for the one after it. Either may fail."""
+    with contextlib.suppress(OSError):
+        sys.stdout.write(json.dumps({"name": name, "document": document}) + "\n")
+        sys.stdout.flush()
+    try:
+        write_json(os.path.join(folder, name), document)
+    except OSError as error:
+        say(f"{name} is not kept: {error}")
 
 
 def _how(order: Mapping[str, Any], code: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
@@ -10,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from .files import read, say, utc, write
+from .files import make_folder, names, read, remove, say, utc, write
 
 MOST_BYTES = 512 << 10  # in one request
 
@@ -19,11 +18,11 @@ class Spool:
     """Events on disk until the guard has accepted them, in order. On a full disk they wait in memory instead."""
 
     def __init__(self, folder: str, most: int) -> None:
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder)
         self._folder, self._most = folder, most
         self._lock = threading.Lock()
         self._waiting: OrderedDict[int, tuple[str, bytes | None]] = OrderedDict()
-        for name in sorted(name for name in os.listdir(folder) if name.endswith(".json")):
+        for name in [name for name in names(folder) if name.endswith(".json")]:
             self._waiting[int(name.split("-")[0])] = (name, None)
         accepted = int(read(os.path.join(folder, "accepted")) or 0)
         self._last = max([accepted, *self._waiting])
@@ -82,5 +81,4 @@ class Spool:
 
     def _forget(self, seq: int) -> None:
         name, _ = self._waiting.pop(seq, ("", None))
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self._folder, name))
+        remove(os.path.join(self._folder, name))

@@ -20,6 +20,7 @@ class State:
         self.run: int = found.get("run", 1)
         self.told: list[str] = found.get("told", [])
         self.stop: dict[str, Any] = found.get("stop") or {}
+        self.reported: dict[str, dict[str, Any]] = {}  # by the runner, through its pipe
 
     @property
     def run_folder(self) -> str:
@@ -27,7 +28,7 @@ class State:
 
     def of_runner(self, name: str) -> dict[str, Any]:
         """begun.json, command.json or exit.json; empty before it is written."""
-        return read_json(os.path.join(self.run_folder, name))
+        return read_json(os.path.join(self.run_folder, name)) or self.reported.get(name, {})
 
     def is_of_this_boot(self) -> bool:
         return self.of_runner("begun.json").get("boot") == boot_id()

@@ -15,6 +15,7 @@ from costguard.model import attempt as model
 from costguard.model.job import JobSpec, SeenCheckpoint
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
+from costguard.policy.jobs.disk import Disk, disk_of
 from costguard.policy.jobs.pace import Pace
 
 _SECOND = timedelta(seconds=1)
@@ -175,10 +176,17 @@ def _attempt(of: model.Attempt) -> schemas.Attempt:
         stop_asked_at=of.stop_asked_at,
         stop_why=of.stop_why,
         exit=None if heard.exit is None else _exit(heard.exit),
+        disk=_disk(disk_of(heard.machine)),
         machine=dict(heard.machine),
         error=of.error,
         try_after=of.try_after,
     )
+
+
+def _disk(of: Disk | None) -> schemas.Disk | None:
+    if of is None:
+        return None
+    return schemas.Disk(state=of.state.value, mount=of.mount, free_bytes=of.free, total_bytes=of.total, text=of.text)
 
 
 def interruption(of: model.Interruption, number: int) -> schemas.Interruption:

@@ -10,6 +10,7 @@ from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Us
 from costguard.model.attempt import AttemptState, Notice, Outcome
 from costguard.model.checkpoint import Framework
 from costguard.model.job import JobKind, JobState
+from costguard.policy.jobs.disk import DiskState
 
 
 class VmPlace(Out):
@@ -115,6 +116,16 @@ class Exit(Out):
     at: Moment
 
 
+class Disk(Out):
+    """The filesystem of the VM that holds what the command writes, unless that is mounted from elsewhere."""
+
+    state: Annotated[str, one_of(DiskState)]
+    mount: str = Field(examples=["/"])
+    free_bytes: int
+    total_bytes: int | None
+    text: str = Field(description="`disk full: 0 bytes left on /`; empty while there is room.")
+
+
 class Attempt(Out):
     """One VM. What its agent told is of its latest run."""
 
@@ -151,6 +162,7 @@ class Attempt(Out):
     stop_asked_at: Moment | None
     stop_why: str
     exit: Exit | None
+    disk: Disk | None = Field(description="Of the attempt that was heard last; null: not known.")
     machine: dict[str, Any] = Field(description="Of the attempt that was heard last: what its agent measured.")
     error: str = Field(description="Of the last call to Google.")
     try_after: Moment | None

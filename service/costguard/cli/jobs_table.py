@@ -72,6 +72,10 @@ def show_job(console: Console, answer: dict[str, Any]) -> None:
         say(console, _interruption(each), "bold red" if each["from_zero"] else "yellow")
     for torn in (answer["checkpoint"] or {}).get("torn", ()):
         say(console, f"TORN: {torn}", "yellow")
+    for each in answer["attempts"]:
+        disk = each.get("disk")  # servers of an earlier version tell nothing of it
+        if job["settled_at"] is None and disk is not None and disk["text"]:
+            say(console, f"Attempt {each['number']}: {disk['text']}", "bold red")
     if answer["ssh_command"]:
         show_access(console, answer)
 
@@ -105,8 +109,9 @@ def _about(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
     model = "Spot" if recipe["provisioning_model"] == "spot" else "on-demand"
     yield "preset", f"{job['preset']}: {recipe['machine_type']}{gpus}, {model}, project {job['project']}"
     if job["image"]:
-        pulled = f", pulled as {job['image_digest']}" if job["image_digest"] and "@" not in job["image"] else ""
-        again = ", asked for again on each VM" if spec["pull"] else ""
+        digest = job.get("image_digest")
+        pulled = f", pulled as {digest}" if digest and "@" not in job["image"] else ""
+        again = ", asked for again on each VM" if spec.get("pull") else ""
         yield "image", f"{job['image']}{pulled}{again}"
     if job["command"]:
         yield "command", " ".join(job["command"])

@@ -21,6 +21,7 @@ from costguard.model.attempt import Attempt, Interruption
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind, SeenCheckpoint
 from costguard.model.money import Money, Priced
+from costguard.policy.jobs.disk import disk_of
 
 _LINES = 60  # of the output
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and moves of a terminal
@@ -55,6 +56,7 @@ class JobView:
     ssh: str  # of a development VM
     notebook: str
     gpu: str
+    disk: str  # `disk full: 0 bytes left on /`; "" while there is room
     image_digest: str  # "" where the image's own name holds it, or before it was pulled
     attempts: Sequence[Tried]
     last: Attempt | None
@@ -104,6 +106,7 @@ def _view(of: JobDetail, now: datetime) -> JobView:
         ssh=of.ssh if is_dev else "",
         notebook=of.notebook,
         gpu=f"{recipe.gpu_count} × {gpu_words(recipe.gpu_type)}" if recipe.gpu_count else "",
+        disk=_disk(of),
         image_digest="" if "@" in job.spec.image else row.image_digest,
         attempts=[_tried(attempt, of.interruptions, now) for attempt in row.attempts],
         last=row.last,
@@ -116,6 +119,13 @@ def _view(of: JobDetail, now: datetime) -> JobView:
         heard_at=heard.heard.at if heard is not None else None,
         output=_lines(heard.heard.output) if heard is not None else (),
     )
+
+
+def _disk(of: JobDetail) -> str:
+    """Of the VM that runs now."""
+    last = of.row.last
+    disk = disk_of(last.heard.machine) if last is not None and last.is_open else None
+    return disk.text if disk is not None else ""
 
 
 def _tried(attempt: Attempt, interruptions: Sequence[Interruption], now: datetime) -> Tried:

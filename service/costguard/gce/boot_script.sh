@@ -6,8 +6,10 @@ umask 077
 metadata=${COSTGUARD_METADATA:-http://metadata.google.internal/computeMetadata/v1}
 home=${COSTGUARD_HOME:-/var/lib/costguard}
 logs=${COSTGUARD_LOGS:-/var/log/costguard}
+volatile=${COSTGUARD_VOLATILE:-/run/costguard}
 agent=$home/agent.pyz
-export COSTGUARD_METADATA="$metadata" COSTGUARD_HOME="$home" COSTGUARD_LOGS="$logs"
+words=$logs/agent.log
+export COSTGUARD_METADATA="$metadata" COSTGUARD_HOME="$home" COSTGUARD_LOGS="$logs" COSTGUARD_VOLATILE="$volatile"
 
 python=$(command -v python3) || {
   echo "costguard: this image has no python3, so nothing is started; take a Deep Learning VM or Debian image" >&2
@@ -33,7 +35,14 @@ sys.exit("costguard: %s: %s" % (sys.argv[1], problem))
 ' "$metadata/instance/attributes/$1"
 }
 
-mkdir -p "$home" "$logs"
+# A VM that is started again may have been left with a full disk: its agent then runs from memory, and says so.
+if ! { mkdir -p "$home" "$logs" && head -c 262144 /dev/zero >"$home/room"; } 2>/dev/null; then
+  echo "costguard: the disk is full, so the agent is put into memory, at $volatile" >&2
+  mkdir -p "$volatile"
+  agent=$volatile/agent.pyz
+  words=$volatile/agent.log
+fi
+rm -f "$home/room"
 attribute costguard-agent >"$agent.base64"
 base64 -d "$agent.base64" >"$agent.new"
 rm "$agent.base64"
@@ -94,8 +103,9 @@ if [ -d /run/systemd/system ] && [ -z "${COSTGUARD_WITHOUT_SYSTEMD:-}" ] && comm
     --property=KillMode=process --property=TimeoutStopSec=90 \
     --property=After=network-online.target --property=After=docker.service \
     --setenv=COSTGUARD_METADATA="$metadata" --setenv=COSTGUARD_HOME="$home" --setenv=COSTGUARD_LOGS="$logs" \
+    --setenv=COSTGUARD_VOLATILE="$volatile" \
     "$python" -I "$agent"
 fi
 
 # shellcheck disable=SC2016  # the inner shell is to expand them
-nohup setsid sh -c 'until "$0" -I "$1"; do sleep 2; done' "$python" "$agent" >>"$logs/agent.log" 2>&1 </dev/null &
+nohup setsid sh -c 'until "$0" -I "$1"; do sleep 2; done' "$python" "$agent" >>"$words" 2>&1 </dev/null &

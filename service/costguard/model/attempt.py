@@ -68,6 +68,8 @@ class Exit:
     error: str = ""
     asked: str = ""  # why the command had been told to stop; "" where it ended by itself
     repeats: bool = False  # the same would happen on every VM, as the agent saw it
+    disk_free: int | None = None  # bytes; None: not known
+    disk_mount: str = ""
 
     @property
     def is_success(self) -> bool:

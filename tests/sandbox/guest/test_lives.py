@@ -65,6 +65,7 @@ def test_a_vm_boots_by_its_startup_script(patient: Machines, monkeypatch: pytest
         "COSTGUARD_METADATA": f"{patient.url}/metadata/{vm.id}/computeMetadata/v1",
         "COSTGUARD_HOME": str(disk / "var/lib/costguard"),
         "COSTGUARD_LOGS": str(disk / "var/log/costguard"),
+        "COSTGUARD_VOLATILE": str(disk / "run/costguard"),
         "COSTGUARD_BOOT_ID": f"{vm.id}-1",
         "COSTGUARD_WITHOUT_SYSTEMD": "1",
     }

@@ -9,6 +9,7 @@ from costguard.model.attempt import Attempt, Outcome
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint
+from costguard.policy.jobs.disk import Disk
 from costguard.policy.moments import zone_of
 
 _UTC = zone_of("UTC")
@@ -85,6 +86,12 @@ def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, 
     text = f"Job {job.title} saves nothing new{rate}: {which}; {span(risk.span)} of work{cost} would be lost."
     saved = f"{seen.written_at:%Y%m%dT%H%M%S}" if seen.written_at is not None else "none"
     return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.heard.run}/{saved}")
+
+
+def disk_low(job: Job, attempt: Attempt, run: int, disk: Disk, now: datetime) -> Fact:
+    """Once for each run."""
+    text = f"The VM of job {job.title} in {attempt.zone} runs out of disk: {disk.text}."
+    return of_attempt("DiskNearlyFull", job, attempt, now, text, f"disk/{run}", run=run, free_bytes=disk.free)
 
 
 def late(job: Job, deadline: datetime) -> Fact:

@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from sqlalchemy import Connection
+
+from costguard.engine.acting import launch_words
 from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.ports import Clock
 from costguard.errors import AttemptUnknown
-from costguard.policy.jobs.hearing import Event, listen
-from costguard.store import attempts, interruptions
+from costguard.model.attempt import Attempt
+from costguard.policy.jobs.disk import DiskState, disk_of
+from costguard.policy.jobs.hearing import Event, Told, listen
+from costguard.store import attempts, burning, facts, interruptions, jobs
 from costguard.store.transaction import Database
 
 __all__ = ["Event", "HeardAnswer", "Hearing"]
@@ -59,7 +64,19 @@ class Hearing:
             if told.started_run and told.heard.started_at is not None:
                 began = told.heard.run, told.heard.started_at
                 interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
+            if attempt.is_open:
+                _warn_of_disk(connection, attempt, told, now)
         stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
         if told.is_news:
             self._wake()
         return HeardAnswer(stop, told.heard.accepted_through)
+
+
+def _warn_of_disk(connection: Connection, attempt: Attempt, told: Told, now: datetime) -> None:
+    """Written once for each run, however many heartbeats say it."""
+    disk = disk_of(told.heard.machine)
+    if disk is None or disk.state is DiskState.OK or (job := jobs.read(connection, attempt.job_id)) is None:
+        return
+    warning = launch_words.disk_low(job, attempt, told.heard.run, disk, now)
+    if not burning.told(connection, [warning.key]):
+        facts.append(connection, [warning], now)

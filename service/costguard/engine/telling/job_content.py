@@ -18,19 +18,21 @@ from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
 from costguard.policy.jobs.announcing import JobFact
+from costguard.policy.jobs.disk import Disk, disk_of
 from costguard.policy.narrate import sentence
 from costguard.store import attempts, interruptions, job_costs, jobs
 
 _LAST_LINES = 15  # of a failed command's output
 
 
-_WHILE_OPEN = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD, JobFact.STALLED, JobFact.LATE})
+_WHILE_OPEN = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD, JobFact.STALLED, JobFact.LATE, JobFact.DISK})
 _WHILE_WAITING = frozenset({JobFact.WAITS, JobFact.HELD})
 _TITLES = {
     JobFact.RESUMED: ("resumed", "{} runs again"),
     JobFact.WAITS: ("waits", "{} waits"),
     JobFact.HELD: ("budget", "{} waits: a budget is spent"),
     JobFact.FROM_ZERO: ("alarm", "{} started again from zero"),
+    JobFact.DISK: ("trouble", "{} runs out of disk"),
     JobFact.STALLED: ("trouble", "{} saves no checkpoints"),
     JobFact.LATE: ("late", "{} is past its deadline"),
     JobFact.SUCCEEDED: ("done", "{} has finished"),
@@ -57,6 +59,7 @@ class JobScene:
     interruptions: Sequence[Interruption] = ()
     cost: Priced = field(default_factory=Priced)
     output: str = ""
+    disk: Disk | None = None  # of the VM that was heard last
 
 
 def shown(job: Job) -> str:
@@ -73,7 +76,9 @@ def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobScen
     cost = job_costs.costs(connection, accrual, [job_id])[job_id]
     said = heard_last(tried)
     last = attempts.read(connection, said.id) if said is not None else None
-    return JobScene(job, tried, interrupted, cost, last.heard.output if last is not None else "")
+    if last is None:
+        return JobScene(job, tried, interrupted, cost)
+    return JobScene(job, tried, interrupted, cost, last.heard.output, disk_of(last.heard.machine))
 
 
 def outdated(job: Job, fact: Fact) -> str:
@@ -129,6 +134,8 @@ def _figures(scene: JobScene) -> dict[str, str]:
     cost, ceiling = scene.cost, job.spec.ceiling
     shown = str(cost.amount) if cost.whole else f"at least {cost.amount}" if cost.amount else "not priced"
     figures["Cost so far"] = shown if ceiling is None else f"{shown} of {ceiling} at most"
+    if scene.disk is not None and scene.disk.text:
+        figures["Disk"] = scene.disk.text.removeprefix("disk ")
     if back := _last_recovery(scene.interruptions):
         figures["Last recovery"] = back
     lost = sum((each.lost for each in scene.interruptions if each.lost is not None), timedelta())
@@ -167,6 +174,11 @@ def _what_next(job: Job, kind: JobFact) -> str:
             return f"See what lies there, and why none of it could be used, with: costguard checkpoints {where}"
         case JobFact.FROM_ZERO | JobFact.LATE:
             return f"See how it went with: costguard job {job.id}"
+        case JobFact.DISK:
+            return (
+                "Have the command delete what it does not need, such as old checkpoints; on a full disk it fails."
+                " Another launch can have a larger one: --disk."
+            )
         case JobFact.STALLED:
             return (
                 "See that the command saves where the job says it does; what it works until then is lost with its VM."

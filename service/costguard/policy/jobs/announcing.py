@@ -20,6 +20,7 @@ class JobFact(StrEnum):
     WAITS = "JobWaits"
     HELD = "JobHeldByBudget"
     FROM_ZERO = "JobRestartedFromZero"
+    DISK = "DiskNearlyFull"
     STALLED = "CheckpointsStalled"
     LATE = "JobDeadlinePassed"
     SUCCEEDED = "JobSucceeded"
@@ -27,7 +28,7 @@ class JobFact(StrEnum):
     CANCELLED = "JobCancelled"
 
 
-_ROUTINE = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD})  # these come often
+_ROUTINE = frozenset({JobFact.RESUMED, JobFact.WAITS, JobFact.HELD, JobFact.DISK})  # these come often
 
 
 class Form(StrEnum):
@@ -88,7 +89,7 @@ def _is_reply(kind: JobFact, fact: Fact, episode: int, card: Card) -> bool:
     """Whether the card does not show it by itself: the one that was posted for it, or in the same recovery, does."""
     if kind is JobFact.WAITS or fact.key == card.fact_key:
         return False
-    return kind is JobFact.HELD or episode != card.episode
+    return kind in (JobFact.HELD, JobFact.DISK) or episode != card.episode
 
 
 def _is_costly(fact: Fact, quick: timedelta) -> bool:

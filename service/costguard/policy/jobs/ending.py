@@ -13,6 +13,7 @@ from costguard.model.attempt import Exit, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
 from costguard.model.lifetime import EndReason
+from costguard.policy.jobs.disk import filled
 from costguard.policy.jobs.runs import Run, has_ended
 from costguard.policy.jobs.view import Circumstances, Terms
 from costguard.policy.jobs.vm_end import vm_end
@@ -79,7 +80,10 @@ def _told(run: Run, job: Job, seen: Ending | None, about: Circumstances) -> Endi
         return seen
     if end.reason == "not_started":
         return _now(
-            Outcome.NOT_STARTED, f"the command could not be started: {end.error or 'no reason told'}", end, about
+            Outcome.NOT_STARTED,
+            f"the command could not be started: {end.error or 'no reason told'}{_filled(end)}",
+            end,
+            about,
         )
     if end.asked == "maintenance":
         return _now(Outcome.HOST_ERROR, f"stopped for maintenance of its host in {place}", end, about)
@@ -88,7 +92,7 @@ def _told(run: Run, job: Job, seen: Ending | None, about: Circumstances) -> Endi
     if end.asked == "shutdown" or end.reason == "cut_off" or _may_be_shutdown(run, end):
         is_explained = seen is not None and (seen.outcome is not Outcome.LOST or seen.noticed_by is Notice.OPERATION)
         return seen if is_explained else _unexplained(run, end, about)
-    return _now(Outcome.CRASHED, f"the command failed with {how(end)}", end, about)
+    return _now(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end, about)
 
 
 def _asked(run: Run, job: Job, end: Exit, about: Circumstances) -> Ending:
@@ -117,7 +121,7 @@ def _unexplained(run: Run, end: Exit, about: Circumstances) -> Ending:
     if end.asked == "shutdown" or end.reason == "cut_off":
         reason = f"its VM in {place} was shut down or started anew, and nobody knows why"
         return Ending(Outcome.LOST, reason, end.at, Notice.EXIT, due)
-    return Ending(Outcome.CRASHED, f"the command failed with {how(end)}", end.at, Notice.EXIT, due)
+    return Ending(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end.at, Notice.EXIT, due)
 
 
 def _of_vm(run: Run, about: Circumstances) -> Ending | None:
@@ -182,6 +186,11 @@ def how(end: Exit) -> str:
     if end.signal is not None:
         return f"signal {end.signal}"
     return f"code {end.code}" if end.code is not None else "no code"
+
+
+def _filled(end: Exit) -> str:
+    full = filled(end)
+    return f"; {full}" if full else ""
 
 
 def _now(outcome: Outcome, reason: str, end: Exit, about: Circumstances) -> Ending:

@@ -100,6 +100,8 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
 
 
 def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
+    told = fields.get("machine")
+    machine: Mapping[str, object] = told if isinstance(told, Mapping) else {}
     return Exit(
         reason=_text(fields.get("reason"), _SHORT) or "cut_off",
         at=at,
@@ -108,6 +110,8 @@ def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
         error=_text(fields.get("error"), _MOST_ERROR),
         asked=_text(fields.get("asked"), _SHORT),
         repeats=fields.get("repeats") is True,
+        disk_free=_number(machine.get("disk_free_bytes")),
+        disk_mount=_text(machine.get("disk_mount"), _SHORT),
     )
 
 
