@@ -3,11 +3,12 @@ SHELL := /bin/sh
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+TRAINERS := .cache/trainers
 # uv writes no bytecode by default, and then every start pays for compiling it.
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check bench lowest pictures lock clean
+.PHONY: help demo test check bench trainers lowest pictures lock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -57,6 +58,19 @@ lowest: ## run the tests with the lowest versions that pyproject.toml allows, in
 	@$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --no-deps --editable .
 	@.venv-lowest/bin/python -m pytest -q -n 3 --dist worksteal $(ARGS)
 
+$(TRAINERS)/installed: tests/trainers/requirements.txt $(VENV)/installed-dev
+	@echo "Installing real trainers into $(TRAINERS) (once; on Linux about 6 GB, as PyTorch brings what GPUs need)..."
+	@mkdir -p $(TRAINERS) && $(PYTHON) -m venv --clear $(TRAINERS)/venv
+	@if [ -x $(BIN)/uv ]; then \
+	  UV_COMPILE_BYTECODE=0 $(BIN)/uv pip install --quiet --python $(TRAINERS)/venv/bin/python --require-hashes -r tests/trainers/requirements.txt ; \
+	else \
+	  $(TRAINERS)/venv/bin/python -m pip install --quiet --require-hashes -r tests/trainers/requirements.txt ; \
+	fi
+	@touch $@
+
+trainers: $(TRAINERS)/installed ## kill real trainers on CPU, judge what they leave, and write service/docs/trainers.md
+	@nice $(BIN)/python -m tests.trainers $(ARGS)
+
 pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of message, into deploy/pictures
 	@$(BIN)/python -m tests.browser.found
 	@$(BIN)/python -m tests.pictures
@@ -65,6 +79,7 @@ pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of
 lock: $(VENV)/installed ## write the locked requirements anew
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml -o requirements.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --extra dev pyproject.toml -o requirements-dev.txt
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/trainers/requirements.in -o tests/trainers/requirements.txt
 
 clean: ## remove everything that was installed or built
 	@rm -rf $(VENV) .venv-lowest .cache build dist bench.json
