@@ -64,7 +64,6 @@ def _host_variants(name: str, place: str) -> Iterator[tuple[str, str, str, int]]
     if family == "N1":
         yield f"Sole Tenancy Instance {part} running in {place}", "N1Standard", "OnDemand", 1100
         yield f"Sole Tenancy Premium for Sole Tenancy Instance {part} running in {place}", group, "OnDemand", 100
-        yield f"Custom Extended Instance {part} running in {place}", group, "OnDemand", 2127
         return
     yield f"DWS Defined Duration {family} {part} running in {place}", group, "OnDemand", 550
     yield f"Reserved {family} Instance {part} in {place}", group, "OnDemand", 0

@@ -43,6 +43,24 @@ def test_each_family_is_billed_by_its_own_skus(machine_type: str, billed: dict[s
     assert parts(machine_type) == billed
 
 
+@pytest.mark.parametrize(
+    ("machine_type", "ordinary", "extended"),
+    [
+        ("n1-custom-2-13312-ext", {"n1-custom:ram": 13}, {}),
+        ("custom-2-20480-ext", {"n1-custom:ram": 13}, {"n1-custom-extended:ram": 7}),
+        ("n2-custom-8-81920-ext", {"n2-custom:ram": 64}, {"n2-custom-extended:ram": 16}),
+        ("n2d-custom-2-20480-ext", {"n2d-custom:ram": 16}, {"n2d-custom-extended:ram": 4}),
+        ("n4-custom-2-20480-ext", {}, {"n4-custom-extended:ram": 20}),
+    ],
+)
+def test_extended_memory_is_billed_by_its_own_sku(
+    machine_type: str, ordinary: dict[str, int], extended: dict[str, int]
+) -> None:
+    """Google's price page: above 6.5 GiB a vCPU of N1, 8 of N2 and N2D; of others it is unpriced, all of it."""
+    found = parts(machine_type)
+    assert {name: quantity for name, quantity in found.items() if name.endswith(":ram")} == ordinary | extended
+
+
 @pytest.mark.parametrize("gpu", ["nvidia-tesla-t4", "nvidia-tesla-v100", "nvidia-tesla-p100", "nvidia-tesla-p4"])
 def test_gpus_attached_to_n1_are_billed_beside_their_host(gpu: str) -> None:
     """N1 hosts cost the same with any GPU, and the GPU comes on top."""

@@ -198,10 +198,15 @@ def test_each_part_of_a_machine_has_its_own_line(machine: str, more: dict[str, A
         ("e2-small", {"e2:core", "e2:ram"}, (Fraction(1, 2), 2)),
         ("e2-medium", {"e2:core", "e2:ram"}, (1, 4)),
         ("e2-custom-4-8192", {"e2-custom:core", "e2-custom:ram"}, (4, 8)),
+        ("n1-custom-2-20480-ext", {"n1-custom:core", "n1-custom:ram", "n1-custom-extended:ram"}, (7, 2, 13)),
+        ("n2-custom-2-16384-ext", {"n2-custom:core", "n2-custom:ram"}, (2, 16)),
+        ("n2d-custom-2-20480-ext", {"n2d-custom:core", "n2d-custom:ram", "n2d-custom-extended:ram"}, (4, 2, 16)),
     ],
 )
-def test_shared_cores_bill_as_google_says(machine: str, resources: set[str], quantities: tuple[Fraction, ...]) -> None:
-    """N1's have one price for everything; E2's are parts of a core at E2's prices, custom ones at custom prices."""
+def test_cores_and_memory_bill_as_google_says(
+    machine: str, resources: set[str], quantities: tuple[Fraction, ...]
+) -> None:
+    """Shared cores: N1's have one price, E2's are parts of a core. Memory above 6.5 or 8 GiB a vCPU is extended."""
     world = new_world()
     vm = up(world, machine=machine)
     world.advance(HOUR)

@@ -48,6 +48,10 @@ SHARED_TABLES = (
         "an eighth, a quarter and half of a GPU, as machineTypes.list has the small G4 types, each sold by eighths",
     ),
     Shared(
+        frozenset({"n1", "n2", "n2d", "13", "2", "8"}),
+        "Google's price page: custom memory above 6.5 GiB a vCPU of N1, 8 of N2 and N2D, is extended",
+    ),
+    Shared(
         frozenset({"s", "m", "h", "d", "w", "1", "60", "3600", "86400", "604800"}),
         "how people write durations in settings and scenarios; no money hangs on it",
     ),
@@ -59,8 +63,10 @@ FIGURES: Mapping[int, str] = {
     1: "one",
     2: "half a core, two eighths, and the 2 of 2**30",
     4: "a quarter of a core, four eighths",
+    8: "GiB a vCPU of N2 and N2D at the ordinary price of custom memory: Google's price page",
     9: "nano-dollars are scaled by nine digits",
     12: "months of a year",
+    13: "halves of a GiB a vCPU of N1 at that price: the same page says 6.5",
     30: "2**30 bytes are a GiB: Google's price page",
     60: "digits that are kept while a row is cut",
     256: "months that are remembered",

@@ -16,7 +16,7 @@ from costguard.model.price import Price, PriceKey, Unit
 
 # Sold at other terms, or on top of something else: Google says OnDemand of most of these too.
 _OTHER_TERMS: Final = re.compile(
-    r"\b(commitment|committed|dws|reserved|calendar|flex|sole tenancy|premium|extended|regional|licensing|"
+    r"\b(commitment|committed|dws|reserved|calendar|flex|sole tenancy|premium|regional|licensing|"
     r"virtual workstation|capacity optimized)\b"
 )
 _SPOT: Final = r"(?P<spot>spot preemptible |preemptible )?"
@@ -25,12 +25,19 @@ _MAYBE_PLACE: Final = r"(?: (?:running )?in .+)?"
 
 _HOST: Final = re.compile(
     _SPOT + r"(?P<family>a3plus|a3ultra|[a-z]\d+[a-z]?)(?: predefined| amd| arm| memory-optimized)?"
-    r"(?P<custom> custom)? instance (?P<part>core|ram)" + _PLACE
+    r"(?P<custom> custom(?: extended)?)? instance (?P<part>core|ram)" + _PLACE
 )
 _NAMELESS_HOST: Final = re.compile(
-    _SPOT + r"(?P<name>custom instance|compute optimized|memory-optimized instance) (?P<part>core|ram)" + _PLACE
+    _SPOT
+    + r"(?P<name>custom(?: extended)? instance|compute optimized|memory-optimized instance) (?P<part>core|ram)"
+    + _PLACE
 )
-_NAMELESS: Final = {"custom instance": "n1-custom", "compute optimized": "c2", "memory-optimized instance": "m1"}
+_NAMELESS: Final = {
+    "custom instance": "n1-custom",
+    "custom extended instance": "n1-custom-extended",
+    "compute optimized": "c2",
+    "memory-optimized instance": "m1",
+}
 
 # One price for a whole VM, whatever it is made of (cloud.google.com/compute/docs/general-purpose-machines).
 _VM: Final = re.compile(_SPOT + r"(?P<name>micro instance with burstable cpu|small instance with 1 vcpu)" + _PLACE)
@@ -104,7 +111,8 @@ def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] 
 
 def _resource(words: str) -> tuple[str, bool] | None:
     if host := _HOST.fullmatch(words):
-        return f"{host['family']}{'-custom' if host['custom'] else ''}:{host['part']}", host["spot"] is not None
+        custom = (host["custom"] or "").replace(" ", "-")
+        return f"{host['family']}{custom}:{host['part']}", host["spot"] is not None
     if host := _NAMELESS_HOST.fullmatch(words):
         return f"{_NAMELESS[host['name']]}:{host['part']}", host["spot"] is not None
     if vm := _VM.fullmatch(words):

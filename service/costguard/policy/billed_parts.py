@@ -25,6 +25,10 @@ _WHOLE_VM: Final = frozenset({"f1-micro", "g1-small"})
 _SLICED_FAMILIES: Final = frozenset({"a4", "a4x"})
 _EIGHTHS_OF_A_GPU: Final = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
 
+# Custom memory above so many GiB a vCPU has a SKU and a price of its own, about twice the other's
+# (cloud.google.com/compute/vm-instance-pricing, "N1 extended custom memory" and its like).
+_EXTENDED_ABOVE: Final = {"n1": Fraction(13, 2), "n2": Fraction(8), "n2d": Fraction(8)}
+
 # Families of machine types whose SKUs have another name.
 _FAMILIES: Final = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
 
@@ -49,13 +53,23 @@ def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
     shared = _SHARED_CORE.fullmatch(shape.machine_type)
     parts = [
         BilledPart(f"{family}:core", _SHARES[shared[1]] if shared else Fraction(shape.vcpus)),
-        BilledPart(f"{family}:ram", Fraction(shape.memory_mib, 1024)),
+        *_memory(shape, family),
     ]
     if shape.gpu_type is not None and shape.gpu_count > 0:
         parts.append(BilledPart(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count)))
     if shape.local_ssd_gib > 0:
         parts.append(BilledPart("local-ssd", Fraction(shape.local_ssd_gib)))
     return tuple(parts)
+
+
+def _memory(shape: Shape, family: str) -> list[BilledPart]:
+    """Extended memory of a family without a known limit is left to a part that has no price."""
+    memory = Fraction(shape.memory_mib, 1024)
+    if not shape.machine_type.endswith("-ext"):
+        return [BilledPart(f"{family}:ram", memory)]
+    ordinary = min(memory, _EXTENDED_ABOVE.get(shape.family, Fraction(0)) * shape.vcpus)
+    parts = (BilledPart(f"{family}:ram", ordinary), BilledPart(f"{family}-extended:ram", memory - ordinary))
+    return [part for part in parts if part.quantity]
 
 
 def is_billed_as_gpus(shape: Shape) -> bool:

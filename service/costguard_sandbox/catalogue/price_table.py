@@ -50,6 +50,10 @@ BASE: Mapping[str, Price] = {
     "e2:core": Price(21_811_590, 6_543_000, _PAGE, _INVENTED),
     "e2:ram": Price(2_923_530, 877_000, _PAGE, _INVENTED),
     "e2-custom:core": Price(22_902_170, 6_870_150, _PAGE, _INVENTED),
+    # Memory above 6.5 GiB a vCPU of N1 and above 8 GiB of N2 and N2D.
+    "n1-custom-extended:ram": Price(9_550_000, 2_420_000, _PAGE, _INVENTED),
+    "n2-custom-extended:ram": Price(9_550_000, 2_310_000, _PAGE, _INVENTED),
+    "n2d-custom-extended:ram": Price(8_309_000, 1_980_000, _PAGE, _INVENTED),
     "e2-custom:ram": Price(3_069_707, 920_850, _PAGE, _INVENTED),
     "n2:core": Price(31_611_000, 7_650_000, _PAGE, _INVENTED),
     "n2:ram": Price(4_237_000, 1_025_000, _PAGE, _INVENTED),

@@ -72,6 +72,9 @@ _NEWER_GPUS = frozenset(
 _MACHINES = {
     "n1": "N1 Predefined Instance",
     "n1-custom": "Custom Instance",
+    "n1-custom-extended": "Custom Extended Instance",
+    "n2-custom-extended": "N2 Custom Extended Instance",
+    "n2d-custom-extended": "N2D AMD Custom Extended Instance",
     "e2": "E2 Instance",
     "e2-custom": "E2 Custom Instance",
     "n2": "N2 Instance",

@@ -29,6 +29,10 @@ _WHOLE_PRICE = frozenset({"f1-micro", "g1-small"})
 _E2_SHARED: Mapping[str, Fraction] = {"micro": Fraction(1, 4), "small": Fraction(1, 2), "medium": Fraction(1)}
 _E2_NAME = re.compile(r"e2-(custom-)?(micro|small|medium)(-\d+)?")
 
+# Google, VM instance pricing, "N1 extended custom memory" and its like: what a custom VM has above so many GiB for each
+# vCPU is charged at a price of its own. Its machine type ends in -ext.
+_ORDINARY_GIB_PER_VCPU: Mapping[str, Fraction] = {"n1": Fraction(13, 2), "n2": Fraction(8), "n2d": Fraction(8)}
+
 # Google, VM instance pricing: memory is counted in gigabytes of 2^30 bytes; machine types give it in MiB.
 _MIB_PER_GIB = 1024
 
@@ -61,7 +65,10 @@ def parts_of(shape: Shape) -> Iterator[Part]:
     else:
         series = _series(shape)
         yield Part(f"{series}:core", _billed_vcpus(shape))
-        yield Part(f"{series}:ram", gibibytes_of_memory(shape))
+        ordinary = min(gibibytes_of_memory(shape), _most_ordinary_memory(shape))
+        yield Part(f"{series}:ram", ordinary)
+        if extended := gibibytes_of_memory(shape) - ordinary:
+            yield Part(f"{series}-extended:ram", extended)
     if shape.gpu_count:
         yield Part(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count))
     if shape.local_ssd_gib:
@@ -72,6 +79,12 @@ def parts_of(shape: Shape) -> Iterator[Part]:
 
 def gibibytes_of_memory(shape: Shape) -> Fraction:
     return Fraction(shape.memory_mb, _MIB_PER_GIB)
+
+
+def _most_ordinary_memory(shape: Shape) -> Fraction:
+    """GiB at the ordinary price of custom memory; all there is where the type has no extended memory."""
+    most = _ORDINARY_GIB_PER_VCPU.get(shape.family) if shape.machine_type.endswith("-ext") else None
+    return gibibytes_of_memory(shape) if most is None else most * shape.vcpus
 
 
 def _billed_vcpus(shape: Shape) -> Fraction:

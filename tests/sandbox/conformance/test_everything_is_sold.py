@@ -17,6 +17,7 @@ from costguard_sandbox.world import World
 CUSTOM = (
     "custom-4-5120",
     "n1-custom-2-4096",
+    "n1-custom-2-20480-ext",
     "n2-custom-4-8192",
     "n2d-custom-4-8192",
     "e2-custom-4-8192",
