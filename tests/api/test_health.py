@@ -69,7 +69,7 @@ def test_a_database_that_does_not_answer_is_not_ready(client_with: Callable[...,
 
 def test_one_project_that_is_lost_only_degrades(database: Database, client_with: Callable[..., TestClient]) -> None:
     """A stale project, an unread part and a failed pass are warnings: the rest still answers."""
-    unread = [{"scope": "project", "code": "permission", "reason": "The role is missing."}]
+    unread = [{"scope": "instances", "code": "permission", "reason": "The role is missing."}]
     _watched(database, unread=unread, last_complete_at=NOW - HOUR)
     failed = DaemonStatus(is_acting=True, last_pass_at=NOW, last_error="No credentials.")
     answer = client_with(status=lambda: failed).get("/readyz")

@@ -91,7 +91,7 @@ def test_what_is_red_says_what_to_do(database: Database, client_with: Callable[.
     for part in (
         "It works, and something needs you.", "things are not as they should be",
         "gcloud projects add-iam-policy-binding lab --member=serviceAccount:guard@ops.iam.gserviceaccount.com"
-        " --role=roles/compute.viewer",
+        " --role=projects/lab/roles/costguard",
         "gcloud services enable compute.googleapis.com --project lab",
         "not read whole for too long", "Slack refuses the token: make a new one.", "#ml: is archived",
         "4 the oldest since", "3 bad signature", "pager does not take its facts It answered 500. 12 facts wait",

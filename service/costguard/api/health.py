@@ -37,6 +37,7 @@ class ProjectHealth(Out):
     last_complete_at: Moment | None
     age_seconds: int | None
     is_stale: bool
+    is_unread: bool = Field(description="The last look read nothing of it; `unread` says why and what helps.")
 
 
 class Ready(Out):
@@ -109,4 +110,5 @@ def _project(state: ProjectState) -> ProjectHealth:
         last_complete_at=state.look.last_complete_at,
         age_seconds=None if state.age is None else state.age // _SECOND,
         is_stale=state.is_stale,
+        is_unread=state.look.is_unread,
     )

@@ -14,6 +14,7 @@ from costguard.engine.history import LifetimeView, StorageView
 from costguard.model.money import Money
 from costguard.model.price import Price
 from costguard.model.utilisation import Evidence
+from costguard.policy.mending import command_for
 from costguard.policy.not_stopped import NotStopped
 from costguard.store.projects import ProjectLook
 from costguard.store.spans import ChargeSum
@@ -79,6 +80,7 @@ def unread(looks: Iterable[ProjectLook]) -> list[schemas.Unread]:
             scope=part.scope,
             code=part.code,
             reason=part.reason,
+            command=command_for(look.project, part),
             last_complete_at=look.last_complete_at,
         )
         for look in looks

@@ -55,6 +55,8 @@ def _fleet(found: Figures) -> Iterator[Metric]:
 def _health(found: Figures) -> Iterator[Metric]:
     unread = {(look.project,): float(len(look.unread)) for look in found.looks}
     yield _gauge("unread_scopes", "Zones and lists that the last look could not read.", unread, "project")
+    blind = {(look.project,): float(look.is_unread) for look in found.looks}
+    yield _gauge("project_unread", "Whether the last look could read nothing of the project.", blind, "project")
     complete = {
         (look.project,): look.last_complete_at.timestamp() for look in found.looks if look.last_complete_at is not None
     }

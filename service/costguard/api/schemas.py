@@ -67,6 +67,7 @@ class Unread(Out):
     scope: str = Field(description="A zone, instances, disks, operations, or project.")
     code: str
     reason: str
+    command: str = Field(description="What makes it readable, for a shell; empty where no one command does.")
     last_complete_at: Moment | None = Field(description="The last look that read every zone.")
 
 

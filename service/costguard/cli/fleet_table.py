@@ -47,8 +47,10 @@ def show(console: Console, fleet: dict[str, Any], asked: bool = False) -> None:
     for part in fleet["unread"]:
         since = part["last_complete_at"]
         known = "never read whole" if since is None else f"as of {age(moment(fleet['as_of']) - moment(since))} ago"
-        text = f"NOT READ: {part['project']}, {part['scope']} ({known}): {part['reason']}"
-        say(console, text, "bold red")
+        where = part["project"] if part["scope"] == "project" else f"{part['project']}, {part['scope']}"
+        say(console, f"NOT READ: {where} ({known}): {part['reason']}", "bold red")
+        if part["command"]:
+            say(console, f"  {part['command']}")
 
 
 def _say_why(console: Console, unpriced: Sequence[dict[str, Any]]) -> None:

@@ -15,7 +15,8 @@ from costguard.cli.tables import Row, cell, say, say_nothing, show_table
 def show_instance(console: Console, answer: dict[str, Any]) -> None:
     instance = answer["instance"]
     say(console, f"{instance['name']}  {instance['project']} / {instance['zone']}  id {instance['gce_id']}", "bold")
-    say(console, answer["not_stopped"]["sentence"])
+    if why_not := answer.get("not_stopped"):  # a server of an earlier version does not say
+        say(console, why_not["sentence"])
     due_at = instance["due_at"]
     values = (
         ("status", f"gone since {when(instance['gone_at'])}" if instance["gone_at"] else instance["status"]),

@@ -17,6 +17,7 @@ from costguard.model.action import (
     StopInstance,
 )
 from costguard.model.reminder import Subject
+from costguard.policy.mending import command_for
 
 _SHOWN_FACTS = 20
 _DONE = {
@@ -37,7 +38,10 @@ def lines(report: PassReport) -> Iterator[str]:
     for one in report.recorded:
         yield f"  {one.project}: {_saw(one)}"
         for part in one.unread:
-            yield f"    not read: {part.scope} ({part.code}): {part.reason}"
+            what = "all of it" if part.is_whole else part.scope
+            yield f"    not read: {what} ({part.code}): {part.reason}"
+            if command := command_for(one.project, part):
+                yield f"    {command}"
         if one.error:
             yield f"    not recorded: {one.error}"
     changed = sum(one.new_or_changed for one in report.recorded)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,11 +12,9 @@ from costguard.engine.health import Health, ProjectState, Verdict, health
 from costguard.errors import StoreError
 from costguard.model.duration import span_text
 from costguard.model.observation import Unread
+from costguard.policy.mending import command_for
 from costguard.store import health as stored
 
-_COMMAND = re.compile(r"`(gcloud [^`]+)`")
-_ACCOUNT = re.compile(r"\bto ([^\s@]+@[^\s@]+\.iam\.gserviceaccount\.com)")
-_VIEWER = "roles/compute.viewer"  # allows all that a look asks for
 _KINDS = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _SAID = {
     Verdict.READY: "All is well.",
@@ -42,6 +38,7 @@ class Project:
     last_tried_at: datetime
     age: timedelta | None
     is_stale: bool
+    is_unread: bool
     vms: int
     parts: Sequence[Part]
 
@@ -104,21 +101,10 @@ def _project(state: ProjectState) -> Project:
         last_tried_at=look.last_tried_at,
         age=state.age,
         is_stale=state.is_stale,
+        is_unread=look.is_unread,
         vms=look.instance_count,
-        parts=[Part(part, _command(look.project, part)) for part in look.unread],
+        parts=[Part(part, command_for(look.project, part)) for part in look.unread],
     )
-
-
-def _command(project: str, part: Unread) -> str:
-    """The one that the reason names, or that gives the permission which is missing."""
-    if named := _COMMAND.search(part.reason):
-        return named[1]
-    if part.code != "permission":
-        return ""
-    account = _ACCOUNT.search(part.reason)
-    member = f"serviceAccount:{account[1] if account else 'ACCOUNT'}"
-    words = ["gcloud", "projects", "add-iam-policy-binding", project, f"--member={member}", f"--role={_VIEWER}"]
-    return shlex.join(words)
 
 
 def _base(source: Source) -> Base | None:

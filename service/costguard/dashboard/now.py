@@ -19,6 +19,7 @@ from costguard.model.access import Principal
 from costguard.model.budget import Scope
 from costguard.model.instance import Status
 from costguard.model.money import Money
+from costguard.policy.mending import command_for
 from costguard.store import choices, facts, projects
 from costguard.store.choices import Choices
 from costguard.store.facts import StoredFact
@@ -48,6 +49,8 @@ class Gap:
     scope: str
     reason: str
     last_complete_at: datetime | None
+    command: str  # what makes it readable; "" where no one command does
+    is_whole: bool  # nothing of the project was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def now_page(source: Source, asked: FleetAsked, now: datetime, me: Principal | N
         month=month.total.total,
         month_unpriced=len(month.unpriced),
         gaps=gaps_of(looks),
-        stale=[look for look in looks if _is_stale(look, now, source.stale_after)],
+        stale=[look for look in looks if _is_stale(look, now, source.stale_after) and not look.is_unread],
         looks=looks,
         choices=found,
         facts=told,
@@ -104,7 +107,18 @@ def now_page(source: Source, asked: FleetAsked, now: datetime, me: Principal | N
 
 
 def gaps_of(looks: Iterable[ProjectLook]) -> list[Gap]:
-    return [Gap(look.project, part.scope, part.reason, look.last_complete_at) for look in looks for part in look.unread]
+    return [
+        Gap(
+            look.project,
+            part.scope,
+            part.reason,
+            look.last_complete_at,
+            command_for(look.project, part),
+            is_whole=part.is_whole,
+        )
+        for look in looks
+        for part in look.unread
+    ]
 
 
 def _shares(burning: Sequence[Burning]) -> list[Share]:

@@ -14,7 +14,9 @@ from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.engine.telling.slack_health import SlackHealth, slack_health
 from costguard.errors import StoreError
+from costguard.model.observation import Unread
 from costguard.model.webhook import WebhookState
+from costguard.policy.mending import with_command
 from costguard.store import health as stored
 from costguard.store import projects
 from costguard.store.health import Holder
@@ -144,21 +146,32 @@ def _reasons(
             if daemon.last_error
             else "No daemon holds the lease, so nothing is being watched. Start `costguard serve`."
         )
-    if all(look.last_complete_at is None for look in looks):
+    if looks and all(look.is_unread and look.last_complete_at is None for look in looks):
+        yield " ".join(_of_part(look.project, part) for look in looks for part in look.unread if part.is_whole)
+    elif all(look.last_complete_at is None for look in looks):
         yield "No project has been read whole yet. Wait for the first pass, or see `unread`."
     if prices_at is None:
         yield "No prices are known, so nothing can be priced. See the server's log."
 
 
 def _warnings(daemon: Daemon, states: Sequence[ProjectState], slack: SlackHealth) -> list[str]:
-    found = [f"Project {each.look.project} was not read whole for too long." for each in states if each.is_stale]
-    found += [f"{each.look.project}, {part.scope}: {part.reason}" for each in states for part in each.look.unread]
+    found = [
+        f"Project {each.look.project} was not read whole for too long."
+        for each in states
+        if each.is_stale and not each.look.is_unread
+    ]
+    found += [_of_part(each.look.project, part) for each in states for part in each.look.unread]
     if daemon.last_error:
         found.append(f"The last pass failed: {daemon.last_error}")
     found += [f"Slack: {reason}" for reason in slack.reasons]
     if slack.is_late:
         found.append(f"{slack.waiting} messages wait for Slack, the oldest since {slack.waiting_since:%H:%M} UTC.")
     return found
+
+
+def _of_part(project: str, part: Unread) -> str:
+    what = f"Project {project} is not read" if part.is_whole else f"{project}, {part.scope}"
+    return f"{what}: {with_command(project, part)}"
 
 
 def _of_webhook(of: WebhookState) -> str:

@@ -47,6 +47,11 @@ class Unread:
     reason: str  # a sentence for people, with what to do next
     code: str  # short and stable, for counting: "unreachable", "permission", "rate_limit", ...
 
+    @property
+    def is_whole(self) -> bool:
+        """Nothing of the project was read: neither its VMs, nor its disks and operations."""
+        return self.scope == "project"
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:

@@ -27,6 +27,11 @@ class ProjectLook:
     unread: tuple[Unread, ...]
     instance_count: int
 
+    @property
+    def is_unread(self) -> bool:
+        """The last look read nothing of it at all, as where Google answers 403 to its list."""
+        return any(part.is_whole for part in self.unread)
+
 
 def record_look(connection: Connection, observation: Observation, now: datetime) -> None:
     """Writes the project's one row. What could not be read leaves what was known before."""

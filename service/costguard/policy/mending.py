@@ -1,0 +1,32 @@
+"""The one command that makes readable what Google refused to show."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from costguard.model.observation import Unread
+
+_COMMAND = re.compile(r"`(gcloud [^`]+)`")
+_ACCOUNT = re.compile(r"\bto ([^\s@]+@[^\s@]+\.iam\.gserviceaccount\.com)")
+
+
+def command_for(project: str, part: Unread) -> str:
+    """The command that the reason names, or that gives the role of `deploy/iam-role.yaml`; "" where none helps.
+
+    `ACCOUNT` stands for the service account where the credentials do not say which one it is.
+    """
+    if named := _COMMAND.search(part.reason):
+        return named[1]
+    if part.code != "permission":
+        return ""
+    account = _ACCOUNT.search(part.reason)
+    member = f"serviceAccount:{account[1] if account else 'ACCOUNT'}"
+    role = f"projects/{project}/roles/costguard"
+    return shlex.join(["gcloud", "projects", "add-iam-policy-binding", project, f"--member={member}", f"--role={role}"])
+
+
+def with_command(project: str, part: Unread) -> str:
+    """The reason, and the command where the reason does not name it."""
+    command = command_for(project, part)
+    return part.reason if not command or command in part.reason else f"{part.reason} Run `{command}`."
