@@ -13,9 +13,12 @@ None of these sentences was made up here: each was seen in the Cloud Billing Cat
 from __future__ import annotations
 
 import pytest
+from tests.gce.test_prices import NOW, sku
 
-from costguard.gce.sku import subject
+from costguard.gce.sku import prices_of_sku, subject
 from costguard.model.instance import ProvisioningModel
+from costguard.model.price import Unit
+from costguard.policy.price_gate import judge
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 
@@ -57,6 +60,14 @@ def test_families_of_today_are_understood(
 ) -> None:
     """Whole shared-core VMs, A3 Mega and Ultra, G4 and its slices, and A4 have wordings of their own."""
     assert subject(description, usage) == (resource, model)
+
+
+def test_memory_by_the_gigabyte_is_priced_by_the_gibibyte() -> None:
+    """SpareCores/sc-crawler saw C4D's memory at 0.003495578 a GBy.h, which is 0.003753348 a GiB and hour."""
+    (price,) = prices_of_sku(sku("C4D Instance Ram running in Americas", 3_495_578, unit="GBy.h"))
+    assert price.unit is Unit.GB_HOUR
+    assert round(price.nanos_per_second(NOW) * 3600) == 3_753_348
+    assert judge(price, None, None, NOW) is None
 
 
 @pytest.mark.parametrize("usage", ["OnDemand", "Preemptible"])

@@ -23,7 +23,12 @@ OLD = timedelta(days=31)  # Google moves Spot prices up to once a month
 _MOST_REFUSALS = 50
 _MOST_UNPRICED = 20
 _INSTANT = timedelta(microseconds=1)
-_UNITS = {Unit.HOUR: "an hour", Unit.GIB_HOUR: "a GiB, an hour", Unit.GIB_MONTH: "a GiB, a month"}
+_UNITS = {
+    Unit.HOUR: "an hour",
+    Unit.GIB_HOUR: "a GiB, an hour",
+    Unit.GB_HOUR: "a GB, an hour",
+    Unit.GIB_MONTH: "a GiB, a month",
+}
 _PARTS = {"core": "vCPU", "ram": "memory"}
 _ALONE = {"local-ssd": "Local SSD", "suspended-memory": "Memory of suspended VMs"}
 _FIRST = {"GPU": 0, "machine": 1, "disk": 2}  # what people look for

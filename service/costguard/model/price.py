@@ -17,12 +17,15 @@ class Unit(StrEnum):
 
     HOUR = "h"
     GIB_HOUR = "GiBy.h"
+    GB_HOUR = "GBy.h"  # a billion bytes: the memory of some families, such as C4D
     GIB_MONTH = "GiBy.mo"
 
     def seconds(self, at: datetime) -> int:
         """How long one unit lasts at that moment: an hour, or the billing month around it."""
         return seconds_of_month(at) if self is Unit.GIB_MONTH else 3600
 
+
+_GB_OF_A_GIB = Fraction(2**30, 10**9)
 
 OF_A_RUN = (":core", ":whole")
 """How the names of resources end of which every running VM has one kind: their seconds are the run's."""
@@ -54,7 +57,8 @@ class Price:
 
     def nanos_per_second(self, at: datetime) -> Fraction:
         """Of one vCPU, GPU or GiB. The only place that divides a monthly price by its month."""
-        return Fraction(self.rate_nanos, self.unit.seconds(at))
+        rate = Fraction(self.rate_nanos, self.unit.seconds(at))
+        return rate * _GB_OF_A_GIB if self.unit is Unit.GB_HOUR else rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def units_of(resource: str) -> tuple[Unit, ...]:
     if kind in ("core", "whole") or resource.startswith("gpu:"):
         return (Unit.HOUR,)
     if kind == "ram":
-        return (Unit.GIB_HOUR,)
+        return (Unit.GIB_HOUR, Unit.GB_HOUR)
     return (Unit.GIB_MONTH, Unit.GIB_HOUR)
 
 
