@@ -54,8 +54,10 @@ class Storage:
     def find(self, project: str, zone: str, name: str) -> Disk:
         """By name or numeric id. Raises Refused (404) when there is none."""
         with self._settled():
-            for disk in self.of(project):
-                if disk.zone == zone and name in (disk.name, str(disk.id)):
+            if disk := self.live.get((project, zone, name)):
+                return disk
+            for disk in self.live.values() if name.isdecimal() else ():
+                if (disk.project, disk.zone, disk.id) == (project, zone, int(name)):
                     return disk
         raise not_found(f"projects/{project}/zones/{zone}/disks/{name}")
 

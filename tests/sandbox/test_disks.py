@@ -62,6 +62,7 @@ def test_disk_is_created_and_then_ready(world: World) -> None:
     assert (shown["status"], shown["labels"]) == ("READY", {"team": "vision"})
     assert "users" not in shown
     assert (operation.kind, operation.status, operation.target_id) == ("insert", "DONE", disk.id)
+    assert world.storage.find(PROJECT, ZONE, str(disk.id)) is disk
     assert operation.target_link == shown["selfLink"]
 
 
