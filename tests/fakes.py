@@ -133,7 +133,8 @@ class FakeNotifier:
 
     `down`: nothing is done. `lose_answers`: so many calls do their work, and nobody hears of it. `revoked`: the token.
     `closed`: channels that refuse. `wrong`: keys of messages that Slack calls wrong. `limit` a channel by an entry
-    in `limited`: until when. A look-up obeys the entry "people".
+    in `limited`: until when. A look-up obeys the entry "people", a search in history the entry "history".
+    `fixed`: keys of messages whose time for edits is over.
     """
 
     def __init__(self, clock: HandClock, people: Sequence[Person] = ()) -> None:
@@ -148,6 +149,7 @@ class FakeNotifier:
         self.lose_answers = 0
         self.closed: set[str] = set()
         self.wrong: set[str] = set()
+        self.fixed: set[str] = set()
         self.limited: dict[str, datetime] = {}
 
     def keys(self, channel: str | None = None) -> list[str]:
@@ -174,6 +176,8 @@ class FakeNotifier:
         self._called("update", at.channel)
         for post in self.posts:
             if (post.channel, post.ts) == (at.channel, at.ts):
+                if post.key in self.fixed:
+                    raise SlackError("The time for edits is over.", code="edit_window_closed")
                 post.content = content
                 self.edits.append((key, content))
                 self._answered()
@@ -186,7 +190,7 @@ class FakeNotifier:
         self._answered()
 
     def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
-        self._called("find", channel)
+        self._called("find", "history", channel)
         for post in self.posts:
             if (post.key, post.channel, post.thread_ts) == (key, _slack_id(channel), thread_ts) and post.at >= since:
                 return Posted(post.channel, post.ts)

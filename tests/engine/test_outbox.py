@@ -278,3 +278,43 @@ def test_a_person_known_to_have_left_has_no_direct_messages(database: Database) 
     place.intend("a", "old@lab.example")
     place.run(DAY)
     assert place.slack.keys("#fallback") == ["a"]
+
+
+def test_a_message_that_may_not_be_edited_any_more_is_left_as_it_is(database: Database) -> None:
+    """Once Slack says edit_window_closed it is not tried again, its thread goes on, and other edits are made."""
+    place = Place(database)
+    subject = place.subject()
+    old, young = place.remind(subject, 0), place.remind(place.subject("other"), 0)
+    place.run(DAY)
+    place.slack.fixed.add(old)
+    place.state = {old: "ended", young: "ended"}
+    for _ in range(3):
+        place.clock.advance(timedelta(seconds=11))
+        place.run(DAY)
+    assert not place.stored(old).is_live
+    assert [edited for edited, _ in place.slack.edits] == [young]
+    assert [method for method, *_ in place.slack.calls].count("update") == 2
+    later = place.remind(subject, 1)
+    place.run(DAY)
+    assert place.stored(later).thread_ts == place.stored(old).ts
+    assert place.facts("SlackTrouble") == []
+
+
+def test_reading_that_is_limited_holds_up_no_writing(database: Database) -> None:
+    """A message in doubt waits until Slack lets it be looked for; those behind it in the channel go on, each once."""
+    place = Place(database)
+    place.intend("in doubt")
+    place.slack.lose_answers = 1
+    place.outbox.deliver()
+    place.clock.advance(timedelta(seconds=31))
+    place.slack.limited["history"] = place.clock.now() + timedelta(minutes=3)
+    place.intend("behind")
+    began = place.clock.now()
+    place.outbox.deliver()
+    place.clock.advance(timedelta(seconds=2))
+    place.outbox.deliver()
+    assert place.stored("behind").status == "accepted"
+    assert place.clock.now() - began < timedelta(seconds=10)
+    place.run(DAY)
+    assert place.stored("in doubt").status == "accepted"
+    assert sorted(place.slack.keys()) == ["behind", "in doubt"]

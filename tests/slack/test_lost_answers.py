@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 from tests.slack.conftest import START
@@ -21,6 +23,7 @@ from costguard.errors import (
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.slack.scopes import BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
+from costguard_sandbox.world import World
 
 
 @pytest.mark.parametrize("kind", ["down", "broken", "lost_answer", "lost_answer_error"])
@@ -157,3 +160,50 @@ def test_other_refusals_keep_their_code(notifier: SlackNotifier, slack: Workspac
     with pytest.raises(SlackError) as caught:
         notifier.whisper("#gpu-costs", "U0NOBODY", WHISPER)
     assert (type(caught.value), caught.value.code) == (SlackError, "user_not_in_channel")
+
+
+def _channel(slack: Workspace) -> str:
+    return next(channel.id for channel in slack.channels.values() if channel.name == "gpu-costs")
+
+
+@pytest.mark.parametrize("in_thread", [False, True], ids=["channel", "thread"])
+def test_a_search_that_slack_ends_early_goes_on_where_it_came_to(
+    notifier: SlackNotifier, slack: Workspace, world: World, in_thread: bool
+) -> None:
+    """Outside the Marketplace an app reads 15 messages a minute: the search takes minutes, and it ends.
+
+    https://docs.slack.dev/reference/methods/conversations.history
+    """
+    channel, since = _channel(slack), world.clock.now()
+    thread = notifier.post(channel, FIRST, "the thread").ts if in_thread else ""
+    keys = [f"message {number}" for number in range(40)]
+    for key in keys:
+        world.advance(timedelta(seconds=2))
+        notifier.post(channel, FIRST, key, thread)
+    slack.limits.outside_marketplace(True)
+    farthest = keys[-1] if in_thread else keys[0]
+
+    def minutes(key: str) -> int:
+        for minute in range(10):
+            world.advance(timedelta(minutes=1))
+            with suppress(SlackLimited):
+                found = notifier.find(channel, key, since, thread)
+                assert (found is not None) == (key in keys)
+                return minute
+        raise AssertionError("the search comes to no end")
+
+    assert minutes(farthest) in (2, 3)
+    assert minutes("nowhere") in (2, 3)
+
+
+def test_a_message_whose_time_for_edits_is_over_says_so(
+    notifier: SlackNotifier, slack: Workspace, world: World
+) -> None:
+    """The code that Slack gives where a workspace forbids edits after a while."""
+    posted = notifier.post(_channel(slack), FIRST, "a")
+    slack.edit_window = timedelta(minutes=5)
+    notifier.update(posted, FIRST, "a")
+    world.advance(timedelta(minutes=6))
+    with pytest.raises(SlackError) as refused:
+        notifier.update(posted, FIRST, "a")
+    assert refused.value.code == "edit_window_closed"

@@ -35,6 +35,7 @@ class SlackNotifier:
     def __init__(self, token: str, endpoint: str = ENDPOINT, timeout_seconds: int = TIMEOUT_SECONDS) -> None:
         self._web = WebApi(token, endpoint, timeout_seconds)
         self._ids: dict[str, str] = {}  # of channels, by `#name`
+        self._searched: dict[str, dict[str, str]] = {}  # how far searches came that Slack ended early, by key
 
     def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
         """SlackUncertain: it may stand there; `find` tells."""
@@ -73,21 +74,31 @@ class SlackNotifier:
         )
 
     def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
-        """The message with this key among those since then, in the channel or in the thread."""
+        """The message with this key among those since then, in the channel or in the thread.
+
+        Where Slack ends the search early (SlackLimited), the next one for this key goes on from there: apps that are
+        distributed outside the Marketplace read 15 messages a minute
+        (https://docs.slack.dev/reference/methods/conversations.history), and from the start again none would end.
+        """
         place = self.channel_id(channel)
         oldest = f"{max(0.0, (since.astimezone(UTC) - _SKEW).timestamp()):.6f}"
-        where = {"ts": thread_ts} if thread_ts else {}
-        method = "conversations.replies" if thread_ts else "conversations.history"
+        # A channel is read from its newest message back, a thread from its oldest on.
+        method, edge = ("conversations.replies", "oldest") if thread_ts else ("conversations.history", "latest")
+        where = {"oldest": oldest, **({"ts": thread_ts} if thread_ts else {}), **self._searched.get(key, {})}
         messages = self._web.pages(
-            method, "messages", channel=place, oldest=oldest, include_all_metadata=True, inclusive=True, **where
+            method, "messages", channel=place, include_all_metadata=True, inclusive=True, **where
         )
         try:
             for message in messages:
                 if _key_of(message) == key:
+                    self._searched.pop(key, None)
                     return Posted(place, str(message["ts"]))
+                if message.get("ts") not in (None, thread_ts):  # a thread's parent stands on every page
+                    self._searched[key] = {edge: str(message["ts"])}
         except SlackError as wrong:
             if wrong.code != "thread_not_found":
                 raise
+        self._searched.pop(key, None)
         return None
 
     def person_of(self, address: str) -> Person | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -56,7 +57,8 @@ class BadRequest(ValueError):
 
 
 def _settings(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any:
-    """POST sets any of request_url, command_url, signing_secret, answer_seconds and limits (true or false)."""
+    """POST sets any of request_url, command_url, signing_secret, answer_seconds, limits and outside_marketplace (true
+    or false), and edit_window_minutes (a number, or null for ever)."""
     callbacks = workspace.callbacks
     if method == "POST":
         for key, value in body.items():
@@ -66,6 +68,10 @@ def _settings(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any
                 callbacks.answer_seconds = float(value)
             elif key == "limits" and isinstance(value, bool):
                 workspace.limits.enforced = value
+            elif key == "outside_marketplace" and isinstance(value, bool):
+                workspace.limits.outside_marketplace(value)
+            elif key == "edit_window_minutes" and (value is None or isinstance(value, int)):
+                workspace.edit_window = None if value is None else timedelta(minutes=value)
             else:
                 raise BadRequest(f"{key!r} cannot be set to {value!r}")
     return {
@@ -76,6 +82,8 @@ def _settings(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any
         "command_url": callbacks.command_url,
         "answer_seconds": callbacks.answer_seconds,
         "limits": workspace.limits.enforced,
+        "outside_marketplace": workspace.limits.most_history is not None,
+        "edit_window_minutes": None if workspace.edit_window is None else workspace.edit_window // timedelta(minutes=1),
         "sockets": workspace.sockets.connected,
     }
 

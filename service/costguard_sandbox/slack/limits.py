@@ -44,10 +44,18 @@ class Limits:
         self.per_channel = _SECOND
         self.workspace_per_minute = 300
         self.per_minute = dict(PER_MINUTE)
+        self.most_history: int | None = None  # messages on a page of history; None: as many as are asked for
         self.refusals: Counter[str] = Counter()
         self._calls: dict[str, deque[datetime]] = {}
         self._posts: deque[datetime] = deque()
         self._last_post: dict[str, datetime] = {}
+
+    def outside_marketplace(self, is_so: bool) -> None:
+        """As for apps that are commercially distributed outside the Marketplace since 29 May 2025: one call a minute
+        and 15 messages (https://docs.slack.dev/changelog/2025/05/29/rate-limit-changes-for-non-marketplace-apps)."""
+        for method in ("conversations.history", "conversations.replies"):
+            self.per_minute[method] = 1 if is_so else PER_MINUTE[method]
+        self.most_history = 15 if is_so else None
 
     def call(self, method: str, now: datetime) -> None:
         """Count one call of a method. Raises RateLimited past its tier."""

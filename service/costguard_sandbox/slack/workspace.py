@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -42,6 +42,7 @@ class Workspace:
         self.clock = clock
         self.tokens = Tokens()
         self.limits = Limits()
+        self.edit_window: timedelta | None = None  # how long messages may be edited; None: for ever
         self.faults = SlackFaults(seed)
         self.calls: Counter[str] = Counter()
         self.users: dict[str, User] = {}

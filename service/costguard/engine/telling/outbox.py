@@ -42,6 +42,8 @@ _FROZEN_S = 5.0  # so long after its claim, a message may be somebody else's to 
 _TRIES = 5  # of a message that Slack calls wrong
 _LOOK_EVERY = timedelta(seconds=10)  # for messages that show a state that is over
 _AGAIN = timedelta(minutes=1)
+# A workspace may forbid to edit messages after a while (https://docs.slack.dev/reference/methods/chat.update).
+_FIXED = "edit_window_closed"
 _GONE = frozenset({"message_not_found", "thread_not_found", "cant_update_message"})
 
 
@@ -247,7 +249,9 @@ class Outbox:
             found = self._notifier.find(message.channel, message.key, since, message.thread_ts)
         except SlackError as error:
             if error.code not in _GONE:
-                self._note(message.channel, error, fence)
+                # Reading may be limited to once a minute where writing is not: then the channel's messages go on.
+                if not isinstance(error, SlackLimited):
+                    self._note(message.channel, error, fence)
                 with self._database.write(fence) as connection:
                     messages.doubt(connection, message.id, now + self._wait_after(message, error), str(error))
                 return True
@@ -294,6 +298,10 @@ class Outbox:
             if error.code in _GONE:
                 with self._database.write(fence) as connection:
                     messages.lose(connection, message.id)
+                return True
+            if error.code == _FIXED:  # it stays as it is; its buttons are checked when they are clicked
+                with self._database.write(fence) as connection:
+                    messages.show(connection, message.id, message.shown, is_live=False)
                 return True
             self._note(message.channel, error, fence)
             return True

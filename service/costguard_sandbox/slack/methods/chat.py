@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -70,6 +71,9 @@ def update(call: Call) -> dict[str, Any]:
     """
     call.need("chat:write")
     message = _own(call, "cant_update_message")
+    window = call.workspace.edit_window
+    if window is not None and call.workspace.now - datetime.fromtimestamp(float(message.ts), UTC) > window:
+        raise SlackError("edit_window_closed")
     text, blocks = _content(call, message)
     metadata = _metadata(call)
     call.workspace.rewrite(

@@ -107,9 +107,11 @@ def join(call: Call) -> dict[str, Any]:
     return {"channel": channel.shown(), **answer}
 
 
-def paged(call: Call, found: Sequence[T], most: int = _MOST) -> tuple[Sequence[T], str, bool]:
-    """One page, the cursor of the next (empty at the end), and whether there is more."""
+def paged(call: Call, found: Sequence[T], most: int = _MOST, bound: int | None = None) -> tuple[Sequence[T], str, bool]:
+    """One page, the cursor of the next (empty at the end), and whether there is more. At most `bound` are on it."""
     limit = call.number("limit", 100, most)
+    if bound is not None:
+        limit = min(limit, bound)
     start = _position(call.text("cursor"))
     more = start + limit < len(found)
     cursor = base64.b64encode(f"next:{start + limit}".encode()).decode() if more else ""
@@ -117,7 +119,7 @@ def paged(call: Call, found: Sequence[T], most: int = _MOST) -> tuple[Sequence[T
 
 
 def _page(call: Call, found: list[Message]) -> dict[str, Any]:
-    shown, cursor, more = paged(call, found)
+    shown, cursor, more = paged(call, found, bound=call.workspace.limits.most_history)
     all_metadata = bool(call.flag("include_all_metadata"))
     answer: dict[str, Any] = {
         "messages": [one.shown(all_metadata=all_metadata) for one in shown],
