@@ -205,6 +205,33 @@ def test_a_server_that_takes_no_jobs_says_so(api: Api) -> None:
     assert client.get("/api/v1/jobs").json()["jobs"] == []
 
 
+def test_a_quote_says_whether_deadline_and_ceiling_can_be_met(api: Api) -> None:
+    """As typed fields with the figures; what is certain stands among the refusals too, and refuses a launch."""
+    asked = {"preset": "t4", "hours": 10, "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
+    limits = {"deadline": "2026-11-20T20:00:00Z", "ceiling": "1.50"}
+    quoted = api.post("quotes", {**asked, **limits}).json()
+    ahead = quoted["outlook"]
+    assert (ahead["meets_deadline"], ahead["within_ceiling"]) == ("no", "no")
+    assert (ahead["ends_at"], ahead["deadline"], ahead["ceiling"]) == (
+        "2026-11-20T22:20:00Z",
+        "2026-11-20T20:00:00Z",
+        "1.50",
+    )
+    assert ahead["least"]["cost"] == "1.69"
+    assert [each["where"] for each in quoted["refusals"]] == ["deadline", "ceiling"]
+    launched = api.post("jobs", {name: value for name, value in {**asked, **limits}.items() if name != "hours"})
+    assert launched.status_code == 422
+    assert [each["where"] for each in launched.json()["errors"]] == ["body.deadline", "body.ceiling"]
+    assert api.stored == 0
+
+
+def test_a_launch_says_what_is_likely_to_fail(api: Api) -> None:
+    """It is taken in, and its first answer warns with the figures."""
+    asked = {"preset": "t4", "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
+    job = api.post("jobs", {**asked, "deadline": "2026-11-20T22:10:00Z"}).json()["job"]
+    assert "Its deadline of 2026-11-20 22:10 UTC leaves 10 min beyond the 10 h that it takes" in job["reason"]
+
+
 def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:
     """Nothing is stored; neither owner nor command is needed for a price."""
     answer = api.post("quotes", {"preset": "t4", "hours": 10})

@@ -19,6 +19,7 @@ from costguard.model.access import Permission
 from costguard.model.budget import AtLimit, Period
 from costguard.model.job import JobKind
 from costguard.policy.jobs import quote as policy
+from costguard.policy.jobs.feasible import Chance
 from costguard.web.who import Asker
 
 router = routes("jobs", Permission.JOBS)  # it looks into buckets, with what the guard may read
@@ -75,6 +76,20 @@ class QuotedBudget(Out):
     at_limit: Annotated[str, one_of(AtLimit)]
 
 
+class Outlook(Out):
+    """By `expected_hours`, and without interruptions. What is `no` is refused; what is `at_risk` is a warning."""
+
+    ends_at: Moment | None = Field(
+        description="If its VM starts within 20 minutes; null: nobody says how long it takes."
+    )
+    deadline: Moment | None
+    meets_deadline: Annotated[str, one_of(Chance)]
+    least: Offer | None = Field(description="In the cheapest place that it may use.")
+    most: Offer | None = Field(description="In the dearest one.")
+    ceiling: Usd | None
+    within_ceiling: Annotated[str, one_of(Chance)]
+
+
 class Refusal(Out):
     where: str = Field(description="Which part of the body.")
     message: str = Field(description="What is wrong with it, and what to change.")
@@ -93,6 +108,7 @@ class Quote(Out):
     first: Offer | None = Field(description="Where it would start now.")
     saving_percent: int | None = Field(description="Spot against on-demand, in that zone.")
     budgets: list[QuotedBudget]
+    outlook: Outlook = Field(description="Whether it can meet its deadline and stay within its ceiling.")
     warnings: list[str] = Field(description="What speaks against it, and refuses nothing.")
     refusals: list[Refusal] = Field(description="Why POST /api/v1/jobs would refuse this; owner and command may wait.")
 
@@ -123,6 +139,7 @@ def quote(deps: Given, asker: Asker, body: QuoteBody) -> Quote:
         first=_offer(found.first),
         saving_percent=found.saving_percent,
         budgets=[_budget(each) for each in found.budgets],
+        outlook=_outlook(found),
         warnings=list(found.warnings),
         refusals=[Refusal(where=each.where, message=each.message) for each in found.refusals],
     )
@@ -164,6 +181,19 @@ def _offer(of: policy.Offer | None) -> Offer | None:
         provisioning_model=of.provisioning_model.value,
         rate_per_hour=job_mapping.money(of.rate),
         cost=job_mapping.money(of.cost),
+    )
+
+
+def _outlook(of: engine.Quote) -> Outlook:
+    ahead = of.outlook
+    return Outlook(
+        ends_at=ahead.ends_at,
+        deadline=of.spec.deadline,
+        meets_deadline=ahead.meets_deadline.value,
+        least=_offer(ahead.least),
+        most=_offer(ahead.most),
+        ceiling=job_mapping.money(of.spec.ceiling),
+        within_ceiling=ahead.within_ceiling.value,
     )
 
 

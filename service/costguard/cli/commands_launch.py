@@ -139,13 +139,18 @@ def quote(
     spot: has.Spot = None,
     machine_type: has.MachineType = None,
     disk: has.Disk = None,
+    ceiling: has.Ceiling = None,
+    deadline: has.Deadline = None,
     dev: has.Dev = False,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
     """What a launch would cost, Spot and on-demand, zone by zone. Nothing is launched."""
     overrides = _overrides(zones=zone, spot=spot, machine_type=machine_type, disk_gib=disk)
-    body = {"kind": _kind(dev), "preset": preset, "project": project, "hours": hours, "overrides": overrides}
+    body: dict[str, Any] = {"kind": _kind(dev), "preset": preset, "project": project, "hours": hours}
+    body["overrides"] = overrides
+    if ceiling or deadline:
+        body |= {"ceiling": ceiling, "deadline": deadline, "expected_hours": hours}
     answer = Server(url).post("quotes", body=body)
     print_json(answer) if as_json else launch_table.show_quote(console(), answer)
 

@@ -22,6 +22,7 @@ from costguard.model.money import Money
 from costguard.model.preset import Preset
 from costguard.policy.jobs import credentials, quote, recipe, roles, submission
 from costguard.policy.jobs.asked import Overrides, Refusal, Submission, shown
+from costguard.policy.jobs.feasible import Outlook, outlook
 from costguard.policy.jobs.quote import Rates
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
@@ -49,6 +50,7 @@ class Case:
     rates: Rates = field(default_factory=dict)
     resume: Checkpoint | None = None
     warnings: tuple[str, ...] = ()
+    outlook: Outlook = field(default_factory=Outlook)
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -98,8 +100,10 @@ class Assessor:
             refusals += self._of_money(connection, accrual, spec, made, found, asked.overrides.zones or ())
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
-        warnings = tuple(_warnings(spec, look))
-        return Case(spec, made, machine, found, resume, warnings, (*refusals, *unreadable))
+        ahead = outlook(spec, found, recipe.models_of(made), resume is not None, self._clock.now())
+        refusals += [each for each in ahead.refusals if each.where not in {known.where for known in refusals}]
+        warnings = (*_warnings(spec, look), *ahead.warnings)
+        return Case(spec, made, machine, found, resume, warnings, ahead, (*refusals, *unreadable))
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[Refusal]]:
         """As it is kept: addresses are compared in lower case, and times in UTC."""

@@ -15,6 +15,7 @@ from costguard.model.launch import Recipe
 from costguard.policy.jobs import placement
 from costguard.policy.jobs import quote as policy
 from costguard.policy.jobs.asked import Refusal
+from costguard.policy.jobs.feasible import Outlook
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.quote import Offer, Rate
 from costguard.policy.jobs.recipe import models_of, shape_of
@@ -50,6 +51,7 @@ class Quote:
     saving_percent: int | None
     budgets: Sequence[holds.BudgetLeft]
     warnings: Sequence[str]
+    outlook: Outlook
     refusals: Sequence[Refusal]
 
 
@@ -85,6 +87,7 @@ def quote(database: Database, rules: Rules, case: Case, hours: timedelta, now: d
         saving_percent=policy.saving_percent(case.rates, first.zone) if first is not None else None,
         budgets=budgets,
         warnings=case.warnings,
+        outlook=case.outlook,
         refusals=_refusals(case),
     )
 
