@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, insert, select, update
+from sqlalchemy import Connection, event, func, insert, select, update
 
 from costguard.engine.charging import Charged, charge_due
 from costguard.model.instance import ProvisioningModel
@@ -150,6 +150,22 @@ def test_charging_anew_changes_nothing(ledger: Ledger) -> None:
     ledger.connection.execute(update(lifetimes).values(charged_to=None))
     ledger.connection.execute(update(storage_spans).values(charged_to=None))
     charge_due(ledger.connection, NOON + 3 * DAY)
+    assert (ledger.days(), ledger.total()) == before
+
+
+@pytest.mark.parametrize("most_days", [1, 5, 100])
+def test_spans_are_charged_in_batches_like_all_at_once(ledger: Ledger, most_days: int) -> None:
+    """However few fit into memory at a time: the same charges, counts and days."""
+    for number in range(9):
+        ledger.run(NOON - number * HOUR, NOON + DAY if number % 2 else None)
+        ledger.disk(NOON - number * DAY, NOON + DAY if number % 3 else None)
+    done = charge_due(ledger.connection, NOON + 3 * DAY, most_days)
+    before = ledger.days(), ledger.total()
+    assert (done.lifetimes, done.storage, done.days) == (9, 9, frozenset(ledger.days()))
+    assert done.charges == ledger.connection.scalar(select(func.count()).select_from(charges))
+    ledger.connection.execute(update(lifetimes).values(charged_to=None))
+    ledger.connection.execute(update(storage_spans).values(charged_to=None))
+    assert charge_due(ledger.connection, NOON + 3 * DAY) == done
     assert (ledger.days(), ledger.total()) == before
 
 

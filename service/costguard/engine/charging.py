@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -18,6 +18,9 @@ from costguard.policy.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
 from costguard.store import charges, facts
 from costguard.store.charges import Due, Entry
 from costguard.store.roll_up import roll_up_days
+
+_DAY = timedelta(days=1)
+_MOST_DAYS = 100_000  # some 100 MB of charges; a midnight of ten thousand VMs and their disks is a fifth of it
 
 _Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
 
@@ -33,7 +36,7 @@ class Charged:
     unpriced: int = 0
 
 
-def charge_due(connection: Connection, now: datetime) -> Charged:
+def charge_due(connection: Connection, now: datetime, most_days: int = _MOST_DAYS) -> Charged:
     """Store the charges of all that ended, and of all that runs up to the last UTC midnight; roll up the days.
 
     What has run up since midnight is left to readers, so that a pass in which nothing ended writes nothing.
@@ -42,17 +45,35 @@ def charge_due(connection: Connection, now: datetime) -> Charged:
     due = charges.due(connection, midnight)
     if not due:
         return Charged()
-    entries = list(_entries(due, book_of(connection), midnight))
-    days = charges.store(connection, entries)
+    book, counted, days = book_of(connection), Charged(), set[date]()
+    for some in _batches(due, midnight, most_days):
+        entries = list(_entries(some, book, midnight))
+        days |= charges.store(connection, entries)
+        facts.append(connection, list(_gaps(entries)), now)
+        counted = replace(
+            counted,
+            lifetimes=counted.lifetimes + sum(entry.due.kind == charges.LIFETIME for entry in entries),
+            storage=counted.storage + sum(entry.due.kind == charges.STORAGE for entry in entries),
+            charges=counted.charges + sum(len(entry.charges) for entry in entries),
+            unpriced=counted.unpriced + sum(bool(entry.unpriced) for entry in entries),
+        )
     roll_up_days(connection, days)
-    facts.append(connection, list(_gaps(entries)), now)
-    return Charged(
-        lifetimes=sum(entry.due.kind == charges.LIFETIME for entry in entries),
-        storage=sum(entry.due.kind == charges.STORAGE for entry in entries),
-        charges=sum(len(entry.charges) for entry in entries),
-        days=frozenset(days),
-        unpriced=sum(bool(entry.unpriced) for entry in entries),
-    )
+    return replace(counted, days=frozenset(days))
+
+
+def _batches(due: Sequence[Due], midnight: datetime, most_days: int) -> Iterator[list[Due]]:
+    """Spans in their order, about so many days of them at once, or one: years charged once more must fit in memory."""
+    batch: list[Due] = []
+    days = 0
+    for one in due:
+        batch.append(one)
+        since = _since(one) or one.span.started_at
+        days += ((one.span.ended_at or midnight) - since) // _DAY + 1
+        if days >= most_days:
+            yield batch
+            batch, days = [], 0
+    if batch:
+        yield batch
 
 
 def _entries(due: Sequence[Due], book: PriceBook, midnight: datetime) -> Iterator[Entry]:
