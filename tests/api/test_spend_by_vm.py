@@ -72,11 +72,11 @@ def lines(client: TestClient, group_by: str, more: str = "") -> list[dict[str, s
 
 
 def test_a_line_has_all_that_a_spreadsheet_groups_by(client: TestClient) -> None:
-    """VM, job, owner, team and labels beside the figures; a VM that changed hands has a line for each owner."""
+    """VM, job, owner, team and labels with the figures; a VM that changed hands has a line for each owner."""
     found = lines(client, "vm")
     assert list(found[0]) == COLUMNS
-    told = sorted((line["vm"], line["owner"], line["team"], line["job"]) for line in found)
-    assert told == [
+    whose = sorted((line["vm"], line["owner"], line["team"], line["job"]) for line in found)
+    assert whose == [
         ("h100", ADA, "", ""),
         ("shared", ADA, "", ""),
         ("shared", BEN, "vision", ""),
@@ -99,18 +99,18 @@ def test_lines_add_up_to_the_groups_on_the_page(client: TestClient, group_by: st
         assert next(iter(line)) == group_by
         sums[line[group_by]] += Decimal(line["total_usd"])
         seconds[line[group_by]] += int(line["seconds"])
-    told: Any = client.get(f"/api/v1/spend?{RANGE}&group_by={group_by}{more}").json()
-    assert sums == {row["group"][group_by]: Decimal(row["total"]) for row in told["rows"]}
-    assert seconds == {row["group"][group_by]: row["seconds"] for row in told["rows"]}
+    answer: Any = client.get(f"/api/v1/spend?{RANGE}&group_by={group_by}{more}").json()
+    assert sums == {row["group"][group_by]: Decimal(row["total"]) for row in answer["rows"]}
+    assert seconds == {row["group"][group_by]: row["seconds"] for row in answer["rows"]}
 
 
 def test_json_names_the_vm_of_a_row(client: TestClient) -> None:
     """The group holds project and id, which cannot be mistaken; the total is that of the same days."""
-    told = client.get(f"/api/v1/spend?{RANGE}&group_by=vm,owner").json()
-    (spot,) = (row for row in told["rows"] if row["vm"]["name"] == "spot")
+    answer = client.get(f"/api/v1/spend?{RANGE}&group_by=vm,owner").json()
+    (spot,) = (row for row in answer["rows"] if row["vm"]["name"] == "spot")
     assert spot["group"] == {"vm": f"lab/{spot['vm']['gce_id']}", "owner": ADA}
     assert (spot["vm"]["job"], spot["vm"]["zone"]) == ("j1", "us-central1-a")
-    assert sum(Decimal(row["total"]) for row in told["rows"]) == Decimal(told["total"]["total"])
+    assert sum(Decimal(row["total"]) for row in answer["rows"]) == Decimal(answer["total"]["total"])
     assert all(row["vm"] is None for row in client.get(f"/api/v1/spend?{RANGE}").json()["rows"])
 
 

@@ -137,7 +137,7 @@ def test_rates_that_are_kept_hold_until_the_month_ends() -> None:
 
 
 def test_what_spot_local_ssd_saved_over_a_month_s_end_is_exact() -> None:
-    """Added up over days of two months, it is beside what the same run had cost on demand."""
+    """Added up over days of two months, it is held against what the same run costs on demand."""
     shape = Shape("z1-ssd", 1, 1024, None, 0, 375)
     bills = {
         model: bill_lifetime(Lifetime(KEY, END - 2 * DAY, shape, model, "us-central1-a"), BOOK, END + 3 * DAY)

@@ -142,7 +142,7 @@ def _group(asked: Sequence[Grouping], vm: FleetInstance, key: _Key) -> tuple[str
 def _gaps(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by_day: bool
 ) -> Iterator[_Key]:
-    """Each lifetime and disk that has no complete price, on each of its days where days are told apart."""
+    """Each lifetime and disk that has no complete price, on each of its days where rows are by day."""
     running = live(connection, accrual, first, last, scope, ("project", "preset", "owner", "job"))
     unpriced = all_unpriced(connection, running, first, last, scope)
     ids = vm_spend.ids_of(connection, {span.key for span in unpriced})

@@ -20,7 +20,7 @@ from costguard.store.tables import UNCHARGED, charges, instances, lifetimes, sto
 
 @dataclass(frozen=True, slots=True)
 class VmCharges:
-    """Of one VM, as long as it was the same people's; of one day where days are told apart."""
+    """Of one VM, of one owner, preset and job; of one day where rows are by day."""
 
     instance_id: int
     attribution: Attribution
