@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 from starlette.types import Message, Receive, Scope, Send
 from tests.api import rows
 from tests.api.conftest import deps_of
@@ -18,6 +20,7 @@ from tests.doors import OpenDoor, somebody
 
 from costguard.api.app import create_app
 from costguard.model.access import Permission
+from costguard.store import tables
 from costguard.store.transaction import Database
 from costguard.web.metered import Metered
 
@@ -44,6 +47,18 @@ def test_money_is_what_all_others_are_told(client: TestClient) -> None:
     assert told.value("costguard_budget_spent_dollars", budget="all") == pytest.approx(float(budget["spent"]))
     assert told.value("costguard_budget_limit_dollars", budget="all", period="month") == 5000
     assert told.value("costguard_budget_spent_ratio") == told.value("costguard_budget_spent_dollars") / 5000
+
+
+@pytest.mark.parametrize("days_watched", [2, 10])
+def test_a_forecast_has_a_metric_once_it_can_be_said(sqlite_database: Database, days_watched: int) -> None:
+    """No alert fires on a figure that pages do not show: it is absent while it is too early to say."""
+    deps = full(sqlite_database)
+    with sqlite_database.write() as connection:
+        connection.execute(update(tables.projects).values(first_seen_at=NOW - timedelta(days=days_watched)))
+    client = TestClient(create_app(deps))
+    [budget] = client.get("/api/v1/budgets").json()["budgets"]
+    assert budget["forecast"]["is_grounded"] == (days_watched == 10)
+    assert ("costguard_budget_forecast_dollars{" in scrape(client).text) == (days_watched == 10)
 
 
 def test_what_happened_is_counted(client: TestClient) -> None:

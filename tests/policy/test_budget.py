@@ -87,3 +87,11 @@ def test_a_forecast_from_almost_nothing_tells_nobody() -> None:
     """It is shown; what is spent is told all the same."""
     found = due(standing(BUDGET, outlook("500", "9000", is_grounded=False), {}))
     assert [(each.on, each.percent) for each in found] == [(On.SPENT, 50)]
+
+
+def test_too_early_to_say_is_what_messages_say_too() -> None:
+    """In place of the figure, under the condition by which no threshold on the forecast counts as crossed."""
+    early = standing(BUDGET, outlook("100", "9000", is_grounded=False), {})
+    assert early.forecast_text == "too early to say"
+    assert not any(each.is_crossed for each in early.thresholds if each.on is On.FORECAST)
+    assert standing(BUDGET, outlook("100", "900"), {}).forecast_text == "about $900.00 (90%)"
