@@ -84,6 +84,7 @@ class CloudOfVms:
         self._there: dict[tuple[str, str, str], Vm] = {}
         self._by_id: dict[str, Vm] = {}
         self._pending: list[tuple[datetime, int, _Operation]] = []
+        self._begun = 0  # the order of those that are done at one moment
         self._spent: dict[tuple[str, str, int], int] = defaultdict(int)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -252,7 +253,8 @@ class CloudOfVms:
     ) -> None:
         now = self._clock.now()
         one = _Operation(serial, kind, vm.project, vm.zone, vm.gce_id, vm.name, now, now + takes, error, user)
-        heappush(self._pending, (one.done_at, len(self._operations), one))
+        self._begun += 1
+        heappush(self._pending, (one.done_at, self._begun, one))
         if kind not in _UNSEEN:
             self._operations[serial] = one
 
