@@ -11,6 +11,7 @@ from typing import Any
 
 from costguard.dashboard import asked
 from costguard.dashboard.asked import LONGEST, BadAddress
+from costguard.dashboard.folding import folded
 from costguard.dashboard.show import link
 from costguard.dashboard.source import Source
 from costguard.store import fact_search, projects
@@ -80,6 +81,11 @@ class Line:
     is_bad: bool
     job: str
     data: str
+    steps: Sequence[StoredFact] = ()  # that led to it, the latest first
+
+    @property
+    def id(self) -> int:
+        return self.stored.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ def facts_page(source: Source, asked: FactsAsked) -> Facts:
         kinds = fact_search.kinds(connection)
         watched = [look.project for look in projects.read_all(connection)]
     return Facts(
-        lines=[_line(each) for each in found.facts],
+        lines=[_line(each.stored, each.steps) for each in folded(found.facts)],
         next_address=asked.address(before=found.next_id) if found.next_id is not None else "",
         looked_to=found.looked_to,
         kinds={kind: _words(kind) for kind in sorted({*kinds, *filter(None, [asked.kind])})},
@@ -153,11 +159,11 @@ def _object(stored: StoredFact) -> dict[str, Any]:
     return {**dict(zip(fact_sheet.HEAD, fact_sheet.cells(stored), strict=True)), "data": stored.fact.data}
 
 
-def _line(stored: StoredFact) -> Line:
+def _line(stored: StoredFact, steps: Sequence[StoredFact]) -> Line:
     data = stored.fact.data
     kind = stored.fact.kind
     shown = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True) if data else ""
-    return Line(stored, _words(kind), kind.endswith(_BAD), _job(stored), shown)
+    return Line(stored, _words(kind), kind.endswith(_BAD), _job(stored), shown, steps)
 
 
 def _job(stored: StoredFact) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from costguard.dashboard.asked import FleetAsked
 from costguard.dashboard.curve import Trace, trace
+from costguard.dashboard.folding import Folded, folded
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, spend
@@ -22,7 +23,6 @@ from costguard.model.money import Money
 from costguard.policy.mending import command_for
 from costguard.store import choices, facts, projects
 from costguard.store.choices import Choices
-from costguard.store.facts import StoredFact
 from costguard.store.fleet import Burning
 from costguard.store.projects import ProjectLook
 
@@ -65,7 +65,7 @@ class Now:
     stale: Sequence[ProjectLook]
     looks: Sequence[ProjectLook]
     choices: Choices
-    facts: Sequence[StoredFact]
+    facts: Sequence[Folded]
 
 
 def now_page(source: Source, asked: FleetAsked, now: datetime, me: Principal | None = None) -> Now:
@@ -102,7 +102,7 @@ def now_page(source: Source, asked: FleetAsked, now: datetime, me: Principal | N
         stale=[look for look in looks if _is_stale(look, now, source.stale_after) and not look.is_unread],
         looks=looks,
         choices=found,
-        facts=told,
+        facts=folded(told),
     )
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
+from costguard.dashboard import spoken_times
 from costguard.engine.telling.correspondence import Entry
 from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
@@ -196,6 +197,16 @@ def why_not(of: NotStopped, now: datetime) -> Markup:
     return Markup("{}{}{}").format(before, shown, after)
 
 
+def spoken(text: str, near: datetime) -> Markup:
+    """A sentence with its moments in the viewer's zone; `near` is when it was said."""
+    return spoken_times.spoken(visible(text), near)
+
+
+def steps(text: str, near: datetime) -> list[Markup]:
+    """The parts of a decision's reason, with their moments in the viewer's zone."""
+    return [spoken(part, near) for part in clauses(text)]
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
@@ -208,6 +219,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
         gpu,
         gpu_words,
         clauses,
+        steps,
+        spoken,
         entry,
         how_ended,
         why_not,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.dashboard.asked import never_seen
+from costguard.dashboard.folding import Folded, folded
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, history, reminding
@@ -21,7 +22,6 @@ from costguard.model.price import Price
 from costguard.policy.not_stopped import NotStopped
 from costguard.store import facts, prices
 from costguard.store import fleet as stored_fleet
-from costguard.store.facts import StoredFact
 
 _FACTS = 100
 _SAID = 60
@@ -58,7 +58,7 @@ class Vm:
     strip: Strip | None  # None: it did not run within a month
     storage: Sequence[StorageView]
     prices: Mapping[int, Price]
-    facts: Sequence[StoredFact]
+    facts: Sequence[Folded]
     said: Sequence[Entry]
     facts_shown: int = _FACTS
     said_shown: int = _SAID
@@ -82,7 +82,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
             strip=_strip([run.stored.lifetime for run in lifetimes], now),
             storage=history.storage_of(connection, accrual, found),
             prices=prices.by_id(connection),
-            facts=facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS),
+            facts=folded(facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS)),
             said=correspondence.of_vm(connection, found, [run.stored.id for run in lifetimes], _SAID),
         )
 

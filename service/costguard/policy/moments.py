@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-_WEEKDAY_SAYS_IT = timedelta(days=6)
+_WEEKDAY_SAYS_IT = timedelta(days=3)  # beyond, pages could not tell which Tuesday is meant
 
 
 def zone_of(name: str, otherwise: str = "UTC") -> ZoneInfo:
@@ -17,7 +17,7 @@ def zone_of(name: str, otherwise: str = "UTC") -> ZoneInfo:
 
 
 def moment_text(moment: datetime, zone: ZoneInfo, now: datetime, with_zone: bool = True) -> str:
-    """`Tue 09:00 UTC`; with its date when that Tuesday is a week or more away."""
+    """`Tue 09:00 UTC`; with its date when that Tuesday is three days or more away."""
     here = moment.astimezone(zone)
     day = "%a" if abs(moment - now) < _WEEKDAY_SAYS_IT else "%a %-d %b"
     return here.strftime(f"{day} %H:%M %Z" if with_zone else f"{day} %H:%M")

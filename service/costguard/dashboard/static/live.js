@@ -10,6 +10,7 @@ const two = { hour: "2-digit", minute: "2-digit", hour12: false };
 const styles = {
   short: new Intl.DateTimeFormat("en-GB", { day: "2-digit", month: "short", ...two }),
   clock: new Intl.DateTimeFormat("en-GB", { ...two, second: "2-digit" }),
+  week: new Intl.DateTimeFormat("en-GB", { weekday: "short", ...two }),
   day: new Intl.DateTimeFormat("en-GB", { day: "2-digit", month: "short", year: "numeric" }),
 };
 const exact = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
