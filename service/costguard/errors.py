@@ -212,6 +212,10 @@ class JobUnknown(JobError):
     """There is no such job."""
 
 
+class DiskNotKept(JobError):
+    """No disk of this job is kept that could be deleted."""
+
+
 class JobIsOver(JobError):
     """It ended already: there is nothing to cancel."""
 

@@ -101,6 +101,13 @@ def save(state: State, folder: Path, write_s: float, slow_s: float | None = None
     (place / "DONE").write_text("")
 
 
+def tear(state: State, folder: Path) -> None:
+    """What a crash in the middle of saving leaves."""
+    place = folder / f"step-{state['step']}"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "state.json").write_text(json.dumps(state)[:100])
+
+
 def load(place: Path) -> State:
     state: State = json.loads((place / "state.json").read_text())
     return state
@@ -124,6 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--step-seconds", type=float, default=0.02, help="how long a step takes at least")
     parser.add_argument("--write-seconds", type=float, default=0.0, help="how long a checkpoint takes to be written")
     parser.add_argument("--slow-at", type=int, help="the step whose checkpoint takes 20 seconds at the first try")
+    parser.add_argument("--fail-at", type=int, help="the step at which a run from the beginning fails, with code 3")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
 
@@ -133,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     state = load(saved) if saved else beginning(given.seed)
     print(f"from step {state['step']}", flush=True)
     points = moons(POINTS)
-    loss = 0.0
+    begin, loss = state["step"], 0.0
     while state["step"] < given.steps:
         loss = train_one(state, points)
         print(f"step {state['step']} loss {loss:.6f}", flush=True)
@@ -141,6 +149,10 @@ def main(arguments: list[str] | None = None) -> int:
             save(state, given.checkpoints, given.write_seconds)
             print(f"saved at step {state['step']} and left, as told", flush=True)
             return 0
+        if given.fail_at == state["step"] and begin < given.every:
+            tear(state, given.checkpoints)
+            print(f"failed at step {state['step']}", flush=True)
+            return 3
         if state["step"] % given.every == 0:
             save(state, given.checkpoints, given.write_seconds, 20.0 if state["step"] == given.slow_at else None)
         threading.Event().wait(given.step_seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 import pytest
 from tests.agent.fake_guard import FakeGuard
@@ -70,18 +69,6 @@ def test_a_rebooted_vm_runs_the_command_again_only_if_told_to(vm: Vm, guard: Fak
         assert (end["run"], end["reason"], end["code"]) == (1, "cut_off", None)
     assert vm.finished() == 0
     assert (vm.work / "starts").read_text() == "started\n" * (2 if resume else 1)
-
-
-def test_a_second_run_is_given_the_command_that_resumes(vm: Vm, guard: FakeGuard) -> None:
-    """On the same disk, from what the first one left there."""
-    again = [sys.executable, "-c", "import sys; print(sys.argv)", "--from_checkpoint", "/data/out"]
-    vm.train(COUNTS, resume=True, resume_command=again)
-    vm.boot()
-    guard.wait_for("heartbeat", lambda event: event["step"] == 1)
-    vm.reboot()
-    vm.boot()
-    end = guard.wait_for("exit")
-    assert (end["run"], end["output"]) == (2, ["['-c', '--from_checkpoint', '/data/out']"])
 
 
 def test_a_runner_that_was_killed_is_told_as_cut_off(vm: Vm, guard: FakeGuard) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 from tests.api import story
 from tests.api.story import ADA, AGENTS, MASTER, Story
+from tests.store import job_rows
 
 import costguard.api
 from costguard.model.access import Role
@@ -49,6 +50,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "quoteJob": ("POST", "/api/v1/quotes", {**JOB, "hours": 12}),
     "launchJob": ("POST", "/api/v1/jobs", JOB),
     "cancelJob": ("POST", "/api/v1/jobs/j1/cancel", {"reason": "wrong data"}),
+    "deleteDisk": ("POST", "/api/v1/jobs/d5saved1/delete-disk", {}),
     "listPlaces": ("GET", "/api/v1/places", None),
     "getRecoveries": ("GET", "/api/v1/recoveries", None),
     "listFacts": ("GET", "/api/v1/facts?kind=LifetimeStarted", None),
@@ -82,6 +84,8 @@ def made(story: Story) -> dict[str, Any]:
     """What was sent and what was answered, by operation and by status; long lists are cut."""
     client, found = TestClient(story.app), {}
     mine = story.token(Role.OPERATOR, ADA)
+    with story.office.database.write() as connection:
+        job_rows.failed_on_disk(connection, "d5saved1", ADA)
     for operation, (method, address, body) in ASKED.items():
         token = AGENTS.of("cg-j7k2m9q4-3") if operation == "tellEvents" else mine
         answer = client.request(method, address, json=body, headers=_bearer(token))

@@ -122,6 +122,7 @@ DETAIL: dict[str, Any] = {
     "pace": {"steps": 41200, "per_hour": "12034.5", "cost_per_1000_steps": "0.1286"},
     "work_at_risk": {"seconds": 600, "cost": "0.24", "since": "2026-11-20T11:50:00Z"},
     "lost": {"seconds": 720, "cost": "0.31", "from_zero": 0},
+    "kept_disk": None,
     "next": "If its VM is lost, it resumes from step 40,000.",
     "ssh_command": None,
     "notebook_command": None,

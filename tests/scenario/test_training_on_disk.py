@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 
-from tests.scenario.training_ground import PROJECT, Ground, ground, uninterrupted
+from tests.scenario.training_ground import OWNER, PROJECT, Ground, ground, uninterrupted
 
 from costguard_sandbox import training
 from costguard_sandbox.vm import VM, Status
@@ -39,15 +40,59 @@ def test_a_preempted_vm_is_started_again_with_what_lies_on_its_disk(tmp_path: Pa
     assert len(place.vms) == 2
 
 
-def _launch(place: Ground, name: str, *more: str) -> str:
+def test_a_failed_command_resumes_from_its_newest_complete_checkpoint(tmp_path: Path) -> None:
+    """It dies with code 3 after a checkpoint and with another one half written; the same VM runs it again.
+
+    What it ends with equals the result of a training that never failed, so nothing of the checkpoint was lost.
+    """
+    with ground(tmp_path) as place:
+        job = _launch(place, "fails", "--fail-at", "50")
+        found = place.wait_for_state(job, "succeeded")
+        place.wait_until_nothing_bills()
+    assert (tmp_path / "fails.json").read_text() == uninterrupted(tmp_path, *OPTIONS)
+    (attempt,) = found["attempts"]
+    assert (attempt["outcome"], attempt["run"], attempt["resume_step"]) == ("succeeded", 2, 40)
+    assert attempt["resume_from"] == f"{SAVED}/step-40"
+    assert found["job"]["crashes"] == 1
+    assert not any(each["from_zero"] for each in found["interruptions"])
+    assert len(place.vms) == 1
+
+
+def test_a_job_that_failed_for_good_keeps_its_checkpoints_until_its_owner_agrees(tmp_path: Path) -> None:
+    """Also while the guard is dead in between. Then the VM and its disk go, and only then."""
+    with ground(tmp_path) as place:
+        job = _launch(place, "broken", "--fail-at", "30", crashes=0)
+        place.wait_for_state(job, "failed")
+        place.kill()
+        (vm,) = place.vms
+        place.wait(lambda: vm.status is Status.TERMINATED, "its VM is stopped")
+        place.wait(lambda: place.ask(f"jobs/{job}")["kept_disk"], "its disk is shown")
+        kept = place.ask(f"jobs/{job}")["kept_disk"]
+        assert (_saved(place, vm, 20) / "DONE").exists()
+        assert "step 20" in kept["holds"]
+        assert Decimal(kept["monthly"]) > 0
+        place.ask(f"jobs/{job}/delete-disk", {"by": OWNER})
+        place.wait_until_nothing_bills()
+        assert not _saved(place, vm, 20).exists()
+        assert place.ask(f"jobs/{job}")["kept_disk"] is None
+
+
+def _launch(place: Ground, name: str, *more: str, crashes: int = 3) -> str:
     """In an image: the folder in it is one of the VM's disk."""
     result = str(place.folder / f"{name}.json")
     return place.launch(
         key=name,
         command=[sys.executable, training.__file__, "--checkpoints", SAVED, "--result", result, *OPTIONS, *more],
         image="acme/train:1",
+        max_crashes=crashes,
         mounts=[f"/{ON_THE_VM}:{SAVED}"],
-        checkpoint={"location": SAVED, "resume": "--from_checkpoint {checkpoint}"},
+        checkpoint={
+            "location": SAVED,
+            "framework": "marker",
+            "pattern": "step-{step}/",
+            "marker": "DONE",
+            "resume": "--from_checkpoint {checkpoint}",
+        },
     )
 
 

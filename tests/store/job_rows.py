@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import Connection
 from tests.api.rows import NOW
 
-from costguard.model.attempt import Attempt, AttemptState, attempt_name
+from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.store import attempts, jobs
@@ -60,6 +60,23 @@ def job(job_id: str = "j7k2m9q4", **given: Any) -> Job:
 
 def added(connection: Connection, job_id: str = "j7k2m9q4", **given: Any) -> Job:
     return jobs.add(connection, job(job_id, **given), None, "")[0]
+
+
+def failed_on_disk(connection: Connection, job_id: str, owner: str = SPEC.owner) -> Job:
+    """A job that has failed, and whose stopped VM holds the only copy of its checkpoints: step 40 is the newest."""
+    made = added(connection, job_id, owner=owner, checkpoint=CheckpointPlan("/ckpt", "--from {checkpoint}"))
+    attempt(
+        connection,
+        job_id,
+        state=AttemptState.KEPT,
+        outcome=Outcome.CRASHED,
+        reason="the command failed with code 3",
+        gce_id="4799",
+        ended_at=NOW,
+    )
+    jobs.set_state(connection, job_id, JobState.FAILED, "The command failed with code 3.", None, NOW)
+    jobs.save_look(connection, job_id, SeenCheckpoint(NOW, "/ckpt/step-40", 40, NOW))
+    return made
 
 
 def new_attempt(job_id: str = "j7k2m9q4", number: int = 1, **given: Any) -> NewAttempt:

@@ -15,15 +15,16 @@ from typing import Any
 
 from . import docker, images
 from .calls import Metadata, Trouble
-from .files import boot_id, lock, make_folder, say, utc
+from .files import boot_id, lock, make_folder, say, utc, write_json
 from .guard import Guard
 from .machine import Machine
 from .order import config_of, container, hand_over, prepare
 from .progress import NO_PROGRESS, Progress
 from .runner import birth, signal_group
+from .saved import Saved
 from .settings import NotStarted, Places, Settings
 from .spool import Spool
-from .state import State
+from .state import MACHINE_ENDS, State
 from .watch import watch
 
 LAST_WORDS_S = 5
@@ -54,6 +55,7 @@ class Attempt:
                 os.chmod(os.path.dirname(self._step_file), 0o1777)  # noqa: S103
         self._machine = Machine(self._folder)
         self._progress = Progress(settings, self._log, self._step_file)
+        self._saved = Saved(settings, places.volumes)
         self._asking = threading.Lock()
         self._reporting = threading.RLock()  # what is reported of a run comes in its order
         self._wake, self._over = threading.Event(), threading.Event()
@@ -74,6 +76,7 @@ class Attempt:
             settings, over = self._settings, self._over
             _in_background(lambda: self._machine.watch_gpus(settings.heartbeat_s, over))
             _in_background(self._beat)
+            _in_background(lambda: self._saved.watch(settings.look_s, over))
             for key, act in (("preempted", self._preempted), ("maintenance-event", self._maintained)):
                 arguments = (self._metadata, f"instance/{key}", act, over, settings.retry_s)
                 threading.Thread(target=watch, args=arguments, daemon=True).start()
@@ -106,11 +109,17 @@ class Attempt:
     def _start(self, wrong: list[str], held: int) -> None:
         if wrong:
             raise NotStarted(f"the attempt's settings are wrong: {'; '.join(wrong)}", True)
-        settings, folder, image = self._settings, self._folder, None
+        settings, folder, run, image = self._settings, self._folder, self._state.run, None
+        # Somebody may have started a VM only to fetch what is on its disk: the guard knows whether work is to go on.
+        while run > 1 and not self._guard.has_answered.is_set():
+            self._hold(settings.poll_s)
+        more, resumed = self._saved.resumed(run)
+        write_json(os.path.join(self._state.run_folder, "resumed.json"), resumed)
         if settings.image:
             image = images.resolve(settings, folder, config_of(folder), self._metadata, self._hold)
-            self._guard.tell("image", run=self._state.run, image=settings.image, digest=image.digest)
-        order = prepare(settings, self._metadata, folder, self._state.run, self._step_file, self._hold, image)
+            self._guard.tell("image", run=run, image=settings.image, digest=image.digest)
+        settings = settings._replace(command=[*settings.command, *more])
+        order = prepare(settings, self._metadata, folder, run, self._step_file, self._hold, image)
         order["log"] = self._log
         order["hidden"].append(self._token)
         self._hold(0)
@@ -202,7 +211,9 @@ class Attempt:
         """Reports that the command runs, once it does. Returns what the runner wrote of it; empty before."""
         command = self._state.of_runner("command.json")
         if command:
-            self._tell_once("start", pid=command["pid"], started_at=command["started_at"], image=self._settings.image)
+            resumed = self._state.of_runner("resumed.json")
+            about = {"pid": command["pid"], "started_at": command["started_at"], "image": self._settings.image}
+            self._tell_once("start", **about, **({"checkpoint": resumed} if resumed else {}))
         return command
 
     def _tell_once(self, kind: str, **event: Any) -> None:
@@ -215,8 +226,10 @@ class Attempt:
         how = {"code": None, "signal": None, "error": "", "repeats": False, **ended}
         asked = self._state.stop.get("why")
         machine = self._machine.look(3 * self._settings.heartbeat_s + 20)
-        end = self._progress.at_the_end()
-        self._tell_once("exit", **how, asked=asked, was_killed=self._was_killed, machine=machine, **end)
+        # Where the machine ends there are seconds left, and the next run looks before it begins.
+        saved = {"checkpoint": self._saved.look()} if self._saved.is_on_disk and asked not in MACHINE_ENDS else {}
+        about = {**how, "asked": asked, "was_killed": self._was_killed, "machine": machine, **saved}
+        self._tell_once("exit", **about, **self._progress.at_the_end())
 
     def _beat(self) -> None:
         while not self._over.wait(self._settings.heartbeat_s):
@@ -232,7 +245,7 @@ class Attempt:
         with self._reporting:
             is_running = bool(self._tell_start())
             if "exit" not in self._state.told:
-                about = {"run": self._state.run, "is_running": is_running, "machine": machine}
+                about = {"run": self._state.run, "is_running": is_running, "machine": machine, **self._saved.news()}
                 self._guard.tell("heartbeat", is_urgent=False, **about, **(progress if is_running else NO_PROGRESS))
 
     def _wait(self, seconds: float) -> None:

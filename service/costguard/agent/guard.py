@@ -28,6 +28,7 @@ class Guard(threading.Thread):
         self._http = Http(settings.guard_ca)
         self._more, self._urgent = threading.Event(), threading.Event()
         self._most, self._failures = MOST_EVENTS, 0
+        self.has_answered = threading.Event()  # since this agent began
 
     def tell(self, kind: str, is_urgent: bool = True, **event: Any) -> None:
         """Safe on disk when this returns. What is urgent does not wait for the end of a pause."""
@@ -56,6 +57,7 @@ class Guard(threading.Thread):
                 self._on_cancel()
             if not self._spool.accept(int(answer["accepted_through"])):
                 raise Trouble("the guard accepted nothing")
+            self.has_answered.set()
         except Trouble as trouble:
             if trouble.status in REFUSALS:
                 self._narrow(events, trouble)

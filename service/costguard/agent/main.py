@@ -15,7 +15,7 @@ from .settings import NotStarted, Places, read_settings
 def main() -> int:
     """0 where there is nothing (more) to do on this VM; whoever started the agent starts it again otherwise."""
     os.umask(0o077)
-    names = ("metadata", "home", "logs")
+    names = ("metadata", "home", "logs", "volumes")
     given = {
         name: os.environ[f"COSTGUARD_{name.upper()}"] for name in names if f"COSTGUARD_{name.upper()}" in os.environ
     }

@@ -29,8 +29,6 @@ def prepare(
     image: Image | None,
 ) -> dict[str, Any]:
     """Waits for GPUs, whose drivers Deep Learning images install at the first boot, and for secrets."""
-    if run > 1 and settings.resume_command:
-        settings = settings._replace(command=settings.resume_command)
     http = Http()
     secrets = patiently(lambda: fetch_secrets(settings, metadata, http), wait, SECRET_TRIES, settings.retry_s)
     latest = time.monotonic() + settings.gpu_wait_s

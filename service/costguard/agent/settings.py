@@ -16,11 +16,12 @@ class NotStarted(Exception):
 
 
 class Places(NamedTuple):
-    """Where the metadata server is, and where the agent keeps its files and the command's output."""
+    """Where the metadata server is, where the agent keeps its files and the command's output, where mounts lie."""
 
     metadata: str = "http://metadata.google.internal/computeMetadata/v1"
     home: str = "/var/lib/costguard"
     logs: str = "/var/log/costguard"
+    volumes: str = ""  # what the sources of mounts lie below; a VM's own folder in the simulated cloud
 
 
 class Settings(NamedTuple):
@@ -30,7 +31,8 @@ class Settings(NamedTuple):
     guard: str = ""
     guard_ca: str = ""
     command: list[str] = []
-    resume_command: list[str] = []
+    checkpoint: dict[str, str] = {}
+    resume_arguments: list[str] = []
     image: str = ""
     pull: bool = False
     gpus: int = 0
@@ -48,6 +50,7 @@ class Settings(NamedTuple):
     cancel_grace_s: float = 60.0
     gpu_wait_s: float = 900.0
     heartbeat_s: float = 15.0
+    look_s: float = 60.0
     poll_s: float = 0.5
     retry_s: float = 1.0
     retry_most_s: float = 60.0

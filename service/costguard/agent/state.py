@@ -8,7 +8,7 @@ from typing import Any
 
 from .files import boot_id, read_json, say, write_json
 
-MACHINE_ENDS = ("preemption", "maintenance", "shutdown")
+MACHINE_ENDS = ("preemption", "maintenance", "shutdown")  # these are no answers of the guard
 
 
 class State:
@@ -21,6 +21,7 @@ class State:
         self.told: list[str] = found.get("told", [])
         self.stop: dict[str, Any] = found.get("stop") or {}
         self.reported: dict[str, dict[str, Any]] = {}  # by the runner, through its pipe
+        self.boot: str = found.get("boot", "")
 
     @property
     def run_folder(self) -> str:
@@ -34,14 +35,23 @@ class State:
         return self.of_runner("begun.json").get("boot") == boot_id()
 
     def begin_again(self) -> None:
-        """A run that the end of the machine cut short is followed by another. One that ended by itself never is."""
-        has_begun, has_ended = bool(self.of_runner("begun.json")), bool(self.of_runner("exit.json"))
-        if self.is_of_this_boot() if has_begun else "exit" not in self.told:
+        """On a VM that is started again the command runs again, unless it succeeded or was cancelled.
+
+        Whether it really begins is for the guard to say: see `Attempt._start`.
+        """
+        before, self.boot = self.boot or self.of_runner("begun.json").get("boot", ""), boot_id()
+        if self.boot == before:
             return
-        if (self.stop.get("why") in MACHINE_ENDS) if has_ended or not has_begun else self.stop.get("why") != "cancel":
+        has_run = bool(self.of_runner("begun.json")) or "exit" in self.told
+        if has_run and not self._has_succeeded() and self.stop.get("why") != "cancel":
             self.run += 1
             self.told, self.stop = [], {}
-            self.save()
+        self.save()
+
+    def _has_succeeded(self) -> bool:
+        ended = self.of_runner("exit.json")
+        is_asked = self.stop.get("why") in MACHINE_ENDS
+        return ended.get("reason") == "exited" and ended.get("code") == 0 and not is_asked
 
     def mark_told(self, kind: str) -> None:
         self.told.append(kind)
@@ -51,7 +61,8 @@ class State:
         with self._lock:
             try:
                 write_json(
-                    os.path.join(self._folder, "state.json"), {"run": self.run, "told": self.told, "stop": self.stop}
+                    os.path.join(self._folder, "state.json"),
+                    {"run": self.run, "told": self.told, "stop": self.stop, "boot": self.boot},
                 )
             except OSError as error:
                 say(f"cannot write the state of the attempt: {error}")

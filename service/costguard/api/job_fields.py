@@ -136,11 +136,22 @@ class QuoteBody(JobBody):
         return _hours(self.hours)
 
 
+class DeleteDiskBody(Body):
+    by: Address | None = Field(
+        None, description="Who agrees; default: whom the token or the session speaks for. Only admins name another."
+    )
+
+
 class CancelBody(Body):
     by: Address | None = Field(
         None, description="Who asks; default: whom the token or the session speaks for. Only admins name another."
     )
     reason: Text = ""
+    delete_disk: bool = Field(
+        False,
+        description="Agrees that the disk is deleted which holds the only copy of what the job saved. Without it "
+        "such a disk is kept, and bills.",
+    )
 
 
 def _hours(number: float) -> timedelta:

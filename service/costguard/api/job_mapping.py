@@ -10,6 +10,7 @@ from fractions import Fraction
 from costguard.api import job_schemas as schemas
 from costguard.api.fields import Amount, usd
 from costguard.engine.jobs import listing
+from costguard.engine.jobs.kept_disks import KeptDisk
 from costguard.engine.jobs.risk import WorkAtRisk
 from costguard.model import attempt as model
 from costguard.model.job import JobSpec, SeenCheckpoint
@@ -76,9 +77,16 @@ def detail(of: listing.JobDetail, now: datetime) -> schemas.JobDetail:
         pace=_pace(of.pace),
         work_at_risk=None if of.risk is None else _at_risk(of.risk, now),
         lost=schemas.Lost(seconds=of.lost.span // _SECOND, cost=usd(of.lost.cost), from_zero=of.lost.from_zero),
+        kept_disk=None if of.kept_disk is None else _kept(of.kept_disk),
         next=of.next,
         ssh_command=of.ssh or None,
         notebook_command=of.notebook or None,
+    )
+
+
+def _kept(of: KeptDisk) -> schemas.KeptDisk:
+    return schemas.KeptDisk(
+        vm=of.attempt.name, zone=of.attempt.zone, gib=of.gib, holds=of.holds, monthly=money(of.monthly)
     )
 
 

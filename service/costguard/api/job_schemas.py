@@ -225,6 +225,16 @@ class Lost(Out):
     from_zero: int = Field(description="How often there was nothing to resume from.")
 
 
+class KeptDisk(Out):
+    """The disk of a job that is over, on a stopped VM: it holds the only copy of what the job saved, and it bills."""
+
+    vm: str
+    zone: str
+    gib: int
+    holds: str = Field(description="What would be lost with it.")
+    monthly: Usd | None = Field(description="null: it has no price.")
+
+
 class JobDetail(Out):
     as_of: Moment
     currency: str = CURRENCY
@@ -238,6 +248,7 @@ class JobDetail(Out):
     pace: Pace
     work_at_risk: AtRisk | None = Field(description="null: no command runs.")
     lost: Lost
+    kept_disk: KeptDisk | None = Field(description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it.")
     next: str = Field(description="What comes if its VM goes away, or once it gets one; empty: nothing.")
     ssh_command: str | None = Field(description="null: there is no VM.")
     notebook_command: str | None = Field(description="Of a development VM: brings its port 8888 here.")

@@ -15,14 +15,15 @@ from costguard.api import cursors, job_mapping
 from costguard.api import job_schemas as schemas
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
-from costguard.api.job_fields import CancelBody, JobBody
+from costguard.api.job_fields import CancelBody, DeleteDiskBody, JobBody
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
 from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import listing
 from costguard.engine.jobs.submit import JobOffice
-from costguard.errors import JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.errors import DiskNotKept, JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
 from costguard.model.access import Permission, Principal
+from costguard.model.attempt import Attempt
 from costguard.model.job import JobKind, JobState
 from costguard.policy.access import Actor
 from costguard.store import attempts as stored_attempts
@@ -151,7 +152,7 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
         attempt=None if whole is None else whole.number,
         heard_at=None if whole is None else whole.heard.at,
         output="" if whole is None else whole.heard.output,
-        log="" if whole is None else f"{_LOGS}/{whole.name}.{max(whole.heard.run, 1)}.log",
+        log="" if whole is None or _is_gone(whole) else f"{_LOGS}/{whole.name}.{max(whole.heard.run, 1)}.log",
     )
 
 
@@ -169,10 +170,39 @@ def output(deps: Given, job_id: JobId, query: Annotated[OutputQuery, Parameter()
     },
 )
 def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response: Response) -> schemas.JobDetail:
-    """Writes it down. The daemon gives its command its notice, and deletes its VM after that."""
+    """Writes it down. The daemon gives its command its notice, and deletes its VM after that.
+
+    Where the job saves on its VM's own disk, the VM is stopped instead and its disk kept, which bills: unless
+    `delete_disk` agrees that all that was saved there is lost.
+    """
     by = acting(asker, body.by, "by")
     with explained():
-        _, is_new = office(deps).cancel(job_id, by.address, body.reason, by.granted)
+        _, is_new = office(deps).cancel(job_id, by.address, body.reason, by.granted, delete_disk=body.delete_disk)
+    if not is_new:
+        response.status_code = HTTPStatus.OK
+    return _detail(deps, job_id)
+
+
+@acting_router.post(
+    "/jobs/{job_id}/delete-disk",
+    summary="Delete the disk that is kept of a job",
+    operation_id="deleteDisk",
+    status_code=HTTPStatus.ACCEPTED,
+    dependencies=[CHECKED],
+    responses={
+        200: {"description": "That was agreed to before.", "model": schemas.JobDetail},
+        409: problem("No disk of it is kept, or the job is not over."),
+        **NOT_FOUND,
+        **WRITTEN,
+    },
+)
+def delete_disk(
+    deps: Given, asker: Asker, job_id: JobId, body: DeleteDiskBody, response: Response
+) -> schemas.JobDetail:
+    """Agrees that everything is lost that the job saved on its VM's own disk. The daemon deletes the VM with it."""
+    by = acting(asker, body.by, "by")
+    with explained():
+        _, is_new = office(deps).delete_disk(job_id, by.address, by.granted)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)
@@ -209,6 +239,7 @@ def explained() -> Iterator[None]:
 _PROBLEMS = {
     JobKeyTaken: (HTTPStatus.CONFLICT, "key-taken"),
     JobIsOver: (HTTPStatus.CONFLICT, "job-over"),
+    DiskNotKept: (HTTPStatus.CONFLICT, "no-disk"),
     JobUnknown: (HTTPStatus.NOT_FOUND, ""),
     JobNotTheirs: (HTTPStatus.FORBIDDEN, "not-yours"),
 }
@@ -221,6 +252,11 @@ def _detail(deps: Deps, job_id: str) -> schemas.JobDetail:
     if found is None:
         raise _unknown(job_id)
     return job_mapping.detail(found, accrual.now)
+
+
+def _is_gone(attempt: Attempt) -> bool:
+    """Its VM was deleted, or will be at once."""
+    return attempt.gone_at is not None or attempt.delete_asked_at is not None
 
 
 def _unknown(job_id: str) -> ProblemError:

@@ -1,4 +1,4 @@
-"""`costguard jobs`, `costguard job`, `costguard output` and `costguard cancel`."""
+"""`costguard jobs`, `costguard job`, `costguard output`, `costguard cancel` and `costguard delete-disk`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command("job", epilog="Example:  costguard job j7k2m9q4")(job)
     app.command("output", epilog="Example:  costguard output j7k2m9q4 --attempt 2")(output)
     app.command("cancel", epilog="Example:  costguard cancel j7k2m9q4 --reason 'wrong data'")(cancel)
+    app.command("delete-disk", epilog="Example:  costguard delete-disk j7k2m9q4")(delete_disk)
 
 
 def jobs(
@@ -81,10 +82,35 @@ def output(
 def cancel(
     job_id: JobId,
     reason: Annotated[str, typer.Option("--reason", help="For whoever reads it later.")] = "",
+    delete_disk: Annotated[
+        bool,
+        typer.Option("--delete-disk", help="Also delete a disk that holds the only copy of what it saved."),
+    ] = False,
     owner: Me = "",
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a job: its command may save, then its VM is deleted. Asking twice is harmless."""
-    answer = Server(url).post("jobs", job_id, "cancel", body={"reason": reason, **({"by": owner} if owner else {})})
+    """Cancel a job: its command may save, then its VM is deleted. Asking twice is harmless.
+
+    Where it saves on its VM's own disk, the VM is stopped instead, and its disk kept: --delete-disk agrees to lose it.
+    """
+    body: dict[str, object] = {"reason": reason, "delete_disk": delete_disk}
+    answer = Server(url).post("jobs", job_id, "cancel", body={**body, **({"by": owner} if owner else {})})
     print_json(answer) if as_json else jobs_table.show_cancelled(console(), answer)
+
+
+def delete_disk(
+    job_id: JobId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")] = False,
+    owner: Me = "",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the disk that is kept of a job that is over: everything that it saved there is lost."""
+    server = Server(url)
+    kept = server.get("jobs", job_id)["kept_disk"]
+    if kept is not None and not yes:
+        what = f"This deletes {kept['vm']} and its disk of {kept['gib']} GiB, which holds {kept['holds']}."
+        typer.confirm(f"{what} Delete it?", abort=True, err=True)
+    answer = server.post("jobs", job_id, "delete-disk", body={"by": owner} if owner else {})
+    print_json(answer) if as_json else jobs_table.show_disk_deleted(console(), answer)

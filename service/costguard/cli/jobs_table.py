@@ -76,6 +76,8 @@ def show_job(console: Console, answer: dict[str, Any]) -> None:
         disk = each.get("disk")  # servers of an earlier version tell nothing of it
         if job["settled_at"] is None and disk is not None and disk["text"]:
             say(console, f"Attempt {each['number']}: {disk['text']}", "bold red")
+    if answer["kept_disk"]:
+        say(console, kept_disk(answer), "yellow")
     if answer["ssh_command"]:
         show_access(console, answer)
 
@@ -93,13 +95,30 @@ def show_cancelled(console: Console, answer: dict[str, Any]) -> None:
     say(console, f"See it with: costguard job {job['id']}")
 
 
+def show_disk_deleted(console: Console, answer: dict[str, Any]) -> None:
+    say(console, f"The disk of {answer['job']['title']} is being deleted, with its VM.")
+
+
+def kept_disk(answer: dict[str, Any]) -> str:
+    """What a disk that is kept holds and costs, and how it goes."""
+    kept = answer["kept_disk"]
+    bills = f"about {dollars(kept['monthly'])} a month" if kept["monthly"] is not None else "a price that is not known"
+    return (
+        f"DISK KEPT: {kept['vm']} is stopped in {kept['zone']}; its disk of {kept['gib']} GiB bills {bills} and holds "
+        f"{kept['holds']}. Delete both with: costguard delete-disk {answer['job']['id']}"
+    )
+
+
 def about_output(answer: dict[str, Any]) -> str:
     """Of which attempt an output is, from when, and where there is more."""
     if answer["attempt"] is None:
         return f"Nothing was heard of job {answer['job']} yet. See how it stands with: costguard job {answer['job']}"
     heard = f", heard at {when(answer['heard_at'])} UTC" if answer["heard_at"] else ""
     said = "" if answer["output"] else "It printed nothing. "
-    return f"{said}Attempt {answer['attempt']}{heard}. All of it is on its VM: {answer['log']}"
+    where = (
+        f"All of it is on its VM: {answer['log']}" if answer["log"] else "Its VM is gone: this is all that was kept."
+    )
+    return f"{said}Attempt {answer['attempt']}{heard}. {where}"
 
 
 def _about(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:

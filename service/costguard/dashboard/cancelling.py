@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.launch import office
 from costguard.dashboard.source import Source
+from costguard.engine.jobs.kept_disks import holds
 from costguard.model.access import Permission, Principal
-from costguard.model.job import Job, JobKind, JobState
+from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.policy import access
 from costguard.policy.jobs import roles
+from costguard.policy.jobs.kept_disk import saves_on_disk
 from costguard.policy.rules import Rules
 
 _LONGEST = 500
@@ -37,6 +40,12 @@ def what_happens(job: Job) -> list[str]:
     """What cancelling it does, one sentence each."""
     if job.spec.kind is JobKind.DEV:
         return ["Its VM is deleted, and its disk with it. What is not elsewhere is lost.", "It stops billing."]
+    if saves_on_disk(job):
+        return [
+            "Its command gets its notice first, and the time to save; then its VM is stopped.",
+            "Its disk holds the only copy of what it saved: it is kept, and bills, until you agree that it goes.",
+            "The job cannot be taken up again.",
+        ]
     if job.state is not JobState.RUNNING:
         return ["No VM is launched for it any more.", "It cannot be taken up again; another like it can be launched."]
     return [
@@ -48,10 +57,35 @@ def what_happens(job: Job) -> list[str]:
 def cancelled(source: Source, me: Principal, job_id: str, form: Mapping[str, str]) -> str:
     """What was stored, in words. Raises JobError, ActorError, and BadAddress where no jobs are taken."""
     by = access.actor(me, form.get("by", "") if not me.address else "")
-    job, is_new = office(source).cancel(job_id, by.address, form.get("reason", "").strip()[:_LONGEST], by.granted)
+    reason, delete_disk = form.get("reason", "").strip()[:_LONGEST], form.get("delete_disk") == "yes"
+    job, is_new = office(source).cancel(job_id, by.address, reason, by.granted, delete_disk=delete_disk)
     if not is_new:
         return f"{job.title} was cancelled before, or that was asked for."
     return f"Asked to cancel {job.title}; the daemon carries it out within seconds."
+
+
+def loses(job: Job, checkpoint: SeenCheckpoint | None) -> str:
+    """What would be lost with its disk; "" where nothing lies there alone."""
+    return holds(checkpoint) if saves_on_disk(job) else ""
+
+
+def keeps_disk(job: Job) -> bool:
+    """Whether its VM is stopped at its end rather than deleted."""
+    return saves_on_disk(job) and job.disk_given_up_at is None
+
+
+def may_delete_disk(rules: Rules, me: Principal, job: Job) -> bool:
+    return not _refusal(rules, me, job)
+
+
+def disk_deleted(source: Source, me: Principal, job_id: str, form: Mapping[str, str]) -> None:
+    """Raises JobError, ActorError, and BadAddress where no jobs are taken, or without the explicit agreement."""
+    if form.get("agreed") != "yes":
+        raise BadAddress(
+            "Nothing was deleted: that all of it is lost was not agreed to.", "Tick the box, and try again."
+        )
+    by = access.actor(me, form.get("by", "") if not me.address else "")
+    office(source).delete_disk(job_id, by.address, by.granted)
 
 
 def _refusal(rules: Rules, me: Principal, job: Job) -> str:

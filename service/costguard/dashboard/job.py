@@ -15,6 +15,7 @@ from costguard.dashboard.show import gpu_words
 from costguard.dashboard.source import Source
 from costguard.dashboard.timeline import Timeline
 from costguard.engine.accrual import accrual_at
+from costguard.engine.jobs.kept_disks import KeptDisk
 from costguard.engine.jobs.listing import JobDetail, heard_last, job_detail
 from costguard.engine.jobs.risk import WorkAtRisk
 from costguard.model.attempt import Attempt, Interruption
@@ -66,6 +67,7 @@ class JobView:
     words: str  # the timeline for those who do not see it
     heard_at: datetime | None
     output: Sequence[str]
+    kept_disk: KeptDisk | None
 
 
 def job_page(source: Source, job_id: str, now: datetime) -> JobView:
@@ -118,6 +120,7 @@ def _view(of: JobDetail, now: datetime) -> JobView:
         words=_words(of),
         heard_at=heard.heard.at if heard is not None else None,
         output=_lines(heard.heard.output) if heard is not None else (),
+        kept_disk=of.kept_disk,
     )
 
 

@@ -31,7 +31,10 @@ def show_job(request: Request, board: Given, me: Asker, job_id: str) -> HTMLResp
     moment = board.source.clock.now()
     shown = job.job_page(board.source, job_id, moment)
     offer = cancelling.offer(board.source.rules, me, shown.job)
-    return board.renderer.page(request, "job.html", moment, view=shown, offer=offer)
+    keeps, may = cancelling.keeps_disk(shown.job), cancelling.may_delete_disk(board.source.rules, me, shown.job)
+    return board.renderer.page(
+        request, "job.html", moment, view=shown, offer=offer, keeps_disk=keeps, may_delete_disk=may
+    )
 
 
 @router.get("/jobs/{job_id}/cancel")
@@ -40,7 +43,8 @@ def ask_first(request: Request, board: Given, me: Asker, job_id: str) -> HTMLRes
     shown = job.job_page(board.source, job_id, moment)
     offer = cancelling.offer(board.source.rules, me, shown.job)
     happens = cancelling.what_happens(shown.job)
-    return board.renderer.page(request, "cancel.html", moment, view=shown, offer=offer, happens=happens)
+    loses = cancelling.loses(shown.job, shown.checkpoint)
+    return board.renderer.page(request, "cancel.html", moment, view=shown, offer=offer, happens=happens, loses=loses)
 
 
 @acting_router.post("/jobs/{job_id}/cancel")
@@ -51,4 +55,11 @@ def cancel(request: Request, board: Given, me: Asker, form: Form, job_id: str) -
         told = board.renderer.page(request, "_notice.html", board.source.clock.now(), text=text)
         told.headers["HX-Trigger"] = "asked"
         return told
+    return RedirectResponse(job_link(job_id), HTTPStatus.SEE_OTHER)
+
+
+@acting_router.post("/jobs/{job_id}/delete-disk")
+def delete_disk(board: Given, me: Asker, form: Form, job_id: str) -> Response:
+    """The job's own page shows that it is done."""
+    cancelling.disk_deleted(board.source, me, job_id, form)
     return RedirectResponse(job_link(job_id), HTTPStatus.SEE_OTHER)

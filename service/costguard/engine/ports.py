@@ -83,6 +83,10 @@ class Launcher(Protocol):
         """Begin to start a VM that was stopped. The operation's id."""
         ...
 
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to stop it, its disks kept. The operation's id."""
+        ...
+
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to delete it. The operation's id; NotFound where it is gone. `instance` is a name or the numeric id."""
         ...

@@ -38,6 +38,10 @@ class ComputeLauncher:
         """Begin to start a VM that was stopped. The operation's id."""
         return self._official.begin("start", project, zone, instance, request_id, LAUNCHING)
 
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        """Begin to stop it, its disks kept. The operation's id. By its numeric id, no other VM is stopped instead."""
+        return self._official.begin("stop", project, zone, instance, request_id, LAUNCHING)
+
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to delete it. The operation's id. By its numeric id, no other VM can be deleted instead."""
         return self._official.begin("delete", project, zone, instance, request_id, LAUNCHING)

@@ -23,9 +23,10 @@ class AttemptState(StrEnum):
     ASKED = "asked"  # Google accepted the insert, and its operation is not done
     BOOTING = "booting"  # there is a VM, and no word yet that the command runs
     RUNNING = "running"  # the command runs
-    RESTING = "resting"  # stopped by Google, to be started again: its disk holds the checkpoints
+    RESTING = "resting"  # stopped, or about to be, to be started again: its disk holds the checkpoints
     RESTARTING = "restarting"  # its start was committed; Google may or may not have been asked
     ENDING = "ending"  # its outcome is known; whether its VM is gone is not
+    KEPT = "kept"  # its outcome is known, and its VM is stopped: the disk holds the only copy of what it saved
     OVER = "over"  # its outcome is known, and there is no VM of it (any more)
 
 
@@ -127,6 +128,7 @@ class Attempt:
     ended_at: datetime | None = None  # when its outcome was known
     delete_asked_at: datetime | None = None
     gone_at: datetime | None = None
+    rested_at: datetime | None = None  # when its VM was seen stopped, to be started again
     restarts: int = 0  # starts of the same VM
     tries: int = 0  # of the present call to Google
     try_after: datetime | None = None
@@ -160,3 +162,4 @@ class Interruption:
     lost: timedelta | None = None
     lost_cost: Money | None = None
     from_zero: bool = False
+    started_at: datetime | None = None  # when its command had begun; None: it had not, or nobody knows

@@ -39,7 +39,7 @@ class CheckpointPlan:
     """Where the command saves, how that is recognised, and what is added to the command to resume.
 
     `resume` is split like a shell would, and `{checkpoint}` in it replaced; `{location}` and `{step}` too.
-    An absolute path is on the VM's own disk: then the same VM is started again, and nobody can look inside.
+    An absolute path is on the VM's own disk: then the same VM is started again, and its agent judges what lies there.
     `file:///path` is a folder that the guard can read too, as in the sandbox.
     """
 
@@ -92,6 +92,8 @@ class Job:
     cancel_asked_at: datetime | None = None
     cancel_asked_by: str = ""
     next_at: datetime | None = None  # nothing is to be done before
+    disk_given_up_at: datetime | None = None  # since when the disk that holds its checkpoints may go
+    disk_given_up_by: str = ""
 
     @property
     def title(self) -> str:
@@ -103,7 +105,8 @@ class SeenCheckpoint:
     """The newest complete checkpoint that was seen at a job's location, and how the look went.
 
     `advanced_at` is when a newer one than before was first seen; None before the first. `torn` holds a sentence
-    for each newer one that was passed over. `error`: why nobody could look; what lies there is then not known.
+    for each newer one that was passed over. `error`: why nobody could look; what lies there is then not known. `files`
+    is how many lie there at all, where a VM's own agent looked.
     """
 
     looked_at: datetime
@@ -113,3 +116,4 @@ class SeenCheckpoint:
     advanced_at: datetime | None = None
     torn: tuple[str, ...] = ()
     error: str = ""
+    files: int | None = None

@@ -60,6 +60,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         ended_at=row.ended_at,
         delete_asked_at=row.delete_asked_at,
         gone_at=row.gone_at,
+        rested_at=row.rested_at,
         restarts=row.restarts,
         tries=row.tries,
         try_after=row.try_after,

@@ -62,6 +62,7 @@ class Changes(TypedDict, total=False):
     ended_at: datetime | None
     delete_asked_at: datetime | None
     gone_at: datetime | None
+    rested_at: datetime | None
     restarts: int
     tries: int
     try_after: datetime | None
@@ -196,6 +197,12 @@ def hear(
     given = {"state": state, "output": heard.output, "machine": heard.machine, "exit": exit_}
     values |= {name: storable(value) for name, value in given.items() if value}
     connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
+
+
+def resumed(connection: Connection, attempt_id: int, resume_from: str, step: int | None) -> None:
+    """What its present run resumed from; "" is the beginning."""
+    values = {"resume_from": storable(resume_from), "resume_step": step}
+    connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(values))
 
 
 def of_instances(

@@ -29,6 +29,7 @@ def add(connection: Connection, new: Interruption) -> bool:
         "happened_at": new.happened_at,
         "noticed_at": new.noticed_at,
         "noticed_by": new.noticed_by.value,
+        "started_at": new.started_at,
         "requested_at": new.requested_at,
         "resumed_at": new.resumed_at,
         "lost_s": None if new.lost is None else new.lost // _SECOND,
@@ -63,7 +64,9 @@ def set_lost(
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Interruption]]:
     """The oldest first; jobs without any are left out."""
     found: dict[str, list[Interruption]] = {}
-    ordered = select(interruptions).order_by(interruptions.c.attempt_id, interruptions.c.run)
+    ordered = select(interruptions).order_by(
+        interruptions.c.attempt_id, interruptions.c.happened_at, interruptions.c.run
+    )
     for some in chunks(set(job_ids)):
         for row in connection.execute(ordered.where(interruptions.c.job_id.in_(some))):
             found.setdefault(row.job_id, []).append(_interruption(row))
@@ -139,4 +142,5 @@ def _interruption(row: Row[Any]) -> Interruption:
         lost=None if row.lost_s is None else timedelta(seconds=row.lost_s),
         lost_cost=None if row.lost_nanos is None else Money(row.lost_nanos),
         from_zero=bool(row.from_zero),
+        started_at=row.started_at,
     )

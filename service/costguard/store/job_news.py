@@ -31,8 +31,8 @@ def read(connection: Connection) -> News:
     heard: dict[int, datetime] = {}
     unsettled: set[str] = set()
     for row in connection.execute(_ATTEMPTS):
-        *mark, heard_at, is_open, status = row
-        marks[row.job_id] = (*marks.get(row.job_id, ()), *mark, status)
+        *mark, heard_at, is_open, status, given_up_at = row
+        marks[row.job_id] = (*marks.get(row.job_id, ()), *mark, status, given_up_at)
         if heard_at is not None and is_open:
             heard[row.attempt_id] = heard_at
         if status not in (None, "running"):
@@ -85,6 +85,7 @@ _ATTEMPTS = (
         _OF.heard_at,
         _OF.outcome.is_(None).label("is_open"),
         instances.c.status,
+        type_coerce(jobs.c.disk_given_up_at, _RAW).label("disk_given_up_at"),
     )
     .join_from(
         attempts,
@@ -92,6 +93,7 @@ _ATTEMPTS = (
         and_(instances.c.project == _OF.project, instances.c.gce_id == _OF.gce_id),
         isouter=True,
     )
-    .where(text(LIVE_ATTEMPT))
+    .join(jobs, jobs.c.id == _OF.job_id)
+    .where(text(LIVE_ATTEMPT.replace("state", "attempts.state")))
     .order_by(_OF.id)
 )

@@ -39,6 +39,7 @@ class PresentVm:
     zone: str
     labels: Mapping[str, str]
     first_seen_at: datetime
+    is_at_rest: bool
 
 
 def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, SeenVm]:
@@ -71,10 +72,17 @@ def present(connection: Connection, prefix: str) -> list[PresentVm]:
     """Every VM that is not gone and whose name begins so."""
     of = instances.c
     named = of.name.startswith(prefix, autoescape=True)
-    query = select(of.project, of.gce_id, of.name, of.zone, of.labels, of.first_seen_at)
+    query = select(of.project, of.gce_id, of.name, of.zone, of.labels, of.first_seen_at, of.status)
     rows = connection.execute(query.where(of.gone_at.is_(None), named).order_by(of.project, of.gce_id))
     return [
-        PresentVm(InstanceKey(row.project, row.gce_id), row.name, row.zone, row.labels, row.first_seen_at)
+        PresentVm(
+            InstanceKey(row.project, row.gce_id),
+            row.name,
+            row.zone,
+            row.labels,
+            row.first_seen_at,
+            row.status in _AT_REST,
+        )
         for row in rows
     ]
 
@@ -87,6 +95,7 @@ def gone_at(connection: Connection, attempt_ids: Collection[int]) -> dict[int, d
     return {row.id: row.gone_at for row in rows}
 
 
+_AT_REST = {Status.STOPPED.value, Status.SUSPENDED.value}
 _LAST = lifetimes.alias("last")
 _SEEN = select(
     instances.c.project,

@@ -132,6 +132,13 @@ def ask_cancel(connection: Connection, job_id: str, by: str, reason: str, at: da
     return connection.execute(mine.values(values)).rowcount == 1
 
 
+def give_disk_up(connection: Connection, job_id: str, by: str, at: datetime) -> bool:
+    """Write down who agreed that the disk of its VM goes, with all that it saved there. False: it was so before."""
+    values = {"disk_given_up_at": at, "disk_given_up_by": storable(by)}
+    mine = update(jobs).where(jobs.c.id == job_id, jobs.c.disk_given_up_at.is_(None))
+    return connection.execute(mine.values(values)).rowcount == 1
+
+
 def checkpoint(connection: Connection, job_ids: Collection[str]) -> dict[str, SeenCheckpoint]:
     """What was seen at the location of each; jobs for which nobody has looked are left out."""
     looked = select(*_LOOK).where(jobs.c.looked_at.is_not(None))
@@ -161,6 +168,7 @@ def save_look(connection: Connection, job_id: str, seen: SeenCheckpoint) -> Seen
         "look_resume_from": storable(stored.resume_from),
         "look_step": stored.step,
         "look_written_at": stored.written_at,
+        "look_files": stored.files,
         "advanced_at": stored.advanced_at,
     }
     connection.execute(update(jobs).where(jobs.c.id == job_id).values(values))
@@ -175,6 +183,7 @@ _LOOK: tuple[ColumnElement[Any], ...] = (
     jobs.c.look_resume_from,
     jobs.c.look_step,
     jobs.c.look_written_at,
+    jobs.c.look_files,
     jobs.c.advanced_at,
 )
 
@@ -188,6 +197,7 @@ def _seen(row: Row[*tuple[Any, ...]]) -> SeenCheckpoint:
         advanced_at=row.advanced_at,
         torn=tuple(row.look_torn),
         error=row.look_error,
+        files=row.look_files,
     )
 
 
@@ -204,6 +214,8 @@ def _job(row: Row[Any]) -> Job:
         cancel_asked_at=row.cancel_asked_at,
         cancel_asked_by=row.cancel_asked_by,
         next_at=row.next_at,
+        disk_given_up_at=row.disk_given_up_at,
+        disk_given_up_by=row.disk_given_up_by,
     )
 
 

@@ -229,6 +229,7 @@ class Machines(Guests):
             "COSTGUARD_HOME": str(disk / "var/lib/costguard"),
             "COSTGUARD_LOGS": str(disk / "var/log/costguard"),
             "COSTGUARD_VOLATILE": str(disk / "run/costguard"),
+            "COSTGUARD_VOLUMES": str(disk),
             "COSTGUARD_BOOT_ID": f"{vm.id}-{self._boots[vm.id]}",  # this machine's kernel goes on when the VM does not
             "COSTGUARD_WITHOUT_SYSTEMD": "1",
         }

@@ -21,7 +21,7 @@ from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.observation import Observation, OperationStatus, Presence, SeenOperation, Sighting
 
 GUARD = "guard@acme.iam.gserviceaccount.com"
-_MADE, _GONE = "insert", "delete"
+_MADE, _GONE, _STOPPED = "insert", "delete", "stop"
 _RESTS, _VANISHES = "rests", "vanishes"  # what becomes of a VM that was preempted; no operation of Google's
 _UNSEEN = frozenset({_RESTS, _VANISHES})
 
@@ -129,6 +129,17 @@ class CloudOfVms:
             self._muteness()
             return known
 
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._called("stop", project):
+            self._deafness()
+            known = self._by_request.get((project, request_id))
+            if known is None:
+                vm = self._at(project, zone, instance)
+                vm.status = Status.STOPPING
+                known = self._begin(_STOPPED, vm, self._delete_takes, request_id)
+            self._muteness()
+            return known
+
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
         with self._called("delete", project):
             self._deafness()
@@ -194,6 +205,14 @@ class CloudOfVms:
             self._move_on()
             vm.status = Status.STOPPING
             self._note(f"by-hand-{len(self._operations)}", _GONE, vm, timedelta(), user=user)
+            self._move_on()
+
+    def stop_by_hand(self, vm: Vm, user: str) -> None:
+        """Somebody stops it in the console."""
+        with self._lock:
+            self._move_on()
+            vm.status = Status.STOPPING
+            self._note(f"by-hand-{len(self._operations)}", _STOPPED, vm, timedelta(), user=user)
             self._move_on()
 
     def there(self) -> list[Vm]:
@@ -270,7 +289,7 @@ class CloudOfVms:
             elif one.kind in (_GONE, _VANISHES):
                 vm.gone_at = one.done_at
                 del self._there[one.project, one.zone, one.target_name], self._by_id[vm.gce_id]
-            elif one.kind == _RESTS:
+            elif one.kind in (_RESTS, _STOPPED) and vm.status is Status.STOPPING:
                 vm.status, vm.stopped_at = Status.STOPPED, one.done_at
 
     def _at(self, project: str, zone: str, instance: str) -> Vm:

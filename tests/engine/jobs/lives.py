@@ -39,6 +39,7 @@ class Life:
     machines: dict[str, Machine] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     ticks: int = 0
+    people: Callable[[Life], None] = lambda _: None  # what they do each tick, whatever machines there are
 
     def once(self, what: str, do: Callable[[], object]) -> bool:
         """Does it unless it was done before; what a process that was ended did not take in is done again."""
@@ -54,6 +55,7 @@ class Life:
         self.world.clock.advance(timedelta(seconds=TICK))
         for vm in self.world.cloud.running():
             self._alive(self._live, self.machines.setdefault(vm.gce_id, Machine(vm)))
+        self._alive(self.people, self)
         if self.ticks % 3 == 0:
             self.world.look()
         self._alive(self.world.turn.run)
@@ -72,7 +74,9 @@ class Life:
     def copied(self) -> Life:
         """The same VMs, checkpoints and people at the same moment, under a guard that starts anew."""
         outside, machines, seen = deepcopy((self.world.outside, self.machines, self.seen))
-        return Life(World(self.world.database, outside), self.happens, self.needs, machines, seen, self.ticks)
+        return Life(
+            World(self.world.database, outside), self.happens, self.needs, machines, seen, self.ticks, self.people
+        )
 
     def _alive(self, do: Callable[..., object], *given: object) -> None:
         """What a process begins that is ended in the middle, the next one is asked again."""
@@ -105,6 +109,12 @@ class Life:
             machine.is_done = True
             return
         self.happens(self, machine)
+
+    def crash(self, machine: Machine) -> None:
+        """The command fails; its VM stays up until somebody stops it."""
+        self.world.exit(machine.vm.name, code=3, run=machine.run)
+        self.seen.add(f"{machine.vm.name}/{machine.run} crashed")
+        machine.is_done = True
 
     def notice(self, machine: Machine) -> None:
         """Google announces a preemption, and 30 s later the VM is gone."""

@@ -17,6 +17,7 @@ import pytest
 from tests.engine.jobs.lives import MOST_TICKS, Life, Machine, check
 from tests.engine.jobs.world import BUCKET, FragileDatabase, Fuse, World
 
+from costguard.model.attempt import AttemptState
 from costguard.model.job import CheckpointPlan, JobState
 
 
@@ -28,6 +29,23 @@ def _preempted_and_cancelled(life: Life, machine: Machine) -> None:
     _preempted_once(life, machine)
     if machine.vm.name.endswith("-2"):
         life.once("cancel", life.world.cancel)
+
+
+def _crashed_once(life: Life, machine: Machine) -> None:
+    if machine.run == 1:
+        life.crash(machine)
+
+
+def _crashes_always(life: Life, machine: Machine) -> None:
+    life.crash(machine)
+
+
+def _agrees(life: Life) -> None:
+    """The owner of a job that has failed lets its disk go."""
+    kept = [one for one in life.world.attempts() if one.state is AttemptState.KEPT]
+    if kept:
+        assert [vm.name for vm in life.world.cloud.there()] == [one.name for one in kept]
+        life.once("agreed", life.world.agree)
 
 
 @contextmanager
@@ -79,11 +97,17 @@ class Story:
     state: JobState
     begins_with: str = ""
     location: str = BUCKET
+    people: Callable[[Life], None] = lambda _: None
+    needs: int = 3
 
 
 STORIES = {
     "launched, preempted, recovered, finished": Story(_preempted_once, JobState.SUCCEEDED),
     "cancelled": Story(_preempted_and_cancelled, JobState.CANCELLED, "cancel"),
+    "crashed, and started again with its disk": Story(_crashed_once, JobState.SUCCEEDED, "cg-j1-1/1 crashed", "/ckpt"),
+    "failed, its disk kept and then given up": Story(
+        _crashes_always, JobState.FAILED, "cg-j1-1/3 crashed", "/ckpt", _agrees, 99
+    ),
     "started again with its disk": Story(_preempted_once, JobState.SUCCEEDED, "cg-j1-1 preempted", "/ckpt"),
 }
 
@@ -94,7 +118,7 @@ def test_at_every_point(tmp_path: Path, sqlite_template: Path, story: str) -> No
     told = STORIES[story]
     path = tmp_path / "costguard.db"
     with _database(path, sqlite_template) as database:
-        life = Life(World(database).begin(), told.happens)
+        life = Life(World(database).begin(), told.happens, told.needs, people=told.people)
         life.world.submit(checkpoint=CheckpointPlan(told.location, "--from {checkpoint}"))
         while told.begins_with and told.begins_with not in life.seen:
             assert life.ticks < MOST_TICKS

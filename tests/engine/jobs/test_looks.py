@@ -126,7 +126,9 @@ def test_work_that_was_lost() -> None:
     second = replace(first, id=2, number=2, heard=Heard(run=1, started_at=at("13:00")))
     ended = [_interruption(1, "12:00", lost=timedelta(minutes=30)), _interruption(2, "14:00")]
     assert risk.lost([first], ended[:1], at("11:00")) == risk.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    assert risk.lost([first, second], ended, at("11:00")) == risk.WorkAtRisk(timedelta(hours=1), Money.of("2"))
+    assert risk.lost([first, second], ended, at("11:30")) == risk.WorkAtRisk(timedelta(hours=1), Money.of("2"))
+    older = risk.lost([first, second], ended, at("11:00"))  # the one of 11:30 is torn after all: half an hour more
+    assert older == risk.WorkAtRisk(timedelta(hours=1.5), Money.of("3"))
     assert risk.lost([first, second], ended, None) == risk.WorkAtRisk(timedelta(hours=2.5), Money.of("5"))
     zero = [_interruption(1, "12:00", lost=timedelta(hours=2), from_zero=True), ended[1]]
     assert risk.lost([first, second], zero, None) == risk.WorkAtRisk(timedelta(hours=1), Money.of("2"))

@@ -121,6 +121,10 @@ class FragileLauncher:
         with self._stepping():
             return self.cloud.start(project, zone, instance, request_id)
 
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._stepping():
+            return self.cloud.stop(project, zone, instance, request_id)
+
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
         with self._stepping():
             return self.cloud.delete(project, zone, instance, request_id)
@@ -271,6 +275,11 @@ class World:
     def cancel(self, job_id: str = "j1", by: str = ANA) -> None:
         with self.database.write() as connection:
             jobs.ask_cancel(connection, job_id, by, f"{by} asked to cancel it", self.clock.now())
+
+    def agree(self, job_id: str = "j1", by: str = ANA) -> None:
+        """Its owner lets its disk go."""
+        with self.database.write() as connection:
+            jobs.give_disk_up(connection, job_id, by, self.clock.now())
 
     # The agent.
 

@@ -32,7 +32,11 @@ ANA, BEN = "ana@example.com", "ben@example.com"
 
 def job(state: JobState = JobState.RUNNING, recipe: Recipe = RECIPE, **given: Any) -> Job:
     """What `Job` knows goes there, and the rest is what was asked for."""
-    about = {name: given.pop(name) for name in ("cancel_asked_at", "cancel_asked_by", "next_at") if name in given}
+    about = {
+        name: given.pop(name)
+        for name in ("cancel_asked_at", "cancel_asked_by", "next_at", "disk_given_up_at")
+        if name in given
+    }
     spec = {"kind": JobKind.TRAINING, "preset": "t4", "project": "acme", "owner": ANA, "checkpoint": PLAN, **given}
     return Job("j1", JobSpec(**spec), recipe, state, "so it stood", at("08:00"), "api", **about)
 

@@ -182,8 +182,7 @@ def test_silence_is_a_loss_after_a_while() -> None:
     assert outcome(heard=quiet, listening=at("11:55")) is None
     assert outcome(heard=quiet, silent=True) is None
     assert outcome(heard=quiet, vm=standing()) is Outcome.LOST
-    assert outcome(heard=quiet, of=job(checkpoint=ON_DISK)) is None
-    assert outcome(heard=heard(at("11:00")), of=job(checkpoint=ON_DISK)) is Outcome.LOST
+    assert outcome(heard=quiet, of=job(checkpoint=ON_DISK)) is Outcome.LOST  # its VM is stopped, and keeps its disk
 
 
 def test_a_vm_that_never_reports_did_not_start() -> None:

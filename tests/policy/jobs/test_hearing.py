@@ -85,12 +85,16 @@ def test_a_start_makes_it_run(state: AttemptState, expected: AttemptState | None
 
 
 def test_the_next_run_begins_anew() -> None:
-    """What was told of the run before stands for it no more, but for the output; late words of that run are nothing."""
+    """What was said of the run before stands for it no more, but for the output and the step that it had come to.
+
+    Late words of that run are nothing.
+    """
     before = heard(*WHOLE).heard
     told = heard(event(8, "boot", 9, run=2), before=before).heard
-    assert (told.run, told.exit, told.started_at, told.noticed_at, told.step) == (2, None, None, None, None)
+    assert (told.run, told.exit, told.started_at, told.noticed_at, told.step) == (2, None, None, None, 7)
     late = heard(event(9, "exit", run=1, reason="cut_off"), event(10, "start", 8, run=2), before=told)
     assert (late.heard.exit, late.heard.started_at, late.state) == (None, NOW - 8 * SECOND, RUNNING)
+    assert late.heard.step is None
 
 
 @pytest.mark.parametrize("late", [timedelta(days=-400), timedelta(hours=7)])

@@ -45,7 +45,7 @@ from costguard.policy.jobs.view import (
     VmStanding,
 )
 
-OPEN = [state for state in AttemptState if state not in (AttemptState.ENDING, AttemptState.OVER)]
+OPEN = [state for state in AttemptState if state not in (AttemptState.ENDING, AttemptState.KEPT, AttemptState.OVER)]
 
 
 def launched(*attempts: AttemptView, **given: Any) -> LaunchAttempt | None:
@@ -111,11 +111,11 @@ def test_a_preemption_is_an_interruption_with_its_moments() -> None:
     """Google's moment, the guard's, and who told first."""
     action = only(decided(view(attempt(heard=heard(noticed_at=at("11:59"), exit=exited(0, asked="preemption"))))))
     assert isinstance(action, EndAttempt)
-    assert action.interruption == interruption(noticed_at=at("11:59"))
+    assert action.interruption == interruption(noticed_at=at("11:59"), started_at=at("10:05"))
     seen = AttemptView(attempt(), standing(Status.STOPPING, EndReason.PREEMPTED))
     told = only(decided(view(seen)))
     assert isinstance(told, EndAttempt)
-    assert told.interruption == interruption(noticed_at=NOW, noticed_by=Notice.OPERATION)
+    assert told.interruption == interruption(noticed_at=NOW, noticed_by=Notice.OPERATION, started_at=at("10:05"))
 
 
 def test_the_next_vm_is_asked_for_while_the_last_one_is_deleted() -> None:
@@ -159,7 +159,9 @@ def test_an_old_sight_of_a_vm_that_was_started_again_proves_nothing() -> None:
     given: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (before,)}
     assert launched(AttemptView(again, old), **given) is None
     new = standing(Status.STOPPED, EndReason.STOPPED, started_at=at("11:30"))
-    assert launched(AttemptView(again, new), **given) is not None
+    assert launched(AttemptView(again, new), **given) is None  # its disk holds what was saved
+    agreed = {**given, "of": job(checkpoint=ON_DISK, disk_given_up_at=at("11:55"))}
+    assert launched(AttemptView(again, new), **agreed) is not None
 
 
 def test_a_preempted_vm_is_dead_after_forty_seconds() -> None:

@@ -15,7 +15,7 @@ from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.money import Money
 from costguard.policy.jobs.limits import crashes, preemptions
 from costguard.policy.jobs.recovery import decide
-from costguard.policy.jobs.view import AskAgain, Circumstances, DeleteVm, EndAttempt, JobDecision, LaunchAttempt
+from costguard.policy.jobs.view import AskAgain, Circumstances, DeleteVm, EndAttempt, JobDecision, LaunchAttempt, StopVm
 
 UNKNOWN = (AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING)
 ENDLESS = 2_000
@@ -33,7 +33,7 @@ def check(world: World, decision: JobDecision) -> None:
         assert not world.writers
         assert launches[0].number == len(world.attempts) + 1
     if world.job.state.is_over:
-        assert all(isinstance(action, DeleteVm | EndAttempt | AskAgain) for action in decision.actions)
+        assert all(isinstance(action, DeleteVm | StopVm | EndAttempt | AskAgain) for action in decision.actions)
         assert decision.state is world.job.state
     if decision.state.is_over:
         assert not open_now or world.job.state.is_over
@@ -57,24 +57,31 @@ def check(world: World, decision: JobDecision) -> None:
     ceiling=st.sampled_from([None, Money.of(1), Money.of(20)]),
     cancelled_after=st.sampled_from([None, 5, 20]),
     held_after=st.sampled_from([None, None, 10, 30]),
+    agrees=st.booleans(),
     rough=st.integers(0, 80),
 )
-def test_every_job_comes_to_an_end_with_no_vm_left(
+def test_every_job_comes_to_an_end_with_nothing_running_and_nothing_lost(
     seed: int,
     plan: CheckpointPlan | None,
     kind: JobKind,
     ceiling: Money | None,
     cancelled_after: int | None,
     held_after: int | None,
+    agrees: bool,
     rough: int,
 ) -> None:
-    """Rough times first, kind ones after: then it is over, or waits for a budget; nothing runs, none ever ran twice."""
+    """Rough times first, kind ones after: then it is over, or waits for a budget; nothing runs, none ever ran twice.
+
+    What a disk alone holds is never deleted before its owner agrees, and goes once they do.
+    """
     plan = plan if kind is JobKind.TRAINING else None
     world = World(Random(seed), job(JobState.QUEUED, kind=kind, checkpoint=plan, ceiling=ceiling))
     for turn in range(ENDLESS):
         world.is_kind = turn >= rough
         if turn == cancelled_after and not world.job.state.is_over:
             world.job = replace(world.job, cancel_asked_at=world.now, cancel_asked_by=ANA)
+        if agrees and world.job.state.is_over and world.job.disk_given_up_at is None:
+            world.job = replace(world.job, disk_given_up_at=world.now, disk_given_up_by=ANA)
         if turn == held_after:
             world.hold = world.pause = "the budget vision is spent"
         if kind is JobKind.DEV and world.is_kind and world.job.cancel_asked_at is None:
@@ -84,6 +91,7 @@ def test_every_job_comes_to_an_end_with_no_vm_left(
         if world.is_settled and world.is_kind:
             break
     assert world.is_settled, (world.job, world.attempts)
-    resting = {each.id for each in world.attempts if each.state is AttemptState.RESTING}
+    keeps = {AttemptState.RESTING} if agrees else {AttemptState.RESTING, AttemptState.KEPT}
+    resting = {each.id for each in world.attempts if each.state in keeps}
     assert not any(vm.runs for vm in world.vms.values())
     assert {each for each, vm in world.vms.items() if vm.is_there} <= resting

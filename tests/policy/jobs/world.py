@@ -30,6 +30,7 @@ from costguard.policy.jobs.view import (
     LaunchAttempt,
     RestartVm,
     RestAttempt,
+    StopVm,
     TellCommandToStop,
     VmStanding,
 )
@@ -56,6 +57,7 @@ class Vm:
     dies_at: datetime | None = None
     dies_of: tuple[EndReason, str] = (EndReason.PREEMPTED, "system")
     seen: VmStanding | None = None
+    has_saved: bool = False  # a command ran on its disk
 
 
 @dataclass
@@ -107,14 +109,34 @@ class World:
             case RestartVm(attempt_id):
                 starts = self.attempt(attempt_id).restarts + 1
                 self.change(attempt_id, state=AttemptState.RESTARTING, restarts=starts)
+            case StopVm(attempt_id):
+                self.stop(attempt_id)
             case DeleteVm(attempt_id):
                 vm = self.vms[attempt_id]
+                assert self.may_lose(attempt_id)
                 if vm.is_there and self.goes_well(0.5):
                     vm.is_there = vm.runs = False
                 elif not vm.is_there:
                     self.change(attempt_id, state=AttemptState.OVER, gone_at=self.now)
             case TellCommandToStop(attempt_id, why):
                 self.change(attempt_id, stop_asked_at=self.now, stop_why=why)
+
+    def may_lose(self, attempt_id: int) -> bool:
+        """Whether its disk is no only copy: it succeeded, nothing ran there, or its owner agreed."""
+        vm, job = self.vms[attempt_id], self.job
+        is_done = Outcome.SUCCEEDED in [each.outcome for each in self.attempts] or job.disk_given_up_at is not None
+        return not (self.keeps_disk and vm.is_there and vm.has_saved) or is_done
+
+    def stop(self, attempt_id: int) -> None:
+        vm, each = self.vms[attempt_id], self.attempt(attempt_id)
+        if vm.runs:
+            vm.runs = not self.goes_well(0.5)
+        elif not vm.is_there and each.state is AttemptState.RESTING:
+            self.end(attempt_id, Outcome.LOST, "its VM is gone", None)
+        elif not vm.is_there:
+            self.change(attempt_id, state=AttemptState.OVER, gone_at=self.now)
+        elif each.state is AttemptState.ENDING:
+            self.change(attempt_id, state=AttemptState.KEPT)
 
     def ask(self, attempt_id: int) -> None:
         state, vm = self.attempt(attempt_id).state, self.vms[attempt_id]
@@ -184,6 +206,7 @@ class World:
         if not self.goes_well(0.8):
             return
         run = vm.runs_begun
+        vm.has_saved = True
         if each.heard.run != run:
             news = Heard(at=self.now, run=run, started_at=self.now)
             self.change(each.id, state=AttemptState.RUNNING, heard=news)
@@ -218,4 +241,4 @@ class World:
         """Over, or waiting for its budget: without a VM, or with a stopped one whose disk holds its work."""
         left = {each.state for each in self.attempts} - {AttemptState.OVER}
         waits = bool(self.hold) and self.job.state in (JobState.QUEUED, JobState.RECOVERING)
-        return left <= {AttemptState.RESTING} if waits else not left and self.job.state.is_over
+        return left <= {AttemptState.RESTING} if waits else left <= {AttemptState.KEPT} and self.job.state.is_over

@@ -23,6 +23,8 @@ _LONGEST = timedelta(minutes=2)
 _ON_ITS_WAY = frozenset({Status.STOPPING, Status.DEPROVISIONING})
 # An insert of which no answer came may still take effect for so long. Until then a 404 is not believed.
 _LATE = timedelta(minutes=2)
+_ENDED = (AttemptState.ENDING, AttemptState.KEPT)
+_DOWN = _ON_ITS_WAY | {Status.STOPPED}
 
 
 @dataclass(slots=True)
@@ -48,7 +50,7 @@ class Delete(AboutAttempt):
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
-        attempt, ending = self.attempt, [AttemptState.ENDING]
+        attempt, ending = self.attempt, _ENDED
         if isinstance(error, NotFound):
             # It was there a moment ago: the next look says so for certain.
             attempts.change(connection, attempt.id, ending, try_after=now, error="")
@@ -65,6 +67,7 @@ class Delete(AboutAttempt):
             connection,
             attempt.id,
             ending,
+            state=AttemptState.ENDING,
             gce_id=self.gce_id,
             delete_asked_at=attempt.delete_asked_at or now,
             tries=attempt.tries + 1 if self.is_asked else attempt.tries,
@@ -74,7 +77,7 @@ class Delete(AboutAttempt):
         return False
 
     def _gone(self, connection: Connection, now: datetime) -> bool:
-        attempt, ending = self.attempt, [AttemptState.ENDING]
+        attempt, ending = self.attempt, _ENDED
         until = (attempt.ended_at or attempt.intended_at) + _LATE
         if not attempt.gce_id and not attempt.operation and now < until:
             attempts.change(connection, attempt.id, ending, try_after=until)
@@ -86,7 +89,10 @@ class Delete(AboutAttempt):
 
 @dataclass(slots=True)
 class Orphan:
-    """A VM of ours that no live attempt stands for. Nothing of it is stored but that it was deleted."""
+    """A VM of ours that no live attempt stands for. Nothing of it is stored but that it was deleted.
+
+    One whose disk holds the only copy of what a job saved is stopped instead, and bills for its disk alone.
+    """
 
     means: Means
     guard_id: str
@@ -115,6 +121,12 @@ class Orphan:
         ours = seen.labels.get(GUARD_LABEL) == self.guard_id and seen.labels.get(ATTEMPT_LABEL) == action.name
         if not ours or seen.status in _ON_ITS_WAY:
             return
+        if action.keeps_disk:
+            if seen.status not in _DOWN:
+                uuid = request_uuid(action.project, action.name, f"orphan-stop/{action.gce_id}/{self.asked_in}")
+                self.means.launcher.stop(action.project, action.zone, action.gce_id, uuid)
+                self.is_asked = True
+            return
         uuid = request_uuid(action.project, action.name, f"orphan/{action.gce_id}/{self.asked_in}")
         self.means.launcher.delete(action.project, action.zone, action.gce_id, uuid)
         self.is_asked = True
@@ -122,7 +134,8 @@ class Orphan:
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         if error is None and self.is_asked:
             named = (self.action.project, self.action.zone, self.action.name, self.action.gce_id)
-            facts.append(connection, [launch_words.orphan_deleted(*named, self.action.reason, now)], now)
+            told = launch_words.orphan_kept if self.action.keeps_disk else launch_words.orphan_deleted
+            facts.append(connection, [told(*named, self.action.reason, now)], now)
         return False
 
 

@@ -199,6 +199,7 @@ def back_to_rest(connection: Connection, attempt: Attempt, error: str, again: da
         attempt.id,
         [AttemptState.RESTARTING],
         state=AttemptState.RESTING,
+        rested_at=attempt.rested_at or attempt.asked_at,
         operation="",
         try_after=again,
         error=error,

@@ -65,6 +65,9 @@ class PacedLauncher:
     def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._paced(project, Kind.WRITE, lambda: self._launcher.start(project, zone, instance, request_id))
 
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        return self._paced(project, Kind.WRITE, lambda: self._launcher.stop(project, zone, instance, request_id))
+
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._paced(project, Kind.WRITE, lambda: self._launcher.delete(project, zone, instance, request_id))
 

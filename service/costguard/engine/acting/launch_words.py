@@ -52,7 +52,7 @@ def resumed(job: Job, attempt: Attempt, run: int, after: timedelta, at: datetime
     return of_attempt("JobResumed", job, attempt, at, text, f"resumed/{run}", run=run, seconds=seconds)
 
 
-def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime) -> Fact:
+def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what: str = "from_zero") -> Fact:
     """Loud: what was paid for is gone."""
     cost = f", about {loss.cost}" if loss.cost is not None else ""
     where = f" at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
@@ -60,7 +60,7 @@ def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime) -> Fa
     text = f"Job {job.title} starts again from the beginning, for {why}: {span(loss.span)} of work{cost}, are lost."
     nanos = loss.cost.nanos if loss.cost is not None else None
     seconds = loss.span // timedelta(seconds=1)
-    return of_attempt("JobRestartedFromZero", job, attempt, now, text, "from_zero", seconds=seconds, nanos=nanos)
+    return of_attempt("JobRestartedFromZero", job, attempt, now, text, what, seconds=seconds, nanos=nanos)
 
 
 def torn(job: Job, what: str, now: datetime) -> Fact:
@@ -123,6 +123,27 @@ def orphan_deleted(project: str, zone: str, name: str, gce_id: str, reason: str,
     return Fact(f"orphan/{project}/{gce_id}", "OrphanDeleted", now, text, project, gce_id, name)
 
 
+def orphan_kept(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Fact:
+    text = (
+        f"{name} in {zone} of project {project} is stopped and not deleted, since its disk may hold the only copy "
+        f"of what its job saved: {_closed(reason)} Its disk bills until somebody deletes the VM."
+    )
+    return Fact(f"orphan/{project}/{gce_id}/kept", "OrphanKept", now, text, project, gce_id, name)
+
+
+def disk_kept(job: Job, attempt: Attempt, holds: str, monthly: str, now: datetime) -> Fact:
+    text = (
+        f"{attempt.name} of job {job.title} is stopped in {attempt.zone}, and its disk of {job.recipe.disk_gib} GiB is "
+        f"kept: it holds {holds}. It bills {monthly} until you agree that it goes: costguard delete-disk {job.id}"
+    )
+    return of_attempt("DiskKept", job, attempt, now, text, "disk_kept")
+
+
+def disk_given_up(job: Job, by: str, holds: str, now: datetime) -> Fact:
+    text = f"{by} agreed that the disk of job {job.title} is deleted, and with it {holds}."
+    return of_job("DiskGivenUp", job, now, text, "disk_given_up", actor=by)
+
+
 def of_attempt(
     kind: str, job: Job, attempt: Attempt, at: datetime, text: str, what: str, actor: str = "", **data: object
 ) -> Fact:
@@ -137,8 +158,6 @@ def of_job(kind: str, job: Job, at: datetime, text: str, what: str, actor: str =
 
 def begins(attempt: Attempt) -> str:
     """How it begins, in words."""
-    if attempt.restarts:
-        return "it goes on from its disk"
     if not attempt.resume_from:
         return "it starts from the beginning"
     step = f"step {attempt.resume_step}, " if attempt.resume_step is not None else ""

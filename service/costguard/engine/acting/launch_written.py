@@ -19,7 +19,7 @@ from costguard.store import attempts, facts, interruptions, jobs
 def end(
     connection: Connection, job: Job, attempt: Attempt, outcome: Outcome, reason: str, now: datetime, error: str = ""
 ) -> bool:
-    """From here on its VM is to be deleted, if there is one. False: its outcome was known before."""
+    """From here on its VM is to be deleted, or stopped for its disk. False: its outcome was known before."""
     changed = attempts.change(
         connection,
         attempt.id,
@@ -56,7 +56,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """Google stopped its VM, which keeps its disk and is started again."""
+    """Its VM is at rest, or stopped now; it keeps its disk, and is started again."""
 
     job: Job
     attempt: Attempt
@@ -69,7 +69,16 @@ class Resting:
     def write(self, connection: Connection, now: datetime) -> bool:
         there = (AttemptState.ASKED, AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.RESTARTING)
         changed = attempts.change(
-            connection, self.attempt.id, there, state=AttemptState.RESTING, tries=0, try_after=None, error=""
+            connection,
+            self.attempt.id,
+            there,
+            state=AttemptState.RESTING,
+            stop_asked_at=None,
+            stop_why="",
+            rested_at=None,
+            tries=0,
+            try_after=None,
+            error="",
         )
         if changed:
             interruption = self.action.interruption

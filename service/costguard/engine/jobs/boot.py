@@ -9,13 +9,16 @@ from datetime import timedelta
 
 from costguard.engine.jobs import resume
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
+from costguard.model.checkpoint import words_of
 from costguard.model.job import Job, JobKind
 from costguard.model.launch import VmRequest
+from costguard.policy.jobs.kept_disk import saves_on_disk
 from costguard.policy.owner import OwnerRules
 
 GUARD_LABEL = "costguard-guard"
 JOB_LABEL = "costguard-job"
 PRESET_LABEL = "costguard-preset"
+DISK_LABEL = "costguard-disk"  # its disk holds the only copy of what its job saved
 
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{1,63}")
 
@@ -62,6 +65,8 @@ class VmMaker:
             labels[self.owners.label] = owner
         if _LABEL_VALUE.fullmatch(job.spec.preset):
             labels[PRESET_LABEL] = job.spec.preset
+        if saves_on_disk(job):
+            labels[DISK_LABEL] = "only-copy"
         return {**labels, GUARD_LABEL: self.guard_id, JOB_LABEL: job.id, ATTEMPT_LABEL: attempt.name}
 
     def _metadata(self, job: Job, attempt: Attempt) -> Mapping[str, str]:
@@ -110,7 +115,15 @@ def settings_for(
     }
     if plan is not None and plan.is_on_disk:
         settings["resume"] = True
-        settings["resume_command"] = [*spec.command, *resume.expanded(plan, plan.location, None)]
+        look_for = plan.look_for
+        found = {
+            "location": plan.location,
+            "framework": look_for.framework or "",
+            "pattern": look_for.pattern,
+            "marker": look_for.marker,
+        }
+        settings["checkpoint"] = {name: str(value) for name, value in found.items() if value}
+        settings["resume_arguments"] = words_of(plan.resume)
     return {name: value for name, value in settings.items() if value not in ("", [], {}, 0)}
 
 

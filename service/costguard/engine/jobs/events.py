@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
+from costguard.engine.jobs import on_disk
 from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.ports import Clock
 from costguard.errors import AttemptUnknown
@@ -58,7 +59,7 @@ class Hearing:
             if found is None:
                 raise AttemptUnknown(attempt_name)
             attempt, is_job_cancelled = found
-            told = listen(attempt.heard, attempt.state, events, now, sent_at)
+            told = listen(attempt.heard, attempt.state, events, now, sent_at, is_over=not attempt.is_open)
             state = told.state if attempt.is_open else None
             attempts.hear(connection, attempt.id, told.heard, state)
             if told.started_run and told.heard.started_at is not None:
@@ -66,6 +67,7 @@ class Hearing:
                 interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
             if attempt.is_open:
                 _warn_of_disk(connection, attempt, told, now)
+            on_disk.take_in(connection, attempt, told, now)
         stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
         if told.is_news:
             self._wake()

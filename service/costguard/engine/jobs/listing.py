@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
+from costguard.engine.jobs import kept_disks
+from costguard.engine.jobs.kept_disks import KeptDisk
 from costguard.engine.jobs.risk import WorkAtRisk, at_risk
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
@@ -75,6 +77,7 @@ class JobDetail:
     next: str
     ssh: str
     notebook: str
+    kept_disk: KeptDisk | None = None
 
 
 def jobs_page(
@@ -119,6 +122,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
         lost=lost(ended),
         next=_next(row, checkpoint, risk),
         ssh=ssh,
+        kept_disk=kept_disks.of_job(job, tried, checkpoint, accrual),
         notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",
     )
 

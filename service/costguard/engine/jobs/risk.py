@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -34,43 +34,51 @@ def at_risk(attempt: Attempt, checkpoint: SeenCheckpoint | None, now: datetime) 
 def lost(
     attempts: Sequence[Attempt], interruptions: Sequence[Interruption], written_at: datetime | None
 ) -> WorkAtRisk | None:
-    """What the last run of these had done, and the next will do again; None where none had begun.
+    """What all runs had done since the checkpoint that is resumed from, and the next will do again; None: nothing ran.
 
-    Without a checkpoint (`written_at` None) the next starts from the beginning: then what earlier runs had saved is
-    lost as well, back to the last time that it was so.
+    Without a checkpoint (`written_at` None) the next starts from the beginning: then all is lost, back to the last time
+    that it was so. What was counted as lost with an earlier interruption is not counted again.
     """
-    ended = {one.attempt_id: one for one in interruptions}
-    worked = [(one, span) for one in attempts if (span := _span(one, ended.get(one.id))) is not None]
+    worked = [one for attempt in attempts for one in _runs(attempt, interruptions)]
     if not worked:
         return None
-    last, (began, until) = worked[-1]
-    if written_at is not None:
-        return _priced(max(_NONE, until - max(began, written_at)), last.rate)
-    total, cost = _NONE, ZERO
-    whole = True
-    for attempt, (start, end) in reversed(worked):
-        before = ended.get(attempt.id)
-        if attempt is not last and before is not None and before.from_zero:
+    total, cost, is_whole = _NONE, ZERO, True
+    for place, run in enumerate(reversed(worked)):
+        if place and run.from_zero:
             break
-        saved = end - start
-        if attempt is not last and before is not None and before.lost is not None:
-            saved = max(_NONE, saved - before.lost)
-        total += saved
-        whole = whole and attempt.rate is not None
-        cost += attempt.rate.over(saved) if attempt.rate is not None else ZERO
-    return WorkAtRisk(total, cost if whole else None)
+        begin = run.begin if written_at is None else max(run.begin, written_at)
+        span = max(_NONE, run.end - begin - (run.lost if place else _NONE))
+        if span <= _NONE:
+            continue
+        total += span
+        is_whole = is_whole and run.rate is not None
+        cost += run.rate.over(span) if run.rate is not None else ZERO
+    return WorkAtRisk(total, cost if is_whole and (total or worked[-1].rate is not None) else None)
 
 
-def _span(attempt: Attempt, interruption: Interruption | None) -> tuple[datetime, datetime] | None:
-    """From when to when its command ran, as far as the last run goes."""
-    heard = attempt.heard
-    if heard.started_at is None:
-        return None
-    ends = [heard.exit.at if heard.exit is not None else None, attempt.ended_at]
-    if interruption is not None:
-        ends.insert(0, interruption.happened_at)
-    end = next((each for each in ends if each is not None), None)
-    return None if end is None else (heard.started_at, max(end, heard.started_at))
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of a command; `lost` is what of it was counted as lost before."""
+
+    begin: datetime
+    end: datetime
+    rate: Money | None
+    lost: timedelta = _NONE
+    from_zero: bool = False
+
+
+def _runs(attempt: Attempt, interruptions: Sequence[Interruption]) -> Iterator[_Run]:
+    """Those in which the command of this attempt ran and does not any more."""
+    heard, mine = attempt.heard, [one for one in interruptions if one.attempt_id == attempt.id]
+    for one in sorted(mine, key=lambda each: each.happened_at):
+        begin = one.started_at or (heard.started_at if one.run == heard.run else None)
+        if begin is not None:
+            yield _Run(begin, max(begin, one.happened_at), attempt.rate, one.lost or _NONE, one.from_zero)
+    if heard.started_at is None or any(one.run == heard.run for one in mine):
+        return
+    end = heard.exit.at if heard.exit is not None else attempt.ended_at
+    if end is not None:
+        yield _Run(heard.started_at, max(end, heard.started_at), attempt.rate)
 
 
 def _priced(span: timedelta, rate: Money | None) -> WorkAtRisk:

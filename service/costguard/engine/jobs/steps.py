@@ -9,6 +9,7 @@ from costguard.engine.acting.launch_delete import Delete
 from costguard.engine.acting.launch_insert import Insert, InsertAgain
 from costguard.engine.acting.launch_operation import Start, Watch, WatchStart
 from costguard.engine.acting.launch_step import Means, Note, Step
+from costguard.engine.acting.launch_stop import Stop
 from costguard.engine.acting.launch_written import Ending, Resting, Standing, Telling
 from costguard.engine.jobs.resume import FROM_THE_BEGINNING, ResumePoint
 from costguard.model.attempt import Attempt, AttemptState, Outcome
@@ -22,6 +23,7 @@ from costguard.policy.jobs.view import (
     LaunchAttempt,
     RestartVm,
     RestAttempt,
+    StopVm,
     TellCommandToStop,
 )
 
@@ -45,6 +47,8 @@ def of_decision(
                 steps.append(_again(means, job, known[action.attempt_id]))
             case RestartVm():
                 steps.append(Start(means, job, known[action.attempt_id], action))
+            case StopVm():
+                steps.append(Stop(means, job, known[action.attempt_id]))
             case DeleteVm():
                 steps.append(Delete(means, job, known[action.attempt_id]))
             case EndAttempt():
@@ -87,7 +91,7 @@ def _standing(view: JobView, decision: JobDecision) -> Standing | None:
 
 def _episode(view: JobView, decision: JobDecision) -> int | None:
     """In which wait for a place it is: one more after each VM that it had. None: it does not wait for one."""
-    asks = any(isinstance(action, LaunchAttempt | RestartVm) for action in decision.actions)
+    asks = any(isinstance(action, LaunchAttempt | RestartVm | StopVm) for action in decision.actions)
     if asks or decision.state not in (JobState.QUEUED, JobState.RECOVERING):
         return None
     last = view.last.attempt if view.last is not None else None

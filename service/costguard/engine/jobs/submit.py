@@ -11,18 +11,20 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
+from costguard.engine.jobs import kept_disks
 from costguard.engine.jobs.assess import Assessor, Case, Launching
 from costguard.engine.jobs.quotes import Quote, quote
 from costguard.engine.ports import Checkpoints, Clock
-from costguard.errors import JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.errors import DiskNotKept, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
 from costguard.model.access import Role
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.policy.jobs import roles
 from costguard.policy.jobs.asked import Overrides, Refusal, Submission
+from costguard.policy.jobs.kept_disk import saves_on_disk
 from costguard.policy.rules import Rules
-from costguard.store import facts, jobs
+from costguard.store import attempts, facts, jobs
 from costguard.store.transaction import Database
 
 __all__ = ["JobOffice", "Launching", "Overrides", "Quote", "Submission"]
@@ -92,27 +94,62 @@ class JobOffice:
         case = self._assessor.assess(asked, granted)
         return quote(self._database, self._rules, case, hours, self._clock.now())
 
-    def cancel(self, job_id: str, by: str, reason: str, granted: Role | None = None) -> tuple[Job, bool]:
+    def cancel(
+        self, job_id: str, by: str, reason: str, granted: Role | None = None, *, delete_disk: bool = False
+    ) -> tuple[Job, bool]:
         """The job, and whether that was asked for only now. Raises JobUnknown, JobNotTheirs, or JobIsOver.
 
-        Its command is given its notice first; a cancelled job is cancelled, whoever asks again.
+        Its command is given its notice first; a cancelled job is cancelled, whoever asks again. `delete_disk` agrees
+        that a disk which holds the only copy of what it saved is deleted; without it such a disk is kept.
         """
         now = self._clock.now()
         with self._database.write() as connection:
-            job = jobs.read(connection, job_id)
-            if job is None:
-                raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
-            if refusal := roles.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, granted):
-                raise JobNotTheirs(refusal, "Ask one of them.")
+            job = self._theirs(connection, job_id, by, granted)
             if job.state in (JobState.SUCCEEDED, JobState.FAILED):
                 raise JobIsOver(f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.")
-            is_new = jobs.ask_cancel(connection, job_id, by, _cancelling(job, by, reason), now)
+            is_new = jobs.ask_cancel(connection, job_id, by, _cancelling(job, by, reason, delete_disk), now)
             if is_new:
                 facts.append(connection, [_cancel_asked(job, by, reason, now)], now)
+            if delete_disk and saves_on_disk(job):
+                self._give_up(connection, job, by, now)
             job = jobs.read(connection, job_id) or job
-        if is_new:
+        if is_new or delete_disk:
             self._wake()
         return job, is_new
+
+    def delete_disk(self, job_id: str, by: str, granted: Role | None = None) -> tuple[Job, bool]:
+        """Agrees that the disk that is kept of a job that is over goes. The job, and whether that is new.
+
+        Raises JobUnknown, JobNotTheirs, or DiskNotKept.
+        """
+        now = self._clock.now()
+        with self._database.write() as connection:
+            job = self._theirs(connection, job_id, by, granted)
+            if not job.state.is_over:
+                what_next = "Cancel it, with delete_disk if its disk is to go too."
+                raise DiskNotKept(f"Job {job.title} is {job.state.value}: its disk is in use.", what_next)
+            is_new = job.disk_given_up_at is None
+            if is_new:
+                tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
+                if kept_disks.attempt_of(job, tried) is None:
+                    raise DiskNotKept(f"No disk of job {job.title} is kept.", "There is nothing to delete.")
+                self._give_up(connection, job, by, now)
+            job = jobs.read(connection, job_id) or job
+        self._wake()
+        return job, is_new
+
+    def _theirs(self, connection: Connection, job_id: str, by: str, granted: Role | None) -> Job:
+        job = jobs.read(connection, job_id)
+        if job is None:
+            raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
+        if refusal := roles.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, granted):
+            raise JobNotTheirs(refusal, "Ask one of them.")
+        return job
+
+    def _give_up(self, connection: Connection, job: Job, by: str, now: datetime) -> None:
+        if jobs.give_disk_up(connection, job.id, by, now):
+            held = kept_disks.holds(jobs.checkpoint(connection, [job.id]).get(job.id))
+            facts.append(connection, [launch_words.disk_given_up(job, by, held, now)], now)
 
 
 def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
@@ -148,11 +185,14 @@ def _submitted(job: Job, case: Case) -> Fact:
     return launch_words.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
 
 
-def _cancelling(job: Job, by: str, reason: str) -> str:
+def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
     why = f": {reason.rstrip('.')}" if reason else ""
     if job.spec.kind is JobKind.DEV:
         return f"{by} cancels it{why}; its VM is deleted."
     what = "its command gets its notice first" if job.state is JobState.RUNNING else "no VM is launched for it any more"
+    if saves_on_disk(job):
+        disk = "is deleted, with all that it saved" if delete_disk or job.disk_given_up_at else "is kept, and bills"
+        what = f"{what}, and its disk {disk}"
     return f"{by} cancels it{why}; {what}."
 
 

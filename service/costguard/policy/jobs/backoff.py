@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 
-from costguard.policy.jobs.view import Terms
+from costguard.model.attempt import Outcome
+from costguard.policy.jobs.limits import ended_runs, failures_in_a_row
+from costguard.policy.jobs.view import JobView, Terms
 
 _SECOND = timedelta(seconds=1)
+_FAILURES = frozenset({Outcome.CRASHED, Outcome.LOST, Outcome.NOT_STARTED})
 
 
 def wait(terms: Terms, job_id: str, number: int, failures: int) -> timedelta:
@@ -17,6 +20,14 @@ def wait(terms: Terms, job_id: str, number: int, failures: int) -> timedelta:
     """
     doubled = terms.first_wait * 2 ** min(max(failures - 1, 0), 20)
     return _spread(min(doubled, terms.longest_wait), f"{job_id}/{number}")
+
+
+def after_failures(view: JobView, terms: Terms) -> datetime | None:
+    """When it may be tried again: a command that fails, or VMs that come to nothing, are not tried again at once."""
+    failures, ended = failures_in_a_row(view), ended_runs(view)
+    if not failures or view.last is None or ended[-1].outcome not in _FAILURES or ended[-1].ended_at is None:
+        return None
+    return ended[-1].ended_at + wait(terms, view.job.id, view.last.attempt.number, failures)
 
 
 def _spread(span: timedelta, key: str) -> timedelta:

@@ -23,7 +23,6 @@ _FACTS_ARRIVE = timedelta(minutes=2)  # until a pass has read why a VM is shut d
 _TO_HEAR = timedelta(seconds=30)  # from asking for a stop until the agent has heard of it
 _SAME_CAUSE = timedelta(minutes=5)  # a command that fails so soon after a notice failed because of it
 _JUST_BEFORE = timedelta(seconds=5)  # the notice is read every now and then
-_WITH_DISK = 6  # times as long where the VM holds all that was saved
 _KILLED = frozenset({137, 143})  # codes of a container that got SIGKILL or SIGTERM
 
 _GOOGLES_ENDS = frozenset({Outcome.PREEMPTED, Outcome.TIME_LIMIT})
@@ -49,7 +48,7 @@ def ending(run: Run, job: Job, about: Circumstances) -> Ending | None:
     told = _told(run, job, seen, about)
     if told is not None or seen is not None:
         return told or seen
-    found = (_noticed(run, about), _stop_ignored(run, about), _silent(run, job, about))
+    found = (_noticed(run, about), _stop_ignored(run, about), _silent(run, about))
     return min((each for each in found if each is not None), key=lambda each: each.due_at, default=None)
 
 
@@ -66,9 +65,8 @@ def all_silent(last_words: Collection[datetime], terms: Terms, now: datetime, li
 def _told(run: Run, job: Job, seen: Ending | None, about: Circumstances) -> Ending | None:
     """What the agent's last word means, with what Google says where the machine ended the command."""
     end = run.heard.exit
-    plan = job.spec.checkpoint
-    if end is None or (end.reason == "cut_off" and plan is not None and plan.is_on_disk):
-        return None  # after a restart of the same VM the agent begins the next run by itself
+    if end is None:
+        return None
     if end.is_success:
         return _now(Outcome.SUCCEEDED, "finished with code 0", end, about)
     place = place_of(run.attempt)
@@ -161,17 +159,13 @@ def _stop_ignored(run: Run, about: Circumstances) -> Ending | None:
     return Ending(outcome, f"{reason}; nothing was heard of its end", due, Notice.SILENCE, due)
 
 
-def _silent(run: Run, job: Job, about: Circumstances) -> Ending | None:
-    """Nothing is concluded where our own door may be shut, or where nobody can say whether the VM runs.
-
-    Deleting a VM whose disk holds the checkpoints loses all work: there silence counts much later.
-    """
+def _silent(run: Run, about: Circumstances) -> Ending | None:
+    """Nothing is concluded where our own door may be shut, or where nobody can say whether the VM runs."""
     if about.all_silent or (run.vm is not None and not run.vm.is_known):
         return None
-    place, terms, plan = place_of(run.attempt), about.terms, job.spec.checkpoint
+    place, terms = place_of(run.attempt), about.terms
     if run.heard.at is not None:
-        patience = _WITH_DISK if plan is not None and plan.is_on_disk else 1
-        due = max(run.heard.at, about.listening_since) + terms.silence * patience
+        due = max(run.heard.at, about.listening_since) + terms.silence
         reason = f"its agent in {place} was last heard at {clock(run.heard.at, about.now)}"
         return Ending(Outcome.LOST, reason, run.heard.at, Notice.SILENCE, due)
     if run.began_at is None:

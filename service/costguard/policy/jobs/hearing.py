@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
 from costguard.model.attempt import AttemptState, Exit, Heard
+from costguard.model.checkpoint import MOST_PASSED_OVER
+from costguard.model.job import SeenCheckpoint
 
 MOST_OUTPUT = 32 << 10  # bytes; the end of it counts
 MOST_MACHINE = 16 << 10  # characters
@@ -41,18 +43,32 @@ class Told:
     state: AttemptState | None = None  # where this takes the attempt; None leaves it where it is
     started_run: bool = False  # the present run was told to have begun
     is_news: bool = False
+    look: SeenCheckpoint | None = None  # the latest look at the VM's own disk
+    resumed: SeenCheckpoint | None = None  # the look by which the present run began; None for a first one
 
 
-def listen(before: Heard, state: AttemptState, events: Sequence[Event], now: datetime, sent_at: datetime) -> Told:
+def listen(
+    before: Heard,
+    state: AttemptState,
+    events: Sequence[Event],
+    now: datetime,
+    sent_at: datetime,
+    *,
+    is_over: bool = False,
+) -> Told:
     """Take in what was not told before, in its order.
 
-    Moments are the guard's: `sent_at` is the VM's for `now`, so that a clock that is wrong there misleads nobody here.
+    Where the attempt `is_over`, only its last run is heard: somebody may have started its VM to fetch what is on its
+    disk, and how the job ended stays written down. Moments are the guard's: `sent_at` is the VM's for `now`, so that a
+    clock that is wrong there misleads nobody here.
     """
     shift = now - sent_at
     told = Told(replace(before, at=now))
     for event in sorted(events, key=lambda each: each.seq):
         if event.seq > told.heard.accepted_through:
-            told = _take(replace(told, heard=replace(told.heard, accepted_through=event.seq)), event, now, shift)
+            told = replace(told, heard=replace(told.heard, accepted_through=event.seq))
+            if not (is_over and (_number(event.fields.get("run")) or 0) > max(before.run, 1)):
+                told = _take(told, event, now, shift)
     runs = told.started_run and told.heard.exit is None
     return replace(told, state=AttemptState.RUNNING if runs and state in _AWAITS_START else None)
 
@@ -62,8 +78,15 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
     if run is None or run < told.heard.run:
         return told  # of a later protocol, or of a run that is over
     if run > told.heard.run:
-        known = told.heard
-        fresh = Heard(at=known.at, run=run, accepted_through=known.accepted_through, image_digest=known.image_digest)
+        last = told.heard  # where it stood is known until the next run says otherwise
+        fresh = Heard(
+            last.at,
+            run,
+            step=last.step,
+            step_at=last.step_at,
+            image_digest=last.image_digest,
+            accepted_through=last.accepted_through,
+        )
         told = replace(told, heard=fresh, started_run=False)
     heard, fields = told.heard, event.fields
 
@@ -75,6 +98,8 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
         case "boot":
             heard = replace(heard, booted_at=heard.booted_at or moment(event.at))
         case "start":
+            if heard.started_at is None:
+                heard = replace(heard, step=None, step_at=None)
             heard = replace(heard, started_at=heard.started_at or moment(fields.get("started_at")))
         case "image":
             heard = replace(heard, image_digest=_digest(fields.get("digest")) or heard.image_digest)
@@ -91,6 +116,10 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
         heard = replace(heard, output=_end_of(output))
     if isinstance(machine := fields.get("machine"), Mapping):
         heard = replace(heard, machine=_machine(machine))
+    if isinstance(seen := fields.get("checkpoint"), Mapping):
+        told = replace(told, look=_look(seen, now, moment))
+        if event.kind == "start":
+            told = replace(told, resumed=told.look)
     return replace(
         told,
         heard=heard,
@@ -117,6 +146,22 @@ def _exit(fields: Mapping[str, object], at: datetime) -> Exit:
 
 def _digest(value: object) -> str:
     return value if isinstance(value, str) and _DIGEST.fullmatch(value) else ""
+
+
+def _look(seen: Mapping[str, object], now: datetime, moment: Callable[[object], datetime]) -> SeenCheckpoint:
+    """What the agent found on its VM's disk. A path is kept as it is, since a command is given it."""
+    error, resume_from = _text(seen.get("error"), _MOST_ERROR), seen.get("resume_from")
+    torn = seen.get("torn")
+    is_there = isinstance(resume_from, str) and 0 < len(resume_from) <= _MOST_ERROR and not error
+    return SeenCheckpoint(
+        looked_at=now,
+        resume_from=str(resume_from) if is_there else "",
+        step=_number(seen.get("step")) if is_there else None,
+        written_at=moment(seen.get("written_at")) if is_there else None,
+        torn=tuple(_text(one, _MOST_ERROR) for one in torn[:MOST_PASSED_OVER]) if isinstance(torn, list) else (),
+        error=error,
+        files=_number(seen.get("files")),
+    )
 
 
 def _number(value: object) -> int | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
-from costguard.policy.jobs.backoff import wait
+from costguard.policy.jobs.backoff import after_failures
 from costguard.policy.jobs.choosing import Chosen, Hopeless, choose
-from costguard.policy.jobs.limits import failures_in_a_row
+from costguard.policy.jobs.kept_disk import holds_only_copy
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.runs import may_write
 from costguard.policy.jobs.step import HOLD_AGAIN, Step, wait_stably, without_vm
@@ -19,6 +18,8 @@ from costguard.policy.jobs.words import an_hour, clock, model_word
 
 def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Step:
     """Launch it as soon as nothing of the one before can write into the same checkpoints."""
+    if view.last is not None and holds_only_copy(view, view.last):
+        return Step(without_vm(view), f"{_ended(view)}; its VM is looked at, whose disk holds what it saved")
     stopped = view.hold or view.pause
     if stopped:
         until = wait_stably(view, about.now + HOLD_AGAIN, about.now)
@@ -28,7 +29,7 @@ def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Ste
         known = [until for until in writers if isinstance(until, datetime)]
         is_known = len(known) == sum(bool(each) for each in writers)
         return Step(without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=max(known) if is_known else None)
-    after = _after_failures(view, about)
+    after = after_failures(view, about.terms)
     if after is not None and after > about.now:
         return Step(without_vm(view), f"{_ended(view)}; tried again at {clock(after, about.now)}", next_at=after)
     chosen = choose(view, places, about)
@@ -45,18 +46,8 @@ def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Ste
     return Step(JobState.PROVISIONING, f"{before}; {asks}" if before else asks, (launch,))
 
 
-def _after_failures(view: JobView, about: Circumstances) -> datetime | None:
-    """A command that fails, or VMs that come to nothing, are not tried again at once."""
-    failures = failures_in_a_row(view)
-    attempt = view.last.attempt if view.last is not None else None
-    if not failures or attempt is None or attempt.ended_at is None or attempt.outcome not in _FAILURES:
-        return None
-    return attempt.ended_at + wait(about.terms, view.job.id, attempt.number, failures)
-
-
 def _ended(view: JobView) -> str:
     return view.last.attempt.reason if view.last is not None else ""
 
 
 _WAITS_FOR_WRITER = "the next VM is asked for once nothing on this one can write any more"
-_FAILURES = frozenset({Outcome.CRASHED, Outcome.LOST, Outcome.NOT_STARTED})

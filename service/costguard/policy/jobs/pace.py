@@ -37,7 +37,8 @@ def step_of(attempts: Sequence[Attempt]) -> int | None:
 
 def pace(attempts: Sequence[Attempt], cost: Priced) -> Pace:
     begun = next((each for each in attempts if each.heard.step is not None), None)
-    first = None if begun is None else _begins_at(begun)
+    # The first run on a VM's own disk finds nothing there.
+    first = None if begun is None else 0 if begun.heard.run > 1 else _begins_at(begun)
     step = step_of(attempts)
     steps = step - first if step is not None and first is not None and step > first else None
     rates = (_per_hour(attempt) for attempt in reversed(attempts))
@@ -53,8 +54,9 @@ def _begins_at(attempt: Attempt) -> int | None:
 
 def _per_hour(attempt: Attempt) -> Fraction | None:
     heard, first = attempt.heard, _begins_at(attempt)
-    # A run that follows on the same disk begins at a step that nobody told.
-    if heard.run > 1 or first is None or heard.step is None or heard.step_at is None or heard.started_at is None:
+    if heard.run > 1 and attempt.resume_step is None:
+        return None
+    if first is None or heard.step is None or heard.step_at is None or heard.started_at is None:
         return None
     worked = heard.step_at - heard.started_at
     if worked < _LONG_ENOUGH or heard.step <= first:

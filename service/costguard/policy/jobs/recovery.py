@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from costguard.model.attempt import AttemptState, Outcome
+from costguard.policy.jobs.kept_disk import holds_only_copy
 from costguard.policy.jobs.live_run import live_run
 from costguard.policy.jobs.next_vm import next_vm
 from costguard.policy.jobs.placement import Place
@@ -19,6 +20,7 @@ from costguard.policy.jobs.view import (
     JobAction,
     JobDecision,
     JobView,
+    StopVm,
 )
 from costguard.policy.jobs.words import place_of
 
@@ -59,11 +61,20 @@ def _loose_end(view: JobView, about: Circumstances) -> tuple[JobAction, ...]:
 
 
 def _deletes(view: JobView, about: Circumstances) -> tuple[tuple[JobAction, ...], datetime | None]:
-    """For every attempt that ended and whose VM may still be there; and when one is tried again."""
-    ending = [each.attempt for each in view.attempts if each.attempt.state is AttemptState.ENDING]
-    due = tuple(
-        DeleteVm(each.id, f"its attempt in {place_of(each)} has ended: {each.reason}")
-        for each in ending
-        if is_due(each.try_after, about.now)
-    )
-    return due, earliest(*(each.try_after for each in ending if not is_due(each.try_after, about.now)))
+    """For every attempt that ended and whose VM may still be there; and when one is tried again.
+
+    A VM whose disk holds the only copy of what was saved is stopped and kept instead.
+    """
+    due: list[JobAction] = []
+    later: list[datetime | None] = []
+    for seen in view.attempts:
+        attempt, keeps = seen.attempt, holds_only_copy(view, seen)
+        if attempt.state is not AttemptState.ENDING and (keeps or attempt.state is not AttemptState.KEPT):
+            continue
+        if not is_due(attempt.try_after, about.now):
+            later.append(attempt.try_after)
+        elif keeps:
+            due.append(StopVm(attempt.id, f"its disk in {attempt.zone} holds the only copy of what it saved"))
+        else:
+            due.append(DeleteVm(attempt.id, f"its attempt in {place_of(attempt)} has ended: {attempt.reason}"))
+    return tuple(due), earliest(*later)

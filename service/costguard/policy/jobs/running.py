@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobState
+from costguard.policy.jobs.certain import would_repeat
 from costguard.policy.jobs.ending import Ending, ending
-from costguard.policy.jobs.limits import preemptions, stop_at
+from costguard.policy.jobs.kept_disk import nothing_saved, saves_on_disk
+from costguard.policy.jobs.limits import stop_at, too_many
 from costguard.policy.jobs.runs import Run, has_ended
 from costguard.policy.jobs.step import Step, earliest, wait_stably
+from costguard.policy.jobs.verdict import came_to_its_limit_in_vain
 from costguard.policy.jobs.view import (
     Circumstances,
     EndAttempt,
@@ -23,14 +27,14 @@ from costguard.policy.jobs.words import clock, place_of
 _ALLOWANCE = timedelta(minutes=2)  # for the agent to hear of it, and for what its cost does not hold yet
 _PAUSE_WAIT = timedelta(minutes=30)  # for a checkpoint, once a budget is spent
 
-_RESTS = frozenset({Outcome.PREEMPTED, Outcome.HOST_ERROR, Outcome.TIME_LIMIT})
-_INTERRUPTS = _RESTS | {Outcome.CRASHED, Outcome.LOST}
+_INTERRUPTS = frozenset({Outcome.PREEMPTED, Outcome.HOST_ERROR, Outcome.TIME_LIMIT, Outcome.CRASHED, Outcome.LOST})
+_RESTS = _INTERRUPTS | {Outcome.NOT_STARTED}
 
 
 def running(view: JobView, run: Run, about: Circumstances) -> Step:
     end = ending(run, view.job, about)
     if end is not None and end.due_at <= about.now:
-        return _ended(view, run, end)
+        return _ended(view, run, end, about)
     is_up = view.job.spec.kind is JobKind.DEV or _works(run)
     state = JobState.RUNNING if is_up else JobState.PROVISIONING
     due = end.due_at if end is not None else None
@@ -53,29 +57,45 @@ def _works(run: Run) -> bool:
     return run.attempt.state is AttemptState.RUNNING or run.heard.started_at is not None
 
 
-def _ended(view: JobView, run: Run, end: Ending) -> Step:
+def _ended(view: JobView, run: Run, end: Ending, about: Circumstances) -> Step:
     attempt, job = run.attempt, view.job
     is_for_good = end.outcome is Outcome.TIME_LIMIT and attempt.stop_why == "ceiling"
     interruption: Interruption | None = None
-    if end.outcome in _INTERRUPTS and not is_for_good and job.spec.kind is JobKind.TRAINING:
+    if end.outcome in _RESTS and not is_for_good and job.spec.kind is JobKind.TRAINING:
         noticed = (run.heard.noticed_at if end.noticed_by is Notice.NOTICE else None) or end.due_at
         interruption = Interruption(
-            attempt.id, job.id, run.number, end.outcome, end.happened_at, noticed, end.noticed_by
+            attempt.id,
+            job.id,
+            run.number,
+            end.outcome,
+            end.happened_at,
+            noticed,
+            end.noticed_by,
+            started_at=run.heard.started_at,
         )
-    if interruption is not None and _rests(view, run, end):
+    if interruption is not None and _rests(view, run, end, interruption, about):
         return Step(JobState.RECOVERING, end.reason, (RestAttempt(attempt.id, end.reason, interruption),))
+    # Runs of the same VM are told apart by their interruptions alone.
+    interruption = interruption if end.outcome in _INTERRUPTS or saves_on_disk(job) else None
     action = EndAttempt(attempt.id, end.outcome, end.reason, interruption)
     return Step(JobState.RECOVERING if interruption is not None else job.state, end.reason, (action,))
 
 
-def _rests(view: JobView, run: Run, end: Ending) -> bool:
-    """Whether Google stops it with its checkpoints on its disk, so that the same VM is started again."""
-    plan = view.job.spec.checkpoint
-    if plan is None or not plan.is_on_disk or end.outcome not in _RESTS or view.job.cancel_asked_at is not None:
+def _rests(view: JobView, run: Run, end: Ending, interruption: Interruption, about: Circumstances) -> bool:
+    """Whether the same VM is started again, since its disk holds the checkpoints and another run is still allowed."""
+    job, seen = view.job, view.last
+    if seen is None or not saves_on_disk(job) or job.cancel_asked_at is not None:
         return False
     if run.vm is not None and run.vm.gone_at is not None:
         return False
-    return preemptions(view) + (end.outcome is Outcome.PREEMPTED) <= view.job.spec.max_preemptions
+    ended = replace(seen.attempt, outcome=end.outcome, reason=end.reason, ended_at=about.now)
+    over = replace(seen, attempt=ended)
+    after = replace(view, attempts=(*view.attempts[:-1], over), interruptions=(*view.interruptions, interruption))
+    if end.outcome is Outcome.NOT_STARTED and nothing_saved(view, replace(over, attempt=ended)):
+        return False  # there is nothing to lose: another VM, perhaps elsewhere, may do better
+    if would_repeat(ended, about.terms) or came_to_its_limit_in_vain(after):
+        return False
+    return not too_many(after, about.terms)
 
 
 def _stop(view: JobView, run: Run, about: Circumstances) -> EndAttempt | TellCommandToStop | datetime | None:

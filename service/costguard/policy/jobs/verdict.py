@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costguard.model.attempt import Attempt, Outcome
+from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import JobKind, JobState
 from costguard.policy.jobs.certain import would_repeat
 from costguard.policy.jobs.limits import crashes, has_saved, preemptions, saves_unseen, too_many
@@ -34,14 +34,20 @@ def verdict(view: JobView, about: Circumstances) -> Verdict | None:
         return JobState.FAILED, f"{attempt.reason}; another VM would end in the same way{_after(view)}"
     if (why := too_many(view, about.terms)) != "":
         return JobState.FAILED, f"{why}{_after(view)}"
-    is_recipes = attempt.stop_why != "ceiling" and attempt.max_run >= job.recipe.max_run
-    if attempt.outcome is Outcome.TIME_LIMIT and is_recipes and not _came_on(view, attempt):
+    if came_to_its_limit_in_vain(view):
         return JobState.FAILED, f"{attempt.reason}, and no newer checkpoint was saved: another VM would do no better"
+    if attempt.state is AttemptState.KEPT:  # another VM would begin without what its disk holds
+        return JobState.FAILED, f"{attempt.reason}{_after(view)}"
     return None
 
 
-def _came_on(view: JobView, attempt: Attempt) -> bool:
-    return has_saved(view, attempt) or saves_unseen(view)
+def came_to_its_limit_in_vain(view: JobView) -> bool:
+    """Whether the last run had all the time that its recipe gives, and saved nothing new."""
+    if view.last is None or view.last.attempt.outcome is not Outcome.TIME_LIMIT:
+        return False
+    attempt = view.last.attempt
+    is_recipes = attempt.stop_why != "ceiling" and attempt.max_run >= view.job.recipe.max_run
+    return is_recipes and not (has_saved(view, attempt) or saves_unseen(view))
 
 
 def _dev(attempt: Attempt) -> Verdict | None:

@@ -106,7 +106,7 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class EndAttempt:
-    """Write down how it ended. Its VM is deleted after that, or was never there.
+    """Write down how it ended. Its VM is deleted after that, or stopped and kept, or was never there.
 
     `interruption` is written beside it where work was interrupted.
     """
@@ -119,7 +119,7 @@ class EndAttempt:
 
 @dataclass(frozen=True, slots=True)
 class RestAttempt:
-    """Its VM was stopped by Google, and will be started again."""
+    """Its VM was stopped, or is stopped now, and will be started again with its disk."""
 
     attempt_id: int
     reason: str
@@ -135,6 +135,14 @@ class RestartVm:
 
 
 @dataclass(frozen=True, slots=True)
+class StopVm:
+    """Stop the VM of an attempt whose run has ended, and see whether it is there: its disk holds what was saved."""
+
+    attempt_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteVm:
     """Delete the VM of an attempt that is ending, or see whether it is gone."""
 
@@ -144,13 +152,14 @@ class DeleteVm:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOrphan:
-    """Delete a VM that bears our labels and belongs to no live attempt."""
+    """Delete a VM that bears our labels and belongs to no live attempt; `keeps_disk`: stop it, and no more."""
 
     project: str
     zone: str
     name: str
     gce_id: str
     reason: str
+    keeps_disk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,15 @@ class TellCommandToStop:
 
 
 JobAction = (
-    LaunchAttempt | AskAgain | EndAttempt | RestAttempt | RestartVm | DeleteVm | DeleteOrphan | TellCommandToStop
+    LaunchAttempt
+    | AskAgain
+    | EndAttempt
+    | RestAttempt
+    | RestartVm
+    | StopVm
+    | DeleteVm
+    | DeleteOrphan
+    | TellCommandToStop
 )
 
 
@@ -192,6 +209,7 @@ __all__ = [
     "Notice",
     "RestAttempt",
     "RestartVm",
+    "StopVm",
     "TellCommandToStop",
     "Terms",
     "VmStanding",

@@ -60,7 +60,11 @@ jobs = Table(
     Column("look_resume_from", String, nullable=False, server_default=""),
     Column("look_step", BigInteger),
     Column("look_written_at", Timestamp),
+    Column("look_files", BigInteger),
     Column("advanced_at", Timestamp),
+    # Its owner agreed that the disk which holds its checkpoints goes.
+    Column("disk_given_up_at", Timestamp),
+    Column("disk_given_up_by", String, nullable=False, server_default=""),
 )
 Index("ix_jobs_created_at", jobs.c.created_at, jobs.c.id)
 Index("ix_jobs_open", jobs.c.id, sqlite_where=text(OPEN_JOB), postgresql_where=text(OPEN_JOB))
@@ -97,6 +101,7 @@ attempts = Table(
     Column("ended_at", Timestamp),
     Column("delete_asked_at", Timestamp),
     Column("gone_at", Timestamp),
+    Column("rested_at", Timestamp),
     Column("restarts", Integer, nullable=False, server_default=text("0")),
     Column("tries", Integer, nullable=False, server_default=text("0")),
     Column("try_after", Timestamp),
@@ -130,6 +135,7 @@ interruptions = Table(
     Column("run", Integer, primary_key=True, autoincrement=False),
     Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
     Column("outcome", String, nullable=False),
+    Column("started_at", Timestamp),
     Column("happened_at", Timestamp, nullable=False),
     Column("noticed_at", Timestamp, nullable=False),
     Column("noticed_by", String, nullable=False),

@@ -1,0 +1,114 @@
+"""What the command has saved on this VM's disk, judged by the guard's own rules, which travel with the agent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import timezone
+from typing import Any
+
+from costguard.checkpoints.folder import Folder, TooManyFiles
+from costguard.checkpoints.judge import judge
+from costguard.model.checkpoint import Framework, LookFor, filled
+
+from .files import say, utc
+from .settings import NotStarted, Settings
+
+
+class Saved:
+    """`volumes` is what the sources of mounts lie below: nothing, but for a simulated VM."""
+
+    def __init__(self, settings: Settings, volumes: str = "") -> None:
+        self._settings = settings
+        self._location = settings.checkpoint.get("location", "")
+        self._path = on_the_vm(settings, volumes)
+        self._lock = threading.Lock()
+        self._news: dict[str, Any] = {}
+
+    @property
+    def is_on_disk(self) -> bool:
+        return bool(self._location)
+
+    def look(self) -> dict[str, Any]:
+        """The newest complete checkpoint as the event's field `checkpoint`; `error` where nobody can tell."""
+        seen: dict[str, Any] = {
+            "looked_at": utc(),
+            "resume_from": "",
+            "step": None,
+            "written_at": None,
+            "torn": [],
+            "error": "",
+        }
+        try:
+            folder = Folder(self._path, self._location)
+            try:
+                listing = folder.listing()
+            except FileNotFoundError:  # nothing has been saved yet
+                return {**seen, "files": 0}
+            found = judge(listing, self._look_for(), folder)
+        except TooManyFiles:
+            return {
+                **seen,
+                "files": None,
+                "error": f"{self._location} holds too many files to be one run's checkpoints",
+            }
+        except Exception as problem:  # a rule that fails on odd files must not end the agent
+            return {**seen, "files": None, "error": f"{self._location} cannot be read: {problem}"}
+        seen.update(files=len(listing.files), torn=list(found.passed_over))
+        if listing.unread:
+            seen["files"] = None
+        if found.resume is not None:
+            best = found.resume
+            written_at = best.written_at.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+            seen.update(resume_from=best.resume_from, step=best.step, written_at=written_at)
+        return seen
+
+    def watch(self, every_s: float, over: threading.Event) -> None:
+        """Apart from heartbeats, which must not wait for a slow disk."""
+        while self.is_on_disk and not over.wait(every_s):
+            seen = self.look()
+            with self._lock:
+                self._news = seen
+
+    def news(self) -> dict[str, Any]:
+        """The latest look as a field of an event, once; empty where there is none."""
+        with self._lock:
+            news, self._news = self._news, {}
+        return {"checkpoint": news} if news else {}
+
+    def resumed(self, run: int) -> tuple[list[str], dict[str, Any]]:
+        """The words that make the command of this run resume, and what it resumes from.
+
+        The first run finds an empty disk. Raises NotStarted where it is not known what lies there: to begin again from
+        the beginning could cost days of work.
+        """
+        if not self.is_on_disk or run == 1:
+            return [], {}
+        seen = self.look()
+        if seen["error"]:
+            raise NotStarted(f"the checkpoints on its disk cannot be looked at: {seen['error']}")
+        if not seen["resume_from"]:
+            say(f"there is no complete checkpoint in {self._location}: the command starts from the beginning")
+            return [], seen
+        words = filled(self._settings.resume_arguments, seen["resume_from"], self._location, seen["step"])
+        return words, seen
+
+    def _look_for(self) -> LookFor:
+        plan = self._settings.checkpoint
+        framework = Framework(plan["framework"]) if plan.get("framework") else None
+        return LookFor(framework, plan.get("pattern", ""), plan.get("marker", ""))
+
+
+def on_the_vm(settings: Settings, volumes: str) -> str:
+    """Where the command's folder of checkpoints lies on the VM: in an image, in the folder that is mounted there."""
+    location = settings.checkpoint.get("location", "")
+    if not settings.image:
+        return location
+    best = ""
+    path = location
+    for mount in settings.mounts:
+        source, inside = [*mount.split(":"), ""][:2]
+        inside = inside.rstrip("/")
+        if len(inside) >= len(best) and (location == inside or location.startswith(inside + "/")):
+            best, path = inside, volumes + os.path.join(source, location[len(inside) :].lstrip("/"))
+    return path

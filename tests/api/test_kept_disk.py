@@ -1,0 +1,96 @@
+"""A disk that holds the only copy of what a job saved: shown with its cost, and deleted only by agreement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.conftest import deps_of
+from tests.doors import EVERYBODY
+from tests.engine.jobs.office import Office
+from tests.store import job_rows
+
+from costguard.api.app import create_app
+from costguard.model.attempt import AttemptState
+from costguard.model.job import CheckpointPlan, JobState
+from costguard.store import attempts, facts, jobs
+from costguard.store.transaction import Database
+
+ADA, EVE = "ada@lab.example", "eve@lab.example"
+
+
+@pytest.fixture
+def office(sqlite_database: Database) -> Office:
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        job_rows.failed_on_disk(connection, "jkept")
+    return Office(sqlite_database)
+
+
+@pytest.fixture
+def client(office: Office) -> TestClient:
+    deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, door=EVERYBODY)
+    return TestClient(create_app(deps), "http://127.0.0.1:8765")
+
+
+def test_a_failed_job_shows_what_its_disk_holds_and_costs(client: TestClient) -> None:
+    """So that it is never forgotten: it bills."""
+    kept = client.get("/api/v1/jobs/jkept").json()["kept_disk"]
+    assert (kept["vm"], kept["zone"], kept["gib"]) == ("cg-jkept-1", "us-central1-a", 100)
+    assert kept["holds"] == "everything that it saved, up to the checkpoint of step 40 in /ckpt/step-40"
+
+
+def test_its_owner_agrees_that_it_goes(client: TestClient, office: Office) -> None:
+    """202 first, 200 when repeated; the event says who agreed and what is lost. Nobody else may."""
+    address = "/api/v1/jobs/jkept/delete-disk"
+    answers = [client.post(address, json={"by": by}).status_code for by in (ADA, ADA)]
+    assert answers == [202, 200]
+    with office.database.read() as connection:
+        job = jobs.read(connection, "jkept")
+        (told,) = [stored.fact for stored in facts.read(connection, kind="DiskGivenUp")]
+    assert job is not None
+    assert job.disk_given_up_by == ADA
+    assert "up to the checkpoint of step 40" in told.text
+    assert client.get("/api/v1/jobs/jkept").json()["kept_disk"] is None
+
+
+def test_no_disk_of_a_running_job_is_deleted(client: TestClient, office: Office) -> None:
+    """409, with what to do instead; also where nothing is kept."""
+    with office.database.write() as connection:
+        job_rows.added(connection, "jopen")
+        job_rows.added(connection, "jdone")
+        jobs.set_state(connection, "jdone", JobState.FAILED, "It failed.", None, rows.NOW)
+    for job, words in (("jopen", "Cancel it"), ("jdone", "nothing to delete")):
+        answer = client.post(f"/api/v1/jobs/{job}/delete-disk", json={"by": ADA})
+        assert (answer.status_code, words in answer.json()["what_next"]) == (409, True), answer.text
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_cancel_says_what_becomes_of_the_disk(client: TestClient, office: Office, agrees: bool) -> None:
+    """Only an explicit agreement gives it up."""
+    with office.database.write() as connection:
+        jobs_row = job_rows.job("jrun", checkpoint=CheckpointPlan("/ckpt", "--from {checkpoint}"))
+        jobs.add(connection, jobs_row, None, "")
+        job_rows.attempt(connection, "jrun", state=AttemptState.RUNNING, gce_id="5")
+        jobs.set_state(connection, "jrun", JobState.RUNNING, "It runs.", None, rows.NOW)
+    answer = client.post("/api/v1/jobs/jrun/cancel", json={"by": ADA, "delete_disk": agrees})
+    assert answer.status_code == 202
+    said = "its disk is deleted, with all that it saved" if agrees else "its disk is kept, and bills"
+    assert said in answer.json()["job"]["reason"]
+    with office.database.read() as connection:
+        job = jobs.read(connection, "jrun")
+    assert job is not None
+    assert (job.disk_given_up_at is not None) is agrees
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_output_is_not_said_to_be_on_a_vm_that_is_gone(client: TestClient, office: Office, is_gone: bool) -> None:
+    """The log's path is given only while there is a VM that has it."""
+    with office.database.write() as connection:
+        (one,) = attempts.of_jobs(connection, ["jkept"])["jkept"]
+        if is_gone:
+            attempts.change(connection, one.id, list(AttemptState), state=AttemptState.OVER, gone_at=rows.NOW)
+    log = client.get("/api/v1/jobs/jkept/output?attempt=1").json()["log"]
+    assert log == ("" if is_gone else "/var/log/costguard/cg-jkept-1.1.log")
