@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from fastapi.testclient import TestClient
@@ -14,7 +15,7 @@ from tests.store import job_rows
 
 from costguard.api.app import create_app
 from costguard.model.attempt import AttemptState
-from costguard.model.job import CheckpointPlan, JobState
+from costguard.model.job import CheckpointPlan, JobState, SeenCheckpoint
 from costguard.store import attempts, facts, jobs
 from costguard.store.transaction import Database
 
@@ -94,3 +95,14 @@ def test_output_is_not_said_to_be_on_a_vm_that_is_gone(client: TestClient, offic
             attempts.change(connection, one.id, list(AttemptState), state=AttemptState.OVER, gone_at=rows.NOW)
     log = client.get("/api/v1/jobs/jkept/output?attempt=1").json()["log"]
     assert log == ("" if is_gone else "/var/log/costguard/cg-jkept-1.1.log")
+
+
+@pytest.mark.parametrize(("age", "words"), [(1, "start from the beginning"), (20, "there was none")])
+def test_an_old_look_does_not_say_that_there_is_nothing(
+    client: TestClient, office: Office, age: int, words: str
+) -> None:
+    """Twenty minutes ago nothing was saved: what lies there now nobody knows."""
+    with office.database.write() as connection:
+        job_rows.added(connection, "jold")
+        jobs.save_look(connection, "jold", SeenCheckpoint(rows.NOW - timedelta(minutes=age)))
+    assert words in client.get("/api/v1/jobs/jold").json()["next"]

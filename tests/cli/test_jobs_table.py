@@ -188,3 +188,27 @@ def test_recoveries_are_a_histogram() -> None:
     assert bars == {"to 1 s": 30, "longer": 15}
     assert "until the command ran again: not measured yet." in text
     assert "No job was interrupted since" in shown(places_table.show_recoveries, {**answer, "interruptions_total": 0})
+
+
+def test_a_job_that_is_over_is_not_awaited_back_at_work() -> None:
+    """What failed for good did not go on; what is open may."""
+    cut = {**DETAIL["interruptions"][0], "resumed_at": None}
+    over = {**DETAIL, "job": {**JOB, "settled_at": "2026-11-20T11:00:00Z"}, "interruptions": [cut]}
+    assert "the job did not go on." in " ".join(shown(jobs_table.show_job, over).split())
+    going = {**DETAIL, "job": {**JOB, "settled_at": None}, "interruptions": [cut]}
+    assert "not back at work yet." in " ".join(shown(jobs_table.show_job, going).split())
+
+
+def test_a_kept_disk_is_shown_with_its_cost_and_how_it_goes() -> None:
+    """So that it is never forgotten."""
+    kept = {"vm": "cg-j1-1", "zone": "us-central1-a", "gib": 100, "holds": "step 40", "monthly": "10.00"}
+    text = " ".join(shown(jobs_table.show_job, {**DETAIL, "kept_disk": kept}).split())
+    assert "its disk of 100 GiB bills about $10.00 a month and holds step 40." in text
+    assert "costguard delete-disk j7k2m9q4" in text
+
+
+def test_output_of_a_vm_that_is_gone_is_not_said_to_be_on_it() -> None:
+    """There is no VM any more to look at."""
+    answer = {"attempt": 1, "job": "j1", "heard_at": None, "output": "x", "log": ""}
+    assert "Its VM is gone" in jobs_table.about_output(answer)
+    assert "on its VM: /var/log" in jobs_table.about_output({**answer, "log": "/var/log/costguard/a.1.log"})

@@ -69,7 +69,7 @@ def show_job(console: Console, answer: dict[str, Any]) -> None:
         console.print()
         _attempts(console, answer)
     for each in answer["interruptions"]:
-        say(console, _interruption(each), "bold red" if each["from_zero"] else "yellow")
+        say(console, _interruption(each, job["settled_at"] is not None), "bold red" if each["from_zero"] else "yellow")
     for torn in (answer["checkpoint"] or {}).get("torn", ()):
         say(console, f"TORN: {torn}", "yellow")
     for each in answer["attempts"]:
@@ -266,11 +266,12 @@ def _outcome(of: dict[str, Any]) -> str:
     return f"{of['state']}; {of['error']}" if of["error"] else str(of["state"])
 
 
-def _interruption(of: dict[str, Any]) -> str:
+def _interruption(of: dict[str, Any], is_over: bool) -> str:
     what = "LOST" if of["from_zero"] else "Lost"
     lost = "not known" if of["lost_seconds"] is None else _worth(of["lost_seconds"], of["lost_cost"])
     back = age(moment(of["resumed_at"]) - moment(of["happened_at"])) if of["resumed_at"] else None
-    resumed = f"; back at work after {back}" if back else "; not back at work yet"
+    never = "; the job did not go on" if is_over else "; not back at work yet"
+    resumed = f"; back at work after {back}" if back else never
     zero = ", and it started again from zero" if of["from_zero"] else ""
     outcome = of["outcome"].replace("_", " ")
     return f"{when(of['happened_at'])}  attempt {of['attempt']} {outcome}. {what}: {lost}{zero}{resumed}."

@@ -133,9 +133,18 @@ def _disk(of: JobDetail) -> str:
 
 def _tried(attempt: Attempt, interruptions: Sequence[Interruption], now: datetime) -> Tried:
     started = attempt.heard.started_at
-    ran = None if started is None else max(timedelta(), (attempt.ended_at or now) - started)
+    ran = None if started is None else max(timedelta(), _ran_until(attempt, now) - started)
     cuts = [each for each in interruptions if each.attempt_id == attempt.id]
     return Tried(attempt, InstanceKey(attempt.project, attempt.gce_id), ran, cuts)
+
+
+def _ran_until(attempt: Attempt, now: datetime) -> datetime:
+    """The end that its agent reported, else the last moment at which it was heard: nobody saw it run after that."""
+    heard = attempt.heard
+    if heard.exit is not None:
+        return heard.exit.at
+    seen = attempt.ended_at or now
+    return seen if heard.at is None else min(seen, heard.at)
 
 
 def _words(of: JobDetail) -> str:

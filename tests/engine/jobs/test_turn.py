@@ -346,3 +346,13 @@ def test_a_deadline_that_passes_is_told_and_stops_nothing(sqlite_url: str) -> No
             w.step(10)
         assert len(w.facts("JobDeadlinePassed")) == 1
         assert w.job().state is JobState.RUNNING
+
+
+def test_a_development_vm_is_not_booting_for_ever(sqlite_url: str) -> None:
+    """It has no agent that would say that it is up: that its VM is there must do."""
+    with world(sqlite_url) as w:
+        w.submit(kind=JobKind.DEV, command=(), checkpoint=None)
+        w.until_up("cg-j1-1")
+        w.step()
+        assert w.attempts()[0].state is AttemptState.RUNNING
+        assert w.job().state is JobState.RUNNING

@@ -23,7 +23,7 @@ from costguard.engine.jobs import risk
 from costguard.engine.jobs.resume import ResumePoint
 from costguard.errors import CloudError, RequestRefused
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
-from costguard.model.job import Job
+from costguard.model.job import Job, JobKind
 from costguard.model.observation import Sighting
 from costguard.policy.jobs import image
 from costguard.policy.jobs.view import JobView, LaunchAttempt
@@ -164,8 +164,8 @@ def asked(connection: Connection, job: Job, attempt: Attempt, operation: str, no
 
 
 def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime) -> bool:
-    """Its VM is there. Its agent may have spoken before we knew: then the command runs already."""
-    runs = job_news.has_started(connection, attempt.id)
+    """Its VM is there. Its agent may have spoken before we knew: then the command runs already. A dev VM has none."""
+    runs = job.spec.kind is JobKind.DEV or job_news.has_started(connection, attempt.id)
     changed = attempts.change(
         connection,
         attempt.id,

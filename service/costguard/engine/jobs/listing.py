@@ -18,7 +18,7 @@ from costguard.model.money import ZERO, Money, Priced
 from costguard.policy.jobs.limits import crashes, preemptions
 from costguard.policy.jobs.pace import Pace, pace, step_of
 from costguard.policy.jobs.view import AttemptView, JobView
-from costguard.policy.jobs.words import span
+from costguard.policy.jobs.words import clock, span
 from costguard.store import attempts, interruptions, job_costs, jobs, seen_checkpoints
 from costguard.store.interruptions import Course
 from costguard.store.jobs import JobFilters
@@ -26,6 +26,7 @@ from costguard.store.seen_checkpoints import KeptCheckpoint
 
 _UP = frozenset({AttemptState.BOOTING, AttemptState.RUNNING})
 _RESTS = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
+_FRESH = timedelta(minutes=15)  # an older look does not say that there is nothing now
 _NOTEBOOK = "-- -L 8888:localhost:8888"  # its page is then at http://localhost:8888
 
 
@@ -120,7 +121,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
         pace=pace(tried, row.cost),
         risk=risk,
         lost=lost(ended),
-        next=_next(row, checkpoint, risk),
+        next=_next(row, checkpoint, risk, accrual.now),
         ssh=ssh,
         kept_disk=kept_disks.of_job(job, tried, checkpoint, accrual),
         notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",
@@ -152,14 +153,15 @@ def _ssh(job: Job, last: Attempt | None) -> str:
 
 
 def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> WorkAtRisk | None:
-    """Nobody knows what was saved on a VM's own disk."""
+    """None on a VM's own disk until its agent has looked there."""
     plan = row.job.spec.checkpoint
-    if row.last is None or row.job.state.is_over or (plan is not None and plan.is_on_disk):
+    is_unseen = plan is not None and plan.is_on_disk and (checkpoint is None or checkpoint.error != "")
+    if row.last is None or row.job.state.is_over or is_unseen:
         return None
     return at_risk(row.last, checkpoint, now)
 
 
-def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None) -> str:
+def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None, now: datetime) -> str:
     """How its VM begins, or what would come if that went away now; "" where nothing comes."""
     job, last = row.job, row.last
     if job.state.is_over or job.cancel_asked_at is not None:
@@ -172,15 +174,15 @@ def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | Non
     if job.state is JobState.RUNNING and risk is not None:
         cost = f" ({risk.cost})" if risk.cost is not None else ""
         again = f"{span(risk.span)} of work{cost} would be done again"
-        return f"If its VM went away now, it would {_start(job, checkpoint)}: {again}."
+        return f"If its VM went away now, it would {_start(job, checkpoint, now)}: {again}."
     if last is not None and last.state in _RESTS:
         return "Its VM is started again, and goes on with what its disk holds."
     if last is not None and last.is_open:
         return f"Its VM will {_resumes(last.resume_from, last.resume_step)}."
-    return f"Its next VM will {_start(job, checkpoint)}."
+    return f"Its next VM will {_start(job, checkpoint, now)}."
 
 
-def _start(job: Job, checkpoint: SeenCheckpoint | None) -> str:
+def _start(job: Job, checkpoint: SeenCheckpoint | None, now: datetime) -> str:
     plan = job.spec.checkpoint
     if plan is None:
         return "start from the beginning, since it saves no checkpoints"
@@ -190,6 +192,9 @@ def _start(job: Job, checkpoint: SeenCheckpoint | None) -> str:
         return f"resume from the newest complete checkpoint at {plan.location}, where nobody has looked yet"
     if checkpoint.error and not checkpoint.resume_from:
         return f"resume from what is at {plan.location} once it can be read"
+    if not checkpoint.resume_from and now - checkpoint.looked_at > _FRESH:
+        seen = f"at {clock(checkpoint.looked_at, now)} there was none"
+        return f"resume from the newest complete checkpoint at {plan.location}; {seen}"
     if not checkpoint.resume_from:
         return f"start from the beginning, since there is no complete checkpoint at {plan.location}"
     return _resumes(checkpoint.resume_from, checkpoint.step)

@@ -19,6 +19,7 @@ from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
 from costguard.policy.jobs.announcing import JobFact
 from costguard.policy.jobs.disk import Disk, disk_of
+from costguard.policy.jobs.kept_disk import saves_on_disk
 from costguard.policy.narrate import sentence
 from costguard.store import attempts, interruptions, job_costs, jobs
 
@@ -169,7 +170,13 @@ def _what_next(job: Job, kind: JobFact) -> str:
     where = plan.location if plan is not None and not plan.is_on_disk else ""
     match kind:
         case JobFact.FAILED:
-            return f"See more of its output with: costguard output {job.id}"
+            more = f"See more of its output with: costguard output {job.id}"
+            if not saves_on_disk(job) or job.disk_given_up_at is not None:
+                return more
+            return (
+                f"{more}. Its VM is stopped, and its disk kept, which holds the only copy of what it saved and bills:"
+                f" when that may be lost, delete it with costguard delete-disk {job.id}"
+            )
         case JobFact.FROM_ZERO if where:
             return f"See what lies there, and why none of it could be used, with: costguard checkpoints {where}"
         case JobFact.FROM_ZERO | JobFact.LATE:
