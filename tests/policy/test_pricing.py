@@ -39,18 +39,17 @@ def price(
     return Price(PriceKey(resource, "us-central1", model), unit, nanos, since, "test", id=id_)
 
 
-BOOK = PriceBook(
-    [
-        price("n1:core", 31_611_000),
-        price("n1:ram", 4_237_000, unit=Unit.GIB_HOUR),
-        price("gpu:nvidia-tesla-t4", 350_000_000),
-        price("n1:core", 8_000_000, model=SPOT),
-        price("n1:ram", 1_070_000, model=SPOT, unit=Unit.GIB_HOUR),
-        price("gpu:nvidia-tesla-t4", 140_000_000, model=SPOT),
-        price("disk:pd-balanced", 100_000_000, unit=Unit.GIB_MONTH),
-        price("suspended-memory", 200_000, unit=Unit.GIB_HOUR),
-    ]
+BOOK_PRICES = (
+    price("n1:core", 31_611_000),
+    price("n1:ram", 4_237_000, unit=Unit.GIB_HOUR),
+    price("gpu:nvidia-tesla-t4", 350_000_000),
+    price("n1:core", 8_000_000, model=SPOT),
+    price("n1:ram", 1_070_000, model=SPOT, unit=Unit.GIB_HOUR),
+    price("gpu:nvidia-tesla-t4", 140_000_000, model=SPOT),
+    price("disk:pd-balanced", 100_000_000, unit=Unit.GIB_MONTH),
+    price("suspended-memory", 200_000, unit=Unit.GIB_HOUR),
 )
+BOOK = PriceBook(BOOK_PRICES)
 
 
 def run(
@@ -81,6 +80,14 @@ def test_a_short_run_is_billed_a_minute() -> None:
     bill = bill_lifetime(run(5), BOOK, T0 + timedelta(days=1))
     assert {charge.seconds for charge in bill.charges} == {60}
     assert {charge.ended_at for charge in bill.charges} == {T0 + timedelta(seconds=60)}
+
+
+def test_local_ssd_has_no_minimum() -> None:
+    """Google charges "all vCPUs, GPUs, and GB of memory" for a minute at least, and disks by the second."""
+    host = Shape("n1-standard-4", 4, 15 * 1024, None, 0, local_ssd_gib=375)
+    book = PriceBook([*BOOK_PRICES, price("local-ssd", 80_000_000, unit=Unit.GIB_MONTH)])
+    bill = bill_lifetime(run(5, shape=host), book, T0 + timedelta(days=1))
+    assert {charge.resource: charge.seconds for charge in bill.charges} == {"n1:core": 60, "n1:ram": 60, "local-ssd": 5}
 
 
 def test_the_minimum_is_cut_at_midnight_like_everything_else() -> None:

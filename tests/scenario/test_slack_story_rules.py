@@ -151,7 +151,8 @@ def test_a_stopped_vm_whose_disks_bill(sqlite_url: str) -> None:
         told.later(5 * MINUTE)
         asked = told.only()
         assert "is at rest, and its storage bills" in shown(asked)
-        assert buttons(asked) == {"keep:168": "Ask again in a week (+$23.01)", "disown": "Not mine"}
+        # A week of $100 a month, in a November of 721 hours.
+        assert buttons(asked) == {"keep:168": "Ask again in a week (+$23.30)", "disown": "Not mine"}
         told.press(asked, "keep:168")
         assert buttons(asked) == {}
         told.later(7 * DAY - HOUR, every=2 * DAY)

@@ -194,7 +194,7 @@ def why_not(of: NotStopped, now: datetime) -> Markup:
     """The sentence, with its moment as all moments of a page are shown."""
     before, mark, after = of.sentence(now, lambda _: "\0").partition("\0")
     shown = clock(of.at) if mark and of.at is not None else ""
-    return Markup("{}{}{}").format(before, shown, after)
+    return Markup("{}{}{}").format(visible(before), shown, visible(after))
 
 
 def spoken(text: str, near: datetime) -> Markup:

@@ -16,6 +16,7 @@ FACT_KINDS = frozenset(
         "CheckpointPassedOver",
         "CheckpointTorn",
         "CheckpointsStalled",
+        "DiskNearlyFull",
         "DiskGivenUp",
         "DiskKept",
         "GpusAppeared",

@@ -39,6 +39,7 @@ class BilledPart:
 
     resource: str
     quantity: Fraction
+    has_minimum: bool = True  # whether a run of less than a minute pays for the whole minute of it
 
 
 @lru_cache(maxsize=4096)
@@ -58,7 +59,7 @@ def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
     if shape.gpu_type is not None and shape.gpu_count > 0:
         parts.append(BilledPart(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count)))
     if shape.local_ssd_gib > 0:
-        parts.append(BilledPart("local-ssd", Fraction(shape.local_ssd_gib)))
+        parts.append(BilledPart("local-ssd", Fraction(shape.local_ssd_gib), has_minimum=False))
     return tuple(parts)
 
 

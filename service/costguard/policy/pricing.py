@@ -1,7 +1,8 @@
 """What lifetimes and storage cost, to the nano-dollar.
 
-Google's rules (cloud.google.com/compute/vm-instance-pricing and /spot-vms/pricing): vCPUs, memory, GPUs and
-local SSD bill per second, at least a minute a run; a Spot VM preempted within a minute of its start is free;
+Google's rules (cloud.google.com/compute/vm-instance-pricing and /spot-vms/pricing): "All vCPUs, GPUs, and
+GB of memory are charged a minimum of 1 minute" a run, then by the second; local SSD, a charge for disks, by the second
+from the first; a Spot VM preempted within a minute of its start is free;
 disks and the memory of suspended VMs bill per second whether anything runs or not. What is priced by the month
 (disks, local SSD, saved memory) costs its price in each calendar month of US Pacific time, however long that is.
 """
@@ -99,7 +100,8 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
     keyed = [
         (part, PriceKey(part.resource, region, lifetime.provisioning_model)) for part in parts_of_shape(lifetime.shape)
     ]
-    return _bill(keyed, book, _later(lifetime.started_at, since), end)
+    exact = end if lifetime.ended_at is None else min(end, lifetime.ended_at)
+    return _bill(keyed, book, _later(lifetime.started_at, since), end, exact)
 
 
 def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
@@ -147,14 +149,22 @@ def _rate(keyed: Sequence[tuple[BilledPart, PriceKey]], book: PriceBook, at: dat
     return Money(round(total))
 
 
-def _bill(keyed: Sequence[tuple[BilledPart, PriceKey]], book: PriceBook, start: datetime, end: datetime) -> Bill:
+def _bill(
+    keyed: Sequence[tuple[BilledPart, PriceKey]],
+    book: PriceBook,
+    start: datetime,
+    end: datetime,
+    exact: datetime | None = None,
+) -> Bill:
+    """`exact`: up to when parts without a minimum are billed; None: up to `end`, as all others."""
     charges: list[Charge] = []
     gaps = _Gaps()
     if start >= end:
         return Bill()
     days = list(_days(start, end))
+    exact_days = days if exact in (None, end) else list(_days(start, exact))
     for part, key in keyed:
-        for day_start, day_end in days:
+        for day_start, day_end in days if part.has_minimum else exact_days:
             for price, piece_start, piece_end in book.pieces(key, day_start, day_end):
                 if price is None:
                     gaps.add(key)
