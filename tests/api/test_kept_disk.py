@@ -43,6 +43,22 @@ def test_a_failed_job_shows_what_its_disk_holds_and_costs(client: TestClient) ->
     assert kept["holds"] == "everything that it saved, up to the checkpoint of step 40 in /ckpt/step-40"
 
 
+def test_a_list_tells_of_every_disk_that_is_kept(client: TestClient, office: Office) -> None:
+    """In the row of its job; among open jobs where they are asked for with it; and all of them are counted."""
+    with office.database.write() as connection:
+        job_rows.added(connection, "jdone")
+        jobs.set_state(connection, "jdone", JobState.FAILED, "It failed.", None, rows.NOW)
+        job_rows.added(connection, "jopen")
+    answer = client.get("/api/v1/jobs?open=true&or_disk_kept=true").json()
+    assert {job["id"]: (job["kept_disk"] or {}).get("vm") for job in answer["jobs"]} == {
+        "jkept": "cg-jkept-1",
+        "jopen": None,
+    }
+    plain = client.get("/api/v1/jobs?open=true").json()
+    assert [job["id"] for job in plain["jobs"]] == ["jopen"]
+    assert plain["kept_disks"]["count"] == 1
+
+
 def test_its_owner_agrees_that_it_goes(client: TestClient, office: Office) -> None:
     """202 first, 200 when repeated; the event says who agreed and what is lost. Nobody else may."""
     address = "/api/v1/jobs/jkept/delete-disk"

@@ -38,6 +38,7 @@ JOB: dict[str, Any] = {
         "state": "running",
         "rate_per_hour": "1.469",
     },
+    "kept_disk": None,
 }
 ATTEMPT: dict[str, Any] = {
     "number": 1,
@@ -134,3 +135,4 @@ DEV: dict[str, Any] = {
     "ssh_command": SSH,
     "notebook_command": f"{SSH} -- -L 8888:localhost:8888",
 }
+NO_DISKS = {"count": 0, "monthly": {"amount": "0", "currency": "USD", "complete": True}}

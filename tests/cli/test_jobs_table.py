@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
-from tests.cli.job_answers import ATTEMPT, DETAIL, DEV, JOB, SECOND, SSH
+from tests.cli.job_answers import ATTEMPT, DETAIL, DEV, JOB, NO_DISKS, SECOND, SSH
 
 from costguard.cli import jobs_table, places_table
 
@@ -20,11 +20,13 @@ def shown(show: Callable[..., None], *of: Any, width: int = 200) -> str:
 
 def test_jobs_are_listed_with_why_they_are_so() -> None:
     """Where nothing fits, it says how to see more."""
-    text = shown(jobs_table.show, {"jobs": [JOB], "next_cursor": None}, True)
+    text = shown(jobs_table.show, {"jobs": [JOB], "kept_disks": NO_DISKS, "next_cursor": None}, True)
     (line,) = (line for line in text.splitlines() if line.startswith("j7k2m9q4"))
     for part in ("llama", "ada@lab.example", "a100", "running", "41,200", " 2 ", "$5.30", "Attempt 2 runs in"):
         assert part in line
-    assert "costguard jobs --all" in shown(jobs_table.show, {"jobs": [], "next_cursor": None}, True)
+    assert "costguard jobs --all" in shown(
+        jobs_table.show, {"jobs": [], "kept_disks": NO_DISKS, "next_cursor": None}, True
+    )
 
 
 def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import update
 from tests.api.rows import NOW
 from tests.store import job_rows
 
-from costguard.model.job import JobKind, JobSpec, JobState, SeenCheckpoint
-from costguard.store import jobs, seen_checkpoints, signing, tables
+from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState, SeenCheckpoint
+from costguard.store import attempts, jobs, seen_checkpoints, signing, tables
 from costguard.store.jobs import JobFilters
 from costguard.store.transaction import Database
 
@@ -61,6 +63,32 @@ def test_pages_go_on_where_they_ended(database: Database) -> None:
         ):
             assert [job.id for job in jobs.page(connection, filters, None, 9)] == expected
         assert [job.id for job in jobs.open_jobs(connection)] == ["a", "b", "c"]
+
+
+def test_jobs_whose_disk_is_kept_are_found_among_those_that_are_over(database: Database) -> None:
+    """Open ones and those; what saves elsewhere, was given up, succeeded, or has no VM any more is not among them."""
+    ending: dict[str, Any] = {"state": AttemptState.ENDING, "outcome": Outcome.CRASHED, "ended_at": NOW}
+    on_disk = CheckpointPlan("/ckpt", "--from {checkpoint}")
+    with database.write() as connection:
+        job_rows.added(connection, "open")
+        for name in ("kept", "given", "gone"):
+            job_rows.failed_on_disk(connection, name)
+        jobs.give_disk_up(connection, "given", "ada@lab.example", NOW)
+        (one,) = attempts.of_jobs(connection, ["gone"])["gone"]
+        attempts.change(connection, one.id, list(AttemptState), state=AttemptState.OVER, gone_at=NOW)
+        for name, plan, state in (
+            ("stopping", on_disk, JobState.CANCELLED),
+            ("bucket", CheckpointPlan("gs://lab/run"), JobState.FAILED),
+            ("none", None, JobState.FAILED),
+            ("done", on_disk, JobState.SUCCEEDED),
+        ):
+            job_rows.added(connection, name, checkpoint=plan)
+            job_rows.attempt(connection, name, **ending)
+            jobs.set_state(connection, name, state, "It is over.", None, NOW)
+        found = jobs.page(connection, JobFilters(open=True, or_disk_kept=True), None, 9)
+        assert {job.id for job in found} == {"open", "kept", "stopping"}
+        assert [job.id for job in jobs.page(connection, JobFilters(open=True), None, 9)] == ["open"]
+        assert [job.id for job in jobs.disk_kept(connection)] == ["kept", "stopping"]
 
 
 def test_a_job_that_is_over_stays_so(database: Database) -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from costguard.api import job_schemas as schemas
 from costguard.api.fields import Amount, usd
 from costguard.engine.jobs import listing
-from costguard.engine.jobs.kept_disks import KeptDisk
+from costguard.engine.jobs.kept_disks import KeptDisk, KeptDisks
 from costguard.engine.jobs.risk import WorkAtRisk
 from costguard.model import attempt as model
 from costguard.model.job import JobSpec, SeenCheckpoint
@@ -51,6 +51,7 @@ def job(row: listing.JobRow) -> schemas.Job:
         crashes=row.crashes,
         step=row.step,
         place=None if row.last is None else place(row.last),
+        kept_disk=None if row.kept_disk is None else _kept(row.kept_disk),
     )
 
 
@@ -77,11 +78,15 @@ def detail(of: listing.JobDetail, now: datetime) -> schemas.JobDetail:
         pace=_pace(of.pace),
         work_at_risk=None if of.risk is None else _at_risk(of.risk, now),
         lost=schemas.Lost(seconds=of.lost.span // _SECOND, cost=usd(of.lost.cost), from_zero=of.lost.from_zero),
-        kept_disk=None if of.kept_disk is None else _kept(of.kept_disk),
+        kept_disk=None if row.kept_disk is None else _kept(row.kept_disk),
         next=of.next,
         ssh_command=of.ssh or None,
         notebook_command=of.notebook or None,
     )
+
+
+def kept_in_all(of: KeptDisks) -> schemas.KeptDisks:
+    return schemas.KeptDisks(count=of.count, monthly=Amount.of(of.monthly))
 
 
 def _kept(of: KeptDisk) -> schemas.KeptDisk:

@@ -27,6 +27,16 @@ class VmPlace(Out):
     rate_per_hour: Usd | None = Field(description="Machine and disk, as estimated at its launch.")
 
 
+class KeptDisk(Out):
+    """The disk of a job that is over, on a stopped VM: it holds the only copy of what the job saved, and it bills."""
+
+    vm: str
+    zone: str
+    gib: int
+    holds: str = Field(description="What would be lost with it.")
+    monthly: Usd | None = Field(description="null: it has no price.")
+
+
 class Job(Out):
     id: str
     name: str
@@ -54,12 +64,21 @@ class Job(Out):
     crashes: int
     step: int | None
     place: VmPlace | None = Field(description="null: no VM was asked for yet.")
+    kept_disk: KeptDisk | None = Field(description="null: none is kept. POST /jobs/{job_id}/delete-disk deletes it.")
+
+
+class KeptDisks(Out):
+    """Disks of all jobs that are over, whatever was asked for here: each bills until it is deleted."""
+
+    count: int
+    monthly: Amount
 
 
 class Jobs(Out):
     as_of: Moment
     currency: str = CURRENCY
     jobs: list[Job]
+    kept_disks: KeptDisks
     next_cursor: str | None
 
 
@@ -223,16 +242,6 @@ class Lost(Out):
     seconds: int
     cost: Usd
     from_zero: int = Field(description="How often there was nothing to resume from.")
-
-
-class KeptDisk(Out):
-    """The disk of a job that is over, on a stopped VM: it holds the only copy of what the job saved, and it bills."""
-
-    vm: str
-    zone: str
-    gib: int
-    holds: str = Field(description="What would be lost with it.")
-    monthly: Usd | None = Field(description="null: it has no price.")
 
 
 class JobDetail(Out):

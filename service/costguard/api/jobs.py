@@ -19,7 +19,7 @@ from costguard.api.job_fields import CancelBody, DeleteDiskBody, JobBody
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
 from costguard.engine.accrual import accrual_at
-from costguard.engine.jobs import listing
+from costguard.engine.jobs import kept_disks, listing
 from costguard.engine.jobs.submit import JobOffice
 from costguard.errors import DiskNotKept, JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
 from costguard.model.access import Permission, Principal
@@ -49,6 +49,9 @@ class JobQuery(Query):
     project: list[Text] = Field(default_factory=list, max_length=100)
     kind: list[JobKind] = Field(default_factory=list)
     open: bool | None = Field(None, description="true: those that are not over; false: those that are.")
+    or_disk_kept: bool = Field(
+        False, description="With open=true: also those that are over and whose disk is kept, which bills."
+    )
     sort: Literal["newest", "oldest"] = Field("newest", description="By when they were asked for.")
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
@@ -96,6 +99,7 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
         project=tuple(query.project),
         kind=tuple(query.kind),
         open=query.open,
+        or_disk_kept=query.or_disk_kept,
     )
     after = None
     if query.cursor is not None:
@@ -105,12 +109,18 @@ def jobs(deps: Given, query: Annotated[JobQuery, Parameter()]) -> schemas.Jobs:
         accrual = accrual_at(connection, deps.clock.now())
         oldest_first = query.sort == "oldest"
         found = listing.jobs_page(connection, accrual, filters, after, query.limit + 1, oldest_first=oldest_first)
+        kept = kept_disks.in_all(connection, accrual)
     page = found[: query.limit]
     more = None
     if len(found) > query.limit:
         last = page[-1].job
         more = cursors.encode(f"jobs {query.sort}", cursors.micros(last.created_at), last.id)
-    return schemas.Jobs(as_of=accrual.now, jobs=[job_mapping.job(row) for row in page], next_cursor=more)
+    return schemas.Jobs(
+        as_of=accrual.now,
+        jobs=[job_mapping.job(row) for row in page],
+        kept_disks=job_mapping.kept_in_all(kept),
+        next_cursor=more,
+    )
 
 
 @router.get("/jobs/{job_id}", summary="One job with all its attempts", operation_id="getJob", responses=NOT_FOUND)

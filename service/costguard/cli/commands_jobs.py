@@ -16,7 +16,7 @@ from costguard.model.job import JobKind, JobState
 
 _EXAMPLES = """Examples:
 
-  costguard jobs                            those that are not over
+  costguard jobs                            those that are not over, or whose disk is kept
 
   costguard jobs --all --state failed       what went wrong, the latest first
 
@@ -50,7 +50,7 @@ def jobs(
     """Jobs, the newest first: whose, how they stand and why, attempts, and dollars so far."""
     filters = {"state": state, "owner": owner, "preset": preset, "project": project, "kind": kind}
     only_open = None if everything or state is not None else True
-    answer = Server(url).pages("jobs", "jobs", limit, open=only_open, **filters)
+    answer = Server(url).pages("jobs", "jobs", limit, open=only_open, or_disk_kept=only_open, **filters)
     asked = is_asked(*filters.values()) or bool(only_open)
     print_json(answer) if as_json else jobs_table.show(console(), answer, asked)
 

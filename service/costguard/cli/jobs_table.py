@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from costguard.cli.format import age, amount_text, count, dollars, moment, rate, when
 from costguard.cli.tables import NARROW, Row, cell, say, say_nothing, show_table
@@ -39,7 +40,7 @@ def show(console: Console, answer: dict[str, Any], asked: bool) -> None:
             "Name": cell(each["name"] or "-"),
             "Owner": cell(each["owner"]),
             "Preset": cell(each["preset"]),
-            "State": cell(each["state"], _STYLES.get(each["state"], "")),
+            "State": _state(each),
             "Step": cell(_step(each["step"])),
             "Attempts": cell(each["attempts"]),
             "Cost": cell(amount_text(each["cost"]), "" if each["cost"]["complete"] else "bold red"),
@@ -55,6 +56,18 @@ def show(console: Console, answer: dict[str, Any], asked: bool) -> None:
         say_nothing(console, "job", asked, "`costguard jobs --all` shows those that are over too.")
     if answer["next_cursor"] is not None:
         say(console, f"Shown: the newest {len(rows)}. --limit 0 shows all.")
+    for each in answer["jobs"]:
+        if each["kept_disk"] is not None:
+            text = f"{each['title']}: its disk is kept: {_bills(each['kept_disk'])}; costguard delete-disk {each['id']}"
+            say(console, text, "yellow")
+    if (kept := answer["kept_disks"])["count"] > 1:
+        say(console, f"In all, {kept['count']} disks are kept: {amount_text(kept['monthly'])} a month.", "yellow")
+
+
+def _state(of: dict[str, Any]) -> Text:
+    if of["kept_disk"] is not None:
+        return cell(f"{of['state']}, disk kept", "yellow")
+    return cell(of["state"], _STYLES.get(of["state"], ""))
 
 
 def show_job(console: Console, answer: dict[str, Any]) -> None:
@@ -102,11 +115,14 @@ def show_disk_deleted(console: Console, answer: dict[str, Any]) -> None:
 def kept_disk(answer: dict[str, Any]) -> str:
     """What a disk that is kept holds and costs, and how it goes."""
     kept = answer["kept_disk"]
-    bills = f"about {dollars(kept['monthly'])} a month" if kept["monthly"] is not None else "a price that is not known"
     return (
-        f"DISK KEPT: {kept['vm']} is stopped in {kept['zone']}; its disk of {kept['gib']} GiB bills {bills} and holds "
-        f"{kept['holds']}. Delete both with: costguard delete-disk {answer['job']['id']}"
+        f"DISK KEPT: {kept['vm']} is stopped in {kept['zone']}; its disk of {kept['gib']} GiB bills {_bills(kept)} "
+        f"and holds {kept['holds']}. Delete both with: costguard delete-disk {answer['job']['id']}"
     )
+
+
+def _bills(kept: dict[str, Any]) -> str:
+    return f"about {dollars(kept['monthly'])} a month" if kept["monthly"] is not None else "a price that is not known"
 
 
 def about_output(answer: dict[str, Any]) -> str:

@@ -120,7 +120,7 @@ def _view(of: JobDetail, now: datetime) -> JobView:
         words=_words(of),
         heard_at=heard.heard.at if heard is not None else None,
         output=_lines(heard.heard.output) if heard is not None else (),
-        kept_disk=of.kept_disk,
+        kept_disk=row.kept_disk,
     )
 
 

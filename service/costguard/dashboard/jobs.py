@@ -13,6 +13,8 @@ from costguard.dashboard.histogram import Bars
 from costguard.dashboard.show import gpu_words, link
 from costguard.dashboard.source import Source
 from costguard.engine.accrual import accrual_at
+from costguard.engine.jobs import kept_disks
+from costguard.engine.jobs.kept_disks import KeptDisk, KeptDisks
 from costguard.engine.jobs.listing import JobRow, jobs_page
 from costguard.engine.jobs.place_scores import PlaceScore, place_scores
 from costguard.engine.jobs.recoveries import recoveries
@@ -50,6 +52,7 @@ class JobsAsked:
             owner=(self.owner,) if self.owner else (),
             preset=(self.preset,) if self.preset else (),
             open=None if self.all or self.state else True,
+            or_disk_kept=True,
         )
 
     @property
@@ -78,6 +81,7 @@ class Line:
     is_spot: bool
     is_late: bool
     offer: Offer
+    kept_disk: KeptDisk | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class Jobs:
     starting: int
     recovering: int
     rate: Priced  # an hour, of all VMs of jobs
+    kept: KeptDisks
     states: Sequence[str]
     owners: Sequence[str]
     presets: Sequence[str]
@@ -149,6 +154,7 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime, me: Principal)
         rows = jobs_page(connection, accrual, asked.filters, asked.before, PAGE + 1)
         opened = job_board.standings(connection)
         rate = job_board.rate(connection, _BILLED)
+        kept = kept_disks.in_all(connection, accrual)
         is_any = bool(rows or opened or jobs.page(connection, JobFilters(), None, 1))
         found = recoveries(connection, now - timedelta(days=_DAYS), shown=0)
         scores = place_scores(connection, source.rules, now)
@@ -177,6 +183,7 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime, me: Principal)
         starting=_count(opened, JobState.QUEUED, JobState.PROVISIONING),
         recovering=_count(opened, JobState.RECOVERING),
         rate=rate,
+        kept=kept,
         states=[state.value for state in JobState],
         owners=sorted({each.owner for each in opened} | {row.job.spec.owner for row in shown}),
         presets=sorted({each.preset for each in opened} | {row.job.spec.preset for row in shown}),
@@ -203,6 +210,7 @@ def _line(row: JobRow, now: datetime, offer: Offer) -> Line:
         is_spot=last is not None and last.provisioning_model is ProvisioningModel.SPOT,
         is_late=deadline is not None and not row.job.state.is_over and deadline < now,
         offer=offer,
+        kept_disk=row.kept_disk,
     )
 
 

@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Row, insert, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select, text, tuple_, update
 
+from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
 from costguard.store import seen_checkpoints
 from costguard.store.accruing import chunks
-from costguard.store.tables import OPEN_JOB, jobs
+from costguard.store.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs
 from costguard.store.types import storable
 
 # Keys that a later version wrote are passed over, and fields that an earlier one lacked have their defaults.
@@ -34,6 +35,7 @@ class JobFilters:
     project: tuple[str, ...] = ()
     kind: tuple[JobKind, ...] = ()
     open: bool | None = None
+    or_disk_kept: bool = False  # with `open`: also those that are over and whose disk is kept
 
 
 def add(connection: Connection, job: Job, idempotency_key: str | None, digest: str) -> tuple[Job, bool]:
@@ -110,6 +112,11 @@ def page(
     order = (jobs.c.created_at, jobs.c.id) if oldest_first else (jobs.c.created_at.desc(), jobs.c.id.desc())
     rows = connection.execute(query.order_by(*order).limit(limit))
     return [_job(row) for row in rows]
+
+
+def disk_kept(connection: Connection) -> list[Job]:
+    """All that are over and whose stopped VM may hold the only copy of what they saved."""
+    return [_job(row) for row in connection.execute(select(jobs).where(_disk_kept()).order_by(jobs.c.id))]
 
 
 def set_state(
@@ -230,5 +237,19 @@ def _conditions(filters: JobFilters) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [column.in_(map(str, wanted)) for column, wanted in several if wanted]
     if filters.open is not None:
         over = [state.value for state in JobState if state.is_over]
-        conditions.append(jobs.c.state.not_in(over) if filters.open else jobs.c.state.in_(over))
+        is_open = jobs.c.state.not_in(over)
+        if filters.open:
+            conditions.append(or_(is_open, _disk_kept()) if filters.or_disk_kept else is_open)
+        else:
+            conditions.append(jobs.c.state.in_(over))
     return conditions
+
+
+def _disk_kept() -> ColumnElement[bool]:
+    """As `kept_disks.attempt_of` has it. Few attempts are live, and they have an index of their own."""
+    state = attempts.c.state.in_([AttemptState.ENDING.value, AttemptState.KEPT.value])
+    held = select(attempts.c.job_id).where(text(LIVE_ATTEMPT), state)
+    is_on_disk = jobs.c.spec[("checkpoint", "location")].as_string().startswith("/")
+    ended = jobs.c.state.in_([JobState.FAILED.value, JobState.CANCELLED.value])
+    is_training = jobs.c.kind == JobKind.TRAINING.value
+    return and_(jobs.c.id.in_(held), ended, is_training, is_on_disk, jobs.c.disk_given_up_at.is_(None))

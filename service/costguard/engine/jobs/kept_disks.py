@@ -12,12 +12,20 @@ from costguard.engine.accrual import Accrual, accrual_at, region_of
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint
-from costguard.model.money import Money
+from costguard.model.money import ZERO, Money, Priced
 from costguard.model.price import PriceKey, Unit
 from costguard.policy.jobs.kept_disk import saves_on_disk
 from costguard.store import attempts, jobs
 
 _THERE = frozenset({AttemptState.ENDING, AttemptState.KEPT})
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDisks:
+    """All disks that are kept; `monthly` is not whole where one of them has no price."""
+
+    count: int
+    monthly: Priced
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,15 @@ def of_job(job: Job, tried: Sequence[Attempt], checkpoint: SeenCheckpoint | None
     if last is None:
         return None
     return KeptDisk(last, job.recipe.disk_gib, holds(checkpoint), _monthly(job, last.zone, accrual))
+
+
+def in_all(connection: Connection, accrual: Accrual) -> KeptDisks:
+    """Whatever else is looked for among the jobs, so that none of them is forgotten."""
+    kept = jobs.disk_kept(connection)
+    tried = attempts.of_jobs(connection, [job.id for job in kept])
+    found = [disk for job in kept if (disk := of_job(job, tried.get(job.id, ()), None, accrual)) is not None]
+    monthly = sum((disk.monthly for disk in found if disk.monthly is not None), ZERO)
+    return KeptDisks(len(found), Priced(monthly, all(disk.monthly is not None for disk in found)))
 
 
 def attempt_of(job: Job, tried: Sequence[Attempt]) -> Attempt | None:

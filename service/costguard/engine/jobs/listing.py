@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
@@ -40,6 +40,7 @@ class JobRow:
     preemptions: int
     crashes: int
     step: int | None
+    kept_disk: KeptDisk | None = None  # of a job that is over
 
     @property
     def last(self) -> Attempt | None:
@@ -78,7 +79,6 @@ class JobDetail:
     next: str
     ssh: str
     notebook: str
-    kept_disk: KeptDisk | None = None
 
 
 def jobs_page(
@@ -96,7 +96,11 @@ def jobs_page(
     tried = attempts.of_jobs(connection, ids)
     interrupted = interruptions.of_jobs(connection, ids)
     costs = job_costs.costs(connection, accrual, ids)
-    return [_row(job, costs[job.id], tried.get(job.id, ()), interrupted.get(job.id, ())) for job in found]
+    seen = jobs.checkpoint(connection, [job.id for job in found if kept_disks.attempt_of(job, tried.get(job.id, ()))])
+    rows = [_row(job, costs[job.id], tried.get(job.id, ()), interrupted.get(job.id, ())) for job in found]
+    return [
+        replace(row, kept_disk=kept_disks.of_job(row.job, row.attempts, seen.get(row.job.id), accrual)) for row in rows
+    ]
 
 
 def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDetail | None:
@@ -111,6 +115,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
     ended = tuple(interruptions.of_jobs(connection, [job_id]).get(job_id, ()))
     row = _row(job, job_costs.costs(connection, accrual, [job_id])[job_id], tried, ended)
     checkpoint = jobs.checkpoint(connection, [job_id]).get(job_id)
+    row = replace(row, kept_disk=kept_disks.of_job(job, tried, checkpoint, accrual))
     risk = _risk(row, checkpoint, accrual.now)
     ssh = _ssh(job, row.last)
     return JobDetail(
@@ -123,7 +128,6 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
         lost=lost(ended),
         next=_next(row, checkpoint, risk, accrual.now),
         ssh=ssh,
-        kept_disk=kept_disks.of_job(job, tried, checkpoint, accrual),
         notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",
     )
 
