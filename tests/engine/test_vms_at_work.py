@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.builders import PROJECT, at
@@ -18,7 +19,7 @@ from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.outbox import Composed
 from costguard.model.action import CancelJob, StopInstance
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState, Outcome
-from costguard.model.job import Job, JobKind, JobState
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobState
 from costguard.model.message import ReminderContent
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule, Subject
@@ -57,10 +58,10 @@ class Work:
         return [f"{each.result}: {each.text}" for each in executor.carry_out(plan.actions)]
 
 
-def begun(database: Database, kind: JobKind = JobKind.TRAINING) -> Work:
+def begun(database: Database, kind: JobKind = JobKind.TRAINING, **given: Any) -> Work:
     scene = Scene(database)
     with database.write() as connection:
-        job_rows.added(connection, owner=ANA, project=PROJECT, kind=kind, state=JobState.RUNNING)
+        job_rows.added(connection, owner=ANA, project=PROJECT, kind=kind, state=JobState.RUNNING, **given)
         attempt = job_rows.attempt(connection, project=PROJECT, name="vm-1", state=AttemptState.RUNNING, gce_id="1001")
     return Work(scene, scene.run(labels={ATTEMPT_LABEL: "vm-1"}), attempt.id)
 
@@ -107,6 +108,22 @@ def test_the_message_says_that_the_job_is_cancelled(work: Work) -> None:
     assert isinstance(composed.content, ReminderContent)
     assert "so its job resnet is cancelled" in composed.content.state.sentence
     assert composed.content.buttons == ()
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_a_stop_says_what_becomes_of_a_disk_that_holds_the_checkpoints(
+    sqlite_database: Database, is_given_up: bool
+) -> None:
+    """Kept, with how it is deleted later, or lost, where that was agreed to."""
+    work = begun(sqlite_database, checkpoint=CheckpointPlan("/ckpt", "--from {checkpoint}"))
+    if is_given_up:
+        with sqlite_database.write() as connection:
+            jobs.give_disk_up(connection, "j7k2m9q4", ANA, at("11:00"))
+    work.scene.ask(work.subject)
+    (text,) = work.carry_out()
+    lost = "Its disk is deleted, and everything that it saved there is lost."
+    kept = "Its disk is kept, and bills: costguard delete-disk j7k2m9q4 deletes it."
+    assert text.endswith(lost if is_given_up else kept)
 
 
 def test_no_rule_stops_it_while_it_works(sqlite_database: Database) -> None:

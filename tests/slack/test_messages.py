@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tests.slack import samples
-from tests.slack.samples import CARD, FIRST, NOW, RUN, SAMPLES, states
+from tests.slack.samples import AT_REST, CARD, FIRST, NOW, RESTING, RUN, SAMPLES, states
 
-from costguard.model.message import Content, DigestContent, Line, ListContent, ReminderContent, StateKind
+from costguard.model.message import Button, Content, DigestContent, Line, ListContent, ReminderContent, StateKind
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import Asked
 from costguard.slack.card import amount, rate
@@ -136,6 +136,23 @@ def test_a_stop_is_asked_twice() -> None:
     assert "Its disks stay" in stop["confirm"]["text"]["text"]
     assert "Its memory and its disks stay" in suspend["confirm"]["text"]["text"]
     assert [button["action_id"] for button in buttons(render(FIRST)) if "confirm" in button] == ["stop"]
+
+
+def test_the_question_before_a_stop_says_what_the_stop_does() -> None:
+    """A VM that works on a job is not simply shut down: what becomes of the job and its disk stands there, in full."""
+    effect = "This cancels job llama: its disk is kept. Delete it with: costguard delete-disk j7k2m9q4"
+    asked = Button(Asked.STOP, "Stop now", is_danger=True, effect=effect)
+    (stop,) = buttons(render(replace(FIRST, buttons=(asked,))))
+    assert stop["confirm"]["text"]["text"] == effect
+
+
+def test_a_storage_reminder_says_whose_disk_it_is_and_how_it_goes() -> None:
+    """Where the VM was launched for a job."""
+    note = "Its disk is kept for job llama (j7k2m9q4). Delete both with: costguard delete-disk j7k2m9q4"
+    rendered = render(replace(RESTING, card=replace(AT_REST, at_rest=note)))
+    assert note in said(rendered)
+    assert "until somebody deletes it" not in said(rendered)
+    assert "until somebody deletes it" in said(render(RESTING))
 
 
 @pytest.mark.parametrize("content", tuple(states()), ids=lambda content: content.state.kind.value)

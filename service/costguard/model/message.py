@@ -34,6 +34,8 @@ class VmCard:
     limit: timedelta | None
     idle: Evidence | None
     url: str = ""  # its page on the dashboard, where people can reach one
+    on_stop: str = ""  # what a stop of it does, where it works on a job
+    at_rest: str = ""  # why it is stopped and what ends its bill, where it was launched for a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Button:
     label: str  # `Keep 4 h (+$14.69)`
     hours: int | None = None
     is_danger: bool = False
+    effect: str = ""  # what it does, where that is not what it does to most VMs
 
 
 class StateKind(StrEnum):

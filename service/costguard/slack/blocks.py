@@ -78,7 +78,7 @@ def _button(button: Button, subject: Subject, due_at: datetime | None, name: str
         verb, what_stays = _QUESTIONS[button.asked]
         made["confirm"] = {
             "title": _words(f"{verb} {plain(name, 80)}?"),
-            "text": _words(f"{plain(name, 80)} {what_stays}"),
+            "text": _words(plain(button.effect, 300) or f"{plain(name, 80)} {what_stays}"),
             "confirm": _words(f"{verb} it"),
             "deny": _words("Leave it running"),
             "style": "danger",

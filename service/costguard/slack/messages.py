@@ -130,7 +130,7 @@ def _list(content: ListContent) -> Rendered:
     shown = content.cards[:_ROWS_SHOWN]
     for number, (card, buttons, next_words) in enumerate(shown):
         what = f"*{cards.name(card)}*  ·  {line(card.what, 120)}\n{cards.in_short(card)}, {cards.since(card)}"
-        after = line(next_words, 250)
+        after = line(next_words, 500)
         if number:
             blocks.append(divider())
         blocks.append(section(f"{what}\n{after}" if after else what))

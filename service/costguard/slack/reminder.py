@@ -99,6 +99,8 @@ def _lead(content: ReminderContent) -> str:
 def _next(content: ReminderContent) -> str:
     if content.state.kind is StateKind.OPEN and content.state.sentence:
         return f":bell: *What happens next:* {_sentence(content)}"
+    if content.card.at_rest and content.card.subject.about is About.REST:
+        return f":bell: *What happens next:* You are reminded again. {line(content.card.at_rest, 1000)}"
     if content.stop_at is None and content.card.subject.about is About.REST:
         return ":bell: *What happens next:* Its storage bills until somebody deletes it. You are reminded again."
     if content.stop_at is None:

@@ -11,6 +11,7 @@ from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseR
 from costguard.model.fact import Fact
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
+from costguard.policy.jobs.kept_disk import disk_fate
 from costguard.store import answers, facts, jobs, ledger, messages, requests
 from costguard.store.messages import NewMessage
 
@@ -51,6 +52,7 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
         return f"job {action.job} is over"
     why = f": {request.reason}" if request.reason else ""
     text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets its notice first{why}."
+    text = f"{text}{disk_fate(job)}"
     if jobs.ask_cancel(connection, job.id, request.by, text, now):
         told = launch_words.of_job(
             "CancelAsked", job, now, text, "cancel_asked", actor=request.by, reason=request.reason, via=request.via

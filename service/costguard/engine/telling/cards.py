@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from costguard.engine import fleet, history
 from costguard.engine.accrual import Accrual
 from costguard.engine.fleet import InstanceView
+from costguard.engine.telling import job_vm
 from costguard.model.instance import ProvisioningModel, Shape, gpu_name
 from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
@@ -48,6 +49,7 @@ def card(
     monday_at = next_monday(accrual.now, zone)
     cost = _cost(connection, accrual, view, subject, since)
     rate = _rate(accrual, view, subject)
+    note = job_vm.note_of(connection, vm.key, accrual)
     ahead = Priced(rate.amount.over(monday_at - accrual.now), rate.whole)
     return VmCard(
         subject=subject,
@@ -67,6 +69,8 @@ def card(
         limit=limits.get(vm.preset),
         idle=view.idle,
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
+        on_stop=note.on_stop,
+        at_rest=note.at_rest,
     )
 
 
@@ -80,7 +84,7 @@ def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
     return (
         Button(Asked.KEEP, f"Keep {KEEP_HOURS} h{_price(vm, KEEP_HOURS * _HOUR)}", KEEP_HOURS),
         Button(Asked.KEEP, f"Until tomorrow{_price(vm, until - now)}"),
-        Button(Asked.STOP, "Stop now", is_danger=True),
+        Button(Asked.STOP, "Stop now", is_danger=True, effect=vm.on_stop),
         mine,
     )
 

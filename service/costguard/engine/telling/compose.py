@@ -151,7 +151,7 @@ class ReminderComposer:
             card = scene.card(self._url)
             if card is not None and scene.decision is not None:
                 offered = cards.buttons(card, now, scene.owners_zone(card.owner))
-                found.append((card, offered, scene.decision.reason))
+                found.append((card, offered, card.at_rest or scene.decision.reason))
         return found
 
     def _scene(self, connection: Connection, subject: Subject, now: datetime) -> _Scene:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
+from costguard.engine.jobs import kept_disks
 from costguard.engine.jobs.listing import heard_last
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
@@ -19,7 +20,6 @@ from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
 from costguard.policy.jobs.announcing import JobFact
 from costguard.policy.jobs.disk import Disk, disk_of
-from costguard.policy.jobs.kept_disk import saves_on_disk
 from costguard.policy.narrate import sentence
 from costguard.store import attempts, interruptions, job_costs, jobs
 
@@ -112,7 +112,7 @@ def news(scene: JobScene, fact: Fact, url: str) -> NoticeContent:
         title=title.format(_name(scene.job)),
         text=fact.text,
         figures=_figures(scene),
-        what_next=_what_next(scene.job, kind),
+        what_next=_what_next(scene, kind),
         url=url,
         output=_last_lines(scene.output) if kind is JobFact.FAILED else "",
     )
@@ -165,18 +165,16 @@ def _last_lines(output: str) -> str:
     return "\n".join(output.rstrip().splitlines()[-_LAST_LINES:])
 
 
-def _what_next(job: Job, kind: JobFact) -> str:
+def _what_next(scene: JobScene, kind: JobFact) -> str:
+    job = scene.job
     plan = job.spec.checkpoint
     where = plan.location if plan is not None and not plan.is_on_disk else ""
     match kind:
         case JobFact.FAILED:
             more = f"See more of its output with: costguard output {job.id}"
-            if not saves_on_disk(job) or job.disk_given_up_at is not None:
-                return more
-            return (
-                f"{more}. Its VM is stopped, and its disk kept, which holds the only copy of what it saved and bills:"
-                f" when that may be lost, delete it with costguard delete-disk {job.id}"
-            )
+            return f"{more}. {kept}" if (kept := _kept_disk(scene)) else more
+        case JobFact.CANCELLED:
+            return _kept_disk(scene)
         case JobFact.FROM_ZERO if where:
             return f"See what lies there, and why none of it could be used, with: costguard checkpoints {where}"
         case JobFact.FROM_ZERO | JobFact.LATE:
@@ -197,3 +195,13 @@ def _what_next(job: Job, kind: JobFact) -> str:
             return "It goes on by itself in the next period, or once the limit is raised. See: costguard budgets"
         case _:
             return ""
+
+
+def _kept_disk(scene: JobScene) -> str:
+    """ "" where none is kept."""
+    if kept_disks.attempt_of(scene.job, scene.attempts) is None:
+        return ""
+    return (
+        "Its VM is stopped, and its disk kept, which holds the only copy of what it saved and bills:"
+        f" when that may be lost, delete it with costguard delete-disk {scene.job.id}"
+    )

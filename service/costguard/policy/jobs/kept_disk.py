@@ -45,3 +45,12 @@ def nothing_saved(view: JobView, seen: AttemptView) -> bool:
         return heard.exit.reason == "not_started"
     ended_at = attempt.ended_at
     return heard.at is not None and ended_at is not None and ended_at - heard.at <= _MOMENT
+
+
+def disk_fate(job: Job) -> str:
+    """What cancelling a job does to a disk that holds the only copy of what it saved; "" where none does."""
+    if not saves_on_disk(job):
+        return ""
+    if job.disk_given_up_at is not None:
+        return " Its disk is deleted, and everything that it saved there is lost."
+    return f" Its disk is kept, and bills: costguard delete-disk {job.id} deletes it."

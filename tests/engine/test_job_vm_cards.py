@@ -1,0 +1,118 @@
+"""Messages about the VM of a job say what its job means for it: what a stop does, and why its disk bills."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.store import job_rows
+
+from costguard.engine.accrual import accrual_at
+from costguard.engine.telling import cards, job_content
+from costguard.model.attempt import AttemptState
+from costguard.model.fact import Fact
+from costguard.model.job import CheckpointPlan, JobState
+from costguard.model.message import VmCard
+from costguard.model.reminder import About, Asked, Subject
+from costguard.policy.rules import Rules
+from costguard.store import attempts, jobs
+from costguard.store.transaction import Database
+
+PRICES = {("disk:pd-balanced", "standard", "GiBy.mo"): 100_000_000}
+DAY = timedelta(days=1)
+ON_DISK = CheckpointPlan("/ckpt", "--from {checkpoint}")
+
+
+def card(database: Database, about: About, name: str) -> VmCard:
+    """Of a VM with the id 4799, stopped where the message is about its storage."""
+    at_rest = about is About.REST
+    with database.write() as connection:
+        rows.prices(connection, PRICES)
+        vm = rows.instance(connection, name, gce_id="4799", status="stopped" if at_rest else "running")
+        life = rows.lifetime(connection, vm, NOW - DAY, **({"ended_at": NOW} if at_rest else {}))
+        rows.storage(connection, vm, NOW - DAY)
+    with database.read() as connection:
+        accrual = accrual_at(connection, NOW)
+        found = cards.card(connection, accrual, Rules({}), Subject(about, vm, life), NOW, "")
+    assert found is not None
+    return found
+
+
+def running(database: Database, **given: Any) -> None:
+    with database.write() as connection:
+        job_rows.added(connection, "jrun", **given)
+        job_rows.attempt(connection, "jrun", state=AttemptState.RUNNING, gce_id="4799")
+        jobs.set_state(connection, "jrun", JobState.RUNNING, "It runs.", None, NOW)
+
+
+def stop_of(of: VmCard) -> str:
+    (stop,) = (each for each in cards.buttons(of, NOW, cards.zone_of(None, Rules({}))) if each.asked is Asked.STOP)
+    return stop.effect
+
+
+def test_a_storage_reminder_names_the_job_whose_disk_is_kept(sqlite_database: Database) -> None:
+    """With what the disk holds, what it costs a month, and the command that deletes it."""
+    with sqlite_database.write() as connection:
+        job_rows.failed_on_disk(connection, "jkept")
+    said = card(sqlite_database, About.REST, "cg-jkept-1").at_rest
+    assert "Its disk is kept for job resnet (jkept), which failed" in said
+    assert "up to the checkpoint of step 40 in /ckpt/step-40, and bills about $10.00 a month" in said
+    assert said.endswith("costguard delete-disk jkept")
+
+
+def test_a_vm_between_two_runs_says_that_its_job_starts_it_again(sqlite_database: Database) -> None:
+    """Nothing is to be deleted there."""
+    running(sqlite_database, checkpoint=ON_DISK)
+    with sqlite_database.write() as connection:
+        attempts.change(connection, 1, list(AttemptState), state=AttemptState.RESTING)
+    said = card(sqlite_database, About.REST, "cg-jrun-1").at_rest
+    assert "It is the VM of job resnet (jrun), which starts it again by itself." in said
+
+
+def test_other_vms_at_rest_have_no_job_to_name(sqlite_database: Database) -> None:
+    """Their reminder reads as it always did."""
+    assert card(sqlite_database, About.REST, "notebook").at_rest == ""
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "is_given_up", "words"),
+    [
+        (ON_DISK, False, "is stopped, and its disk kept, which holds the only copy of what the job saved and bills"),
+        (ON_DISK, True, "is deleted, and everything that the job saved on its disk is lost"),
+        (CheckpointPlan("gs://lab/run"), False, "is deleted with its disk"),
+    ],
+)
+def test_stop_now_says_what_becomes_of_the_job_and_its_disk(
+    sqlite_database: Database, checkpoint: CheckpointPlan, is_given_up: bool, words: str
+) -> None:
+    """A stop of a VM at work cancels its job: it is not simply shut down and started again at any time."""
+    running(sqlite_database, checkpoint=checkpoint)
+    if is_given_up:
+        with sqlite_database.write() as connection:
+            jobs.give_disk_up(connection, "jrun", "ada@lab.example", NOW)
+    said = stop_of(card(sqlite_database, About.RUN, "cg-jrun-1"))
+    assert said.startswith("This cancels job resnet: its command gets its notice first.")
+    assert words in said
+    assert len(said) <= 300
+
+
+def test_stop_now_of_any_other_vm_is_what_it_always_was(sqlite_database: Database) -> None:
+    """It is shut down, and its disks stay."""
+    assert stop_of(card(sqlite_database, About.RUN, "trainer-7")) == ""
+
+
+@pytest.mark.parametrize("kind", ["JobFailed", "JobCancelled"])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_news_of_an_end_say_that_a_disk_is_kept(sqlite_database: Database, kind: str, is_kept: bool) -> None:
+    """Only where one is: the VM of a job that was cancelled before it began leaves nothing."""
+    with sqlite_database.write() as connection:
+        job_rows.failed_on_disk(connection, "jkept")
+        if not is_kept:
+            attempts.change(connection, 1, list(AttemptState), state=AttemptState.OVER, gone_at=NOW)
+        scene = job_content.read_scene(connection, accrual_at(connection, NOW), "jkept")
+    assert scene is not None
+    told = job_content.news(scene, Fact(key="end", kind=kind, occurred_at=NOW, text="It is over."), "")
+    assert ("delete it with costguard delete-disk jkept" in told.what_next) is is_kept
