@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from costguard.dashboard.folding import folded
+from costguard.dashboard.show import marked
 from costguard.dashboard.spoken_times import spoken
 from costguard.model.fact import Fact
 from costguard.policy.moments import moment_text, zone_of
@@ -117,3 +118,10 @@ def test_every_moment_that_sentences_say_is_understood() -> None:
     for hours in range(-24 * 170, 24 * 170, 7):
         moment = NOW + timedelta(hours=hours)
         assert f'datetime="{moment:%Y-%m-%dT%H:%M}:00Z"' in spoken(moment_text(moment, zone, NOW), NOW), moment
+
+
+def test_names_between_backticks_are_code_and_nothing_else_is_markup() -> None:
+    """As settings and commands are written in messages; what comes from outside is escaped."""
+    assert marked("Leave `enabled` on, <b>") == "Leave <code>enabled</code> on, &lt;b&gt;"
+    assert marked("`a` and `<i>`") == "<code>a</code> and <code>&lt;i&gt;</code>"
+    assert marked("none") == "none"

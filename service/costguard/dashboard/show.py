@@ -197,6 +197,14 @@ def why_not(of: NotStopped, now: datetime) -> Markup:
     return Markup("{}{}{}").format(visible(before), shown, visible(after))
 
 
+def marked(text: str) -> Markup:
+    """A sentence in which `names` between backticks are shown as code."""
+    parts = str(visible(text)).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts)
+    )
+
+
 def spoken(text: str, near: datetime) -> Markup:
     """A sentence with its moments in the viewer's zone; `near` is when it was said."""
     return spoken_times.spoken(visible(text), near)
@@ -220,6 +228,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         gpu_words,
         clauses,
         steps,
+        marked,
         spoken,
         entry,
         how_ended,
