@@ -94,7 +94,7 @@ def cancel(
 
     Where it saves on its VM's own disk, the VM is stopped instead, and its disk kept: --delete-disk agrees to lose it.
     """
-    body: dict[str, object] = {"reason": reason, "delete_disk": delete_disk}
+    body: dict[str, object] = {"reason": reason, **({"delete_disk": True} if delete_disk else {})}
     answer = Server(url).post("jobs", job_id, "cancel", body={**body, **({"by": owner} if owner else {})})
     print_json(answer) if as_json else jobs_table.show_cancelled(console(), answer)
 

@@ -68,6 +68,7 @@ def test_a_vm_boots_by_its_startup_script(patient: Machines, monkeypatch: pytest
         "COSTGUARD_VOLATILE": str(disk / "run/costguard"),
         "COSTGUARD_BOOT_ID": f"{vm.id}-1",
         "COSTGUARD_WITHOUT_SYSTEMD": "1",
+        "COSTGUARD_VOLUMES": str(disk),
     }
 
 
