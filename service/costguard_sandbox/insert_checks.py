@@ -42,6 +42,23 @@ def check_body(zone: str, body: Mapping[str, Any]) -> None:
             raise invalid("resource.serviceAccounts[0].scopes", "", "At least one scope is required.")
 
 
+def check_stop_action(scheduling: Mapping[str, Any], *, has_local_ssds: bool) -> None:
+    """`gcloud compute instances create --help`, --discard-local-ssds-at-termination-timestamp: when it must be true.
+
+    How Google words the refusal is not public; the words are ours.
+    """
+    discards = (scheduling.get("onInstanceStopAction") or {}).get("discardLocalSsd")
+    is_limited = bool(scheduling.get("maxRunDuration") or scheduling.get("terminationTime"))
+    is_stopped = scheduling.get("instanceTerminationAction") == "STOP"
+    is_needed = has_local_ssds and is_limited and is_stopped
+    if is_needed and discards is not True:
+        why = "Must be true for an instance with local SSDs that is stopped at its termination time."
+        raise invalid("resource.scheduling.onInstanceStopAction.discardLocalSsd", discards or "", why)
+    if discards is not None and not is_needed:
+        why = "Only for an instance with local SSDs that is stopped at its termination time."
+        raise invalid("resource.scheduling.onInstanceStopAction.discardLocalSsd", discards, why)
+
+
 def _check_confidential(body: Mapping[str, Any]) -> None:
     """Google, Confidential VM, "Supported configurations": which machine series have which technology.
 

@@ -17,6 +17,7 @@ from costguard_sandbox.insert_checks import (
     check_disk,
     check_metadata,
     check_model,
+    check_stop_action,
 )
 from costguard_sandbox.problems import bad_request, invalid
 from costguard_sandbox.render import last_part
@@ -72,6 +73,7 @@ def _read(project: str, zone: str, body: Mapping[str, Any]) -> WantedVM:
     if accelerators:
         given["guestAccelerators"] = accelerators
     given["scheduling"] = read_scheduling(body.get("scheduling") or {}, has_gpu=shape.gpu_count > 0)
+    check_stop_action(body.get("scheduling") or {}, has_local_ssds=shape.local_ssd_gib > 0)
     check_labels(body.get("labels") or {})
     disks = tuple(_disk(name, index, disk) for index, disk in enumerate(body.get("disks") or ()))
     if not disks:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 from tests.gce.conftest import Connect, Waits
-from tests.gce.server import Answer, google_error, json_answer
+from tests.gce.server import Answer, Asked, google_error, json_answer
 from tests.sandbox.conformance.discovery import problems
 
 from costguard.engine.ports import Launcher
@@ -30,6 +30,8 @@ from costguard.gce.client import ComputeCloud
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.insertion import read_insert
+from costguard_sandbox.problems import Refused
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
@@ -243,6 +245,9 @@ def test_a_failure_without_a_code(connect: Connect) -> None:
     [
         SPOT,
         replace(SPOT, keeps_disk=True, provisioning_model=ProvisioningModel.STANDARD),
+        replace(
+            SPOT, keeps_disk=True, recipe=replace(A100, machine_type="a2-ultragpu-1g", gpu_type="nvidia-a100-80gb")
+        ),
         replace(SPOT, recipe=replace(A100, subnetwork="train", external_address=False, service_account="")),
     ],
 )
@@ -253,6 +258,7 @@ def test_the_request_is_what_google_describes(connect: Connect, vm: VmRequest) -
     (asked,) = setup.server.asked
     assert problems(asked.body, "Instance") == []
     scheduling = asked.body["scheduling"]
+    scheduling.pop("onInstanceStopAction", None)
     assert scheduling == {
         "provisioningModel": vm.provisioning_model.name,
         "instanceTerminationAction": "STOP" if vm.keeps_disk else "DELETE",
@@ -260,6 +266,66 @@ def test_the_request_is_what_google_describes(connect: Connect, vm: VmRequest) -
         "automaticRestart": False,
         "maxRunDuration": {"seconds": "28800"},
     }
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "keeps_disk", "discards"),
+    [
+        ("a2-ultragpu-1g", True, True),
+        ("a3-highgpu-8g", True, True),
+        ("x9-new-8-lssd", True, True),
+        ("a2-ultragpu-1g", False, False),
+        ("a2-highgpu-1g", True, False),
+        ("a3-edgegpu-8g-nolssd", True, False),
+        ("x9-new-8", True, False),
+    ],
+)
+def test_google_may_stop_a_vm_with_local_ssds_at_its_end(
+    connect: Connect, machine_type: str, keeps_disk: bool, discards: bool
+) -> None:
+    """Set exactly where Google demands and allows it; of a type that is not known here, Google is asked.
+
+    `gcloud compute instances create --help` of --discard-local-ssds-at-termination-timestamp: "Required to be set to
+    `true` and only allowed for VMs that have one or more local SSDs, use --instance-termination-action=STOP, and use
+    either --max-run-duration or --termination-time." The field is the discovery document's.
+    """
+
+    def google(asked: Asked) -> Answer:
+        if "/machineTypes/" not in asked.path:
+            return json_answer({"kind": "compute#operation", "id": "7"})
+        ssds = {"bundledLocalSsds": {"partitionCount": 2}} if machine_type.endswith("-lssd") else {}
+        known = {"kind": "compute#machineType", "name": machine_type, "guestCpus": 8, "memoryMb": 32768}
+        return json_answer({**known, **ssds})
+
+    setup = connect(google)
+    vm = replace(SPOT, keeps_disk=keeps_disk, recipe=replace(A100, machine_type=machine_type))
+    setup.cloud.launcher.insert("p", ZONE, vm, ONE)
+    body = setup.server.asked[-1].body
+    assert problems(body, "Instance") == []
+    assert body["scheduling"].get("onInstanceStopAction") == ({"discardLocalSsd": True} if discards else None)
+
+
+def test_the_simulated_google_demands_that_local_ssds_are_discarded(sandbox: Sandbox) -> None:
+    """A VM with built-in local SSDs that is to be stopped at its end is made; without the field it is refused."""
+    ultra = replace(SPOT, keeps_disk=True, recipe=replace(A100, machine_type="a2-ultragpu-1g"))
+    sandbox.launcher.insert("demo", ZONE, ultra, ONE)
+    body: dict[str, Any] = {
+        "name": "by-hand",
+        "machineType": f"zones/{ZONE}/machineTypes/a2-ultragpu-1g",
+        "networkInterfaces": [{"network": "global/networks/default"}],
+        "disks": [{"boot": True, "initializeParams": {"sourceImage": T4.image}}],
+        "scheduling": {
+            "onHostMaintenance": "TERMINATE",
+            "instanceTerminationAction": "STOP",
+            "maxRunDuration": {"seconds": "3600"},
+        },
+    }
+    with pytest.raises(Refused, match="onInstanceStopAction"):
+        read_insert(ZONE, body)
+    body["scheduling"] |= {"onInstanceStopAction": {"discardLocalSsd": True}}
+    read_insert(ZONE, body)
+    with pytest.raises(Refused, match="onInstanceStopAction"):
+        read_insert(ZONE, {**body, "machineType": f"zones/{ZONE}/machineTypes/a2-highgpu-1g"})
 
 
 def test_a_request_in_full(connect: Connect) -> None:

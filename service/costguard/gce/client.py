@@ -73,8 +73,8 @@ class ComputeCloud:
         self._http = Http(endpoint, credentials=credentials, timeout_s=timeout_s, wait=wait or self._closing.wait)
         self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
         self._actuator = ComputeActuator(self._official)
-        self.launcher = ComputeLauncher(self._official)
         self._types = MachineTypes(self._official.machine_type, monotonic)
+        self.launcher = ComputeLauncher(self._official, self._types)
         self._budget_s = budget_s
         self._monotonic = monotonic
         self._memories: dict[str, _Memory] = {}

@@ -7,6 +7,7 @@ from typing import Any
 
 from costguard.gce.actions import ComputeActuator
 from costguard.gce.errors import LAUNCHING
+from costguard.gce.machine_types import MachineTypes
 from costguard.gce.official import Official
 from costguard.gce.vm_body import vm_body
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
@@ -19,8 +20,9 @@ class ComputeLauncher:
     CloudUnavailable means that it may have begun; after any other CloudError it has not.
     """
 
-    def __init__(self, official: Official) -> None:
+    def __init__(self, official: Official, types: MachineTypes) -> None:
         self._official = official
+        self._types = types
         self._actuator = ComputeActuator(official)
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
@@ -32,7 +34,10 @@ class ComputeLauncher:
 
         RequestRefused as well where something that the request names, such as its image, is not there.
         """
-        return self._official.insert(project, zone, vm_body(zone, vm), request_id)
+        # A type that cannot be read is taken to have none: where that is wrong, Google refuses and says so.
+        shape = self._types.shape(project, zone, vm.recipe.machine_type) if vm.keeps_disk else None
+        has_local_ssds = shape is not None and shape.local_ssd_gib > 0
+        return self._official.insert(project, zone, vm_body(zone, vm, has_local_ssds=has_local_ssds), request_id)
 
     def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to start a VM that was stopped. The operation's id."""

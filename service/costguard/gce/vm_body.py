@@ -10,7 +10,7 @@ from costguard.model.launch import Recipe, VmRequest
 _ADDRESS = {"name": "External NAT", "type_": "ONE_TO_ONE_NAT"}
 
 
-def vm_body(zone: str, vm: VmRequest) -> dict[str, Any]:
+def vm_body(zone: str, vm: VmRequest, *, has_local_ssds: bool = False) -> dict[str, Any]:
     """What an insert call says. Every VM has its own end, which Google keeps whether the guard lives or not."""
     recipe = vm.recipe
     body: dict[str, Any] = {
@@ -39,6 +39,10 @@ def vm_body(zone: str, vm: VmRequest) -> dict[str, Any]:
         "labels": {**recipe.labels, **vm.labels},
         "metadata": {"items": [{"key": key, "value": value} for key, value in vm.metadata.items()]},
     }
+    if vm.keeps_disk and has_local_ssds:
+        # Google demands this of VMs that have local SSDs, and refuses it for others: see the help of
+        # `gcloud compute instances create --discard-local-ssds-at-termination-timestamp`.
+        body["scheduling"]["on_instance_stop_action"] = {"discard_local_ssd": True}
     if recipe.attaches_gpus and recipe.gpu_count:
         kind = f"zones/{zone}/acceleratorTypes/{recipe.gpu_type}"
         body["guest_accelerators"] = [{"accelerator_type": kind, "accelerator_count": recipe.gpu_count}]
