@@ -122,3 +122,50 @@ def test_an_old_look_does_not_say_that_there_is_nothing(
         job_rows.added(connection, "jold")
         jobs.save_look(connection, "jold", SeenCheckpoint(rows.NOW - timedelta(minutes=age)))
     assert words in client.get("/api/v1/jobs/jold").json()["next"]
+
+
+def test_a_failed_look_says_that_what_it_knows_is_from_before(client: TestClient, office: Office) -> None:
+    """Which checkpoint is complete there now nobody knows: the last look that read it was an hour ago."""
+    with office.database.write() as connection:
+        job_rows.added(connection, "jold")
+        before = rows.NOW - timedelta(hours=1)
+        jobs.save_look(connection, "jold", SeenCheckpoint(before, "gs://lab/run/step-40", 40, before))
+        jobs.save_look(connection, "jold", SeenCheckpoint(rows.NOW, error="No credentials for gs://lab."))
+    answer = client.get("/api/v1/jobs/jold").json()
+    assert answer["next"].endswith(
+        "resume from the newest complete checkpoint at gs://lab/run once that can be read; "
+        "step 40, gs://lab/run/step-40, was last seen complete at 11:00 UTC."
+    )
+    assert answer["checkpoint"]["seen_at"] == "2026-11-20T11:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("state", "job_state", "is_deleted"),
+    [
+        (AttemptState.KEPT, JobState.FAILED, False),
+        (AttemptState.RESTING, JobState.RECOVERING, False),
+        (AttemptState.ENDING, JobState.SUCCEEDED, True),
+        (AttemptState.OVER, JobState.SUCCEEDED, True),
+        (AttemptState.OVER, JobState.RECOVERING, True),
+    ],
+)
+def test_a_checkpoint_goes_with_the_disk_that_held_it(
+    client: TestClient, office: Office, state: AttemptState, job_state: JobState, is_deleted: bool
+) -> None:
+    """After a success, or once the VM is gone, it is named as deleted; while its disk is there, as it was seen."""
+    with office.database.write() as connection:
+        job_rows.added(connection, "jend", checkpoint=CheckpointPlan("/ckpt", "--from {checkpoint}"))
+        job_rows.attempt(connection, "jend", state=state, gce_id="7")
+        jobs.save_look(connection, "jend", SeenCheckpoint(rows.NOW, "/ckpt/step-40", 40, rows.NOW))
+        jobs.set_state(connection, "jend", job_state, "It is so.", None, rows.NOW)
+    assert client.get("/api/v1/jobs/jend").json()["checkpoint"]["is_deleted"] is is_deleted
+
+
+def test_a_checkpoint_in_a_bucket_outlives_every_vm(client: TestClient, office: Office) -> None:
+    """It is where it was, whatever becomes of the job."""
+    with office.database.write() as connection:
+        job_rows.added(connection, "jdone")
+        job_rows.attempt(connection, "jdone", state=AttemptState.OVER, gce_id="7")
+        jobs.save_look(connection, "jdone", SeenCheckpoint(rows.NOW, "gs://lab/run/step-40", 40, rows.NOW))
+        jobs.set_state(connection, "jdone", JobState.SUCCEEDED, "It is done.", None, rows.NOW)
+    assert client.get("/api/v1/jobs/jdone").json()["checkpoint"]["is_deleted"] is False

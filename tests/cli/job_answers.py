@@ -110,6 +110,8 @@ DETAIL: dict[str, Any] = {
     "checkpoint": {
         "looked_at": "2026-11-20T11:58:00Z",
         "resume_from": "gs://lab/run/checkpoint-40000",
+        "seen_at": "2026-11-20T11:58:00Z",
+        "is_deleted": False,
         "step": 40000,
         "written_at": "2026-11-20T11:50:00Z",
         "advanced_at": "2026-11-20T11:55:00Z",

@@ -89,13 +89,22 @@ def test_what_is_not_known_of_a_job_is_not_made_up() -> None:
         "lost": {"seconds": 0, "cost": "0", "from_zero": 0},
     }
     text = " ".join(shown(jobs_table.show_job, bare).split())
-    assert "gs://lab/run: NOT READ: No credentials for gs://lab." in text
+    seen = "Last seen complete at 2026-11-20 11:58:00: gs://lab/run/checkpoint-40000 at step 40,000"
+    assert f"gs://lab/run: NOT READ: No credentials for gs://lab. {seen}" in text
     assert "LOST: 12 min, and it started again from zero; not back at work yet." in text
     assert "Lost: not known" in text
     assert "running; Google: out of stock" in text
     nothing = {**bare, "checkpoint": {**DETAIL["checkpoint"], "resume_from": "", "torn": []}}
     assert "gs://lab/run: nothing complete yet" in shown(jobs_table.show_job, nothing)
     assert "gs://lab/run: not looked at yet" in shown(jobs_table.show_job, {**bare, "checkpoint": None})
+
+
+def test_a_checkpoint_on_a_deleted_disk_is_not_shown_as_if_it_were_there() -> None:
+    """Which one it was is still told."""
+    gone = {**DETAIL, "checkpoint": {**DETAIL["checkpoint"], "is_deleted": True}}
+    text = " ".join(shown(jobs_table.show_job, gone).split())
+    seen = "the last one that was seen: gs://lab/run/checkpoint-40000 at step 40,000"
+    assert f"gs://lab/run: DELETED with its VM's disk; {seen}" in text
 
 
 def test_an_attempt_that_passed_over_a_checkpoint_says_why() -> None:

@@ -16,8 +16,8 @@ from tests.store import job_rows
 
 from costguard.model.access import Role
 from costguard.model.attempt import AttemptState
-from costguard.model.job import CheckpointPlan, Job, JobState
-from costguard.store import jobs
+from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint
+from costguard.store import attempts, jobs
 from costguard.store.transaction import Database
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
@@ -152,3 +152,20 @@ def test_a_job_that_saves_elsewhere_is_not_asked_about_its_disk(
     with database.write() as connection:
         job_rows.added(connection, "jbucket")
     assert inputs(shown(client_of(ADA), "/jobs/jbucket/cancel")[0], "delete_disk") == []
+
+
+def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
+    database: Database, client_of: Callable[[OpenDoor], TestClient]
+) -> None:
+    """Its disk was deleted with its VM; or the last look failed, and what is known is older."""
+    client = client_of(ADA)
+    assert "newest complete: /ckpt/step-40, step 40" in shown(client, "/jobs/jkept")[1]
+    with database.write() as connection:
+        jobs.save_look(connection, "jkept", SeenCheckpoint(NOW, error="/ckpt cannot be read."))
+    assert "last seen complete 20 Nov, 12:00: /ckpt/step-40, step 40" in shown(client, "/jobs/jkept")[1]
+    with database.write() as connection:
+        (one,) = attempts.of_jobs(connection, ["jkept"])["jkept"]
+        attempts.change(connection, one.id, list(AttemptState), state=AttemptState.OVER, gone_at=NOW)
+    text = shown(client, "/jobs/jkept")[1]
+    assert "deleted with its VM's disk; the last one that was seen: /ckpt/step-40, step 40" in text
+    assert "newest complete" not in text

@@ -125,9 +125,10 @@ def test_a_look_is_kept_and_advances_with_newer_checkpoints_alone(database: Data
             return stored
 
         assert save(SeenCheckpoint(NOW)).advanced_at is None
-        assert save(first) == replace(first, advanced_at=NOW)
+        assert save(first) == replace(first, advanced_at=NOW, seen_at=NOW)
         failed = save(SeenCheckpoint(NOW + minute, error="no permission"))
-        assert failed == replace(first, advanced_at=NOW, looked_at=NOW + minute, error="no permission")
+        known = replace(first, advanced_at=NOW, seen_at=NOW)
+        assert failed == replace(known, looked_at=NOW + minute, error="no permission")
         assert save(replace(first, looked_at=NOW + 2 * minute, torn=())).advanced_at == NOW
         newer = replace(first, looked_at=NOW + 3 * minute, resume_from="checkpoint-20", step=20, written_at=NOW)
         assert save(newer).advanced_at == NOW + 3 * minute

@@ -65,7 +65,7 @@ def detail(of: listing.JobDetail, now: datetime) -> schemas.JobDetail:
         recipe=recipe(row.job.recipe),
         attempts=attempts(row.attempts),
         interruptions=[interruption(each, numbers[each.attempt_id]) for each in of.interruptions],
-        checkpoint=None if of.checkpoint is None else _checkpoint(of.checkpoint),
+        checkpoint=None if of.checkpoint is None else _checkpoint(of.checkpoint, of.is_checkpoint_deleted),
         checkpoints=[
             schemas.SeenCheckpoint(
                 resume_from=each.resume_from,
@@ -233,10 +233,12 @@ def _exit(of: model.Exit) -> schemas.Exit:
     )
 
 
-def _checkpoint(of: SeenCheckpoint) -> schemas.Checkpoint:
+def _checkpoint(of: SeenCheckpoint, is_deleted: bool) -> schemas.Checkpoint:
     return schemas.Checkpoint(
         looked_at=of.looked_at,
         resume_from=of.resume_from,
+        seen_at=of.seen_at,
+        is_deleted=is_deleted,
         step=of.step,
         written_at=of.written_at,
         advanced_at=of.advanced_at,

@@ -207,7 +207,9 @@ class Checkpoint(Out):
     """What the last look at the location found."""
 
     looked_at: Moment
-    resume_from: str = Field(description="The newest complete one; empty: there is none.")
+    resume_from: str = Field(description="The newest complete one that was seen; empty: there is none.")
+    seen_at: Moment | None = Field(description="When it was last seen complete: looks after that have failed.")
+    is_deleted: bool = Field(description="It lay on the disk of a VM that was deleted, and is not there any more.")
     step: int | None
     written_at: Moment | None
     advanced_at: Moment | None = Field(description="When one newer than before was first seen.")

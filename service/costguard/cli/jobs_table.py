@@ -192,11 +192,15 @@ def _checkpoint(answer: dict[str, Any]) -> str:
     location, seen = answer["spec"]["checkpoint"]["location"], answer["checkpoint"]
     if seen is None:
         return f"{location}: not looked at yet"
+    at = f" at step {_step(seen['step'])}" if seen["step"] is not None else ""
+    if seen["is_deleted"]:
+        was = f"; the last one that was seen: {seen['resume_from']}{at}" if seen["resume_from"] else ""
+        return f"{location}: DELETED with its VM's disk{was}"
     if seen["error"]:
-        return f"{location}: NOT READ: {seen['error']}"
+        was = f" Last seen complete at {when(seen['seen_at'])}: {seen['resume_from']}{at}" if seen["seen_at"] else ""
+        return f"{location}: NOT READ: {seen['error']}{was}"
     if not seen["resume_from"]:
         return f"{location}: nothing complete yet, as of {when(seen['looked_at'])}"
-    at = f" at step {_step(seen['step'])}" if seen["step"] is not None else ""
     return f"{seen['resume_from']}{at}, written {when(seen['written_at'])}"
 
 

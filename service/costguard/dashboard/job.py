@@ -53,6 +53,7 @@ class JobView:
     preemptions: int
     crashes: int
     checkpoint: SeenCheckpoint | None
+    is_checkpoint_deleted: bool
     next: str
     ssh: str  # of a development VM
     notebook: str
@@ -104,6 +105,7 @@ def _view(of: JobDetail, now: datetime) -> JobView:
         preemptions=row.preemptions,
         crashes=row.crashes,
         checkpoint=of.checkpoint,
+        is_checkpoint_deleted=of.is_checkpoint_deleted,
         next=of.next,
         ssh=of.ssh if is_dev else "",
         notebook=of.notebook,

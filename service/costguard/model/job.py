@@ -106,7 +106,8 @@ class SeenCheckpoint:
 
     `advanced_at` is when a newer one than before was first seen; None before the first. `torn` holds a sentence
     for each newer one that was passed over. `error`: why nobody could look; what lies there is then not known. `files`
-    is how many lie there at all, where a VM's own agent looked.
+    is how many lie there at all, where a VM's own agent looked. `seen_at` is when a look last found the checkpoint:
+    before `looked_at` where looks have failed since.
     """
 
     looked_at: datetime
@@ -117,3 +118,4 @@ class SeenCheckpoint:
     torn: tuple[str, ...] = ()
     error: str = ""
     files: int | None = None
+    seen_at: datetime | None = None

@@ -163,7 +163,7 @@ def save_look(connection: Connection, job_id: str, seen: SeenCheckpoint) -> Seen
     if seen.error:
         stored = replace(_seen(before), looked_at=seen.looked_at, error=seen.error)
     else:
-        stored = replace(seen, advanced_at=before.advanced_at)
+        stored = replace(seen, advanced_at=before.advanced_at, seen_at=seen.looked_at if seen.resume_from else None)
         if seen.resume_from and seen.written_at is not None:
             seen_checkpoints.add(connection, job_id, seen.resume_from, seen.written_at, seen.step, seen.looked_at)
             if before.look_written_at is None or seen.written_at > before.look_written_at:
@@ -176,6 +176,7 @@ def save_look(connection: Connection, job_id: str, seen: SeenCheckpoint) -> Seen
         "look_step": stored.step,
         "look_written_at": stored.written_at,
         "look_files": stored.files,
+        "look_seen_at": stored.seen_at,
         "advanced_at": stored.advanced_at,
     }
     connection.execute(update(jobs).where(jobs.c.id == job_id).values(values))
@@ -191,6 +192,7 @@ _LOOK: tuple[ColumnElement[Any], ...] = (
     jobs.c.look_step,
     jobs.c.look_written_at,
     jobs.c.look_files,
+    jobs.c.look_seen_at,
     jobs.c.advanced_at,
 )
 
@@ -205,6 +207,7 @@ def _seen(row: Row[*tuple[Any, ...]]) -> SeenCheckpoint:
         torn=tuple(row.look_torn),
         error=row.look_error,
         files=row.look_files,
+        seen_at=row.look_seen_at,
     )
 
 

@@ -70,6 +70,16 @@ def attempt_of(job: Job, tried: Sequence[Attempt]) -> Attempt | None:
     return last
 
 
+def is_deleted(job: Job, tried: Sequence[Attempt], checkpoint: SeenCheckpoint | None) -> bool:
+    """Whether the checkpoint lay on the disk of a VM that was deleted, or is deleted now."""
+    if checkpoint is None or not saves_on_disk(job):
+        return False
+    last = tried[-1] if tried else None
+    if last is None or last.state is AttemptState.OVER or checkpoint.looked_at < last.intended_at:
+        return True
+    return job.state.is_over and attempt_of(job, tried) is None
+
+
 def holds(checkpoint: SeenCheckpoint | None) -> str:
     """What would be lost with a disk, as far as it is known."""
     if checkpoint is None or (checkpoint.error and not checkpoint.resume_from):
@@ -77,6 +87,9 @@ def holds(checkpoint: SeenCheckpoint | None) -> str:
     if not checkpoint.resume_from:
         return "everything that it saved, among which no checkpoint is complete"
     step = f" of step {checkpoint.step:,}" if checkpoint.step is not None else ""
+    if checkpoint.error:
+        seen = f"the checkpoint{step} in {checkpoint.resume_from} was complete when it was last seen"
+        return f"everything that it saved, which could not be looked at lately: {seen}"
     return f"everything that it saved, up to the checkpoint{step} in {checkpoint.resume_from}"
 
 

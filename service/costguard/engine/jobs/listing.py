@@ -72,6 +72,7 @@ class JobDetail:
     row: JobRow
     interruptions: tuple[Interruption, ...]
     checkpoint: SeenCheckpoint | None
+    is_checkpoint_deleted: bool
     seen: tuple[KeptCheckpoint, ...]
     pace: Pace
     risk: WorkAtRisk | None
@@ -122,6 +123,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
         row=row,
         interruptions=ended,
         checkpoint=checkpoint,
+        is_checkpoint_deleted=kept_disks.is_deleted(job, tried, checkpoint),
         seen=tuple(reversed(seen_checkpoints.of_job(connection, job_id))),
         pace=pace(tried, row.cost),
         risk=risk,
@@ -196,6 +198,11 @@ def _start(job: Job, checkpoint: SeenCheckpoint | None, now: datetime) -> str:
         return f"resume from the newest complete checkpoint at {plan.location}, where nobody has looked yet"
     if checkpoint.error and not checkpoint.resume_from:
         return f"resume from what is at {plan.location} once it can be read"
+    if checkpoint.error:
+        step = f"step {checkpoint.step}, " if checkpoint.step is not None else ""
+        at = f" at {clock(checkpoint.seen_at, now)}" if checkpoint.seen_at is not None else ""
+        seen = f"{step}{checkpoint.resume_from}, was last seen complete{at}"
+        return f"resume from the newest complete checkpoint at {plan.location} once that can be read; {seen}"
     if not checkpoint.resume_from and now - checkpoint.looked_at > _FRESH:
         seen = f"at {clock(checkpoint.looked_at, now)} there was none"
         return f"resume from the newest complete checkpoint at {plan.location}; {seen}"

@@ -61,6 +61,7 @@ jobs = Table(
     Column("look_step", BigInteger),
     Column("look_written_at", Timestamp),
     Column("look_files", BigInteger),
+    Column("look_seen_at", Timestamp),  # when a look last found it; a later one failed
     Column("advanced_at", Timestamp),
     # Its owner agreed that the disk which holds its checkpoints goes.
     Column("disk_given_up_at", Timestamp),
