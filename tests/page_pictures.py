@@ -34,7 +34,6 @@ _SHOWN = {
     "facts": "dark",
     "health": "light",
     "tokens": "light",
-    "api": "light",
 }
 
 
