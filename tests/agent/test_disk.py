@@ -13,6 +13,7 @@ from tests.agent.vm import Vm
 
 from costguard.agent.saved import Saved, on_the_vm
 from costguard.agent.settings import Settings
+from costguard.agent.suspects import suspects
 
 # Saves the checkpoints that its environment names, says how it was called, and fails.
 FAILS = """
@@ -52,6 +53,46 @@ def test_a_failed_command_runs_again_from_the_newest_complete_checkpoint(vm: Vm,
     end = _fails_and_is_started_again(vm, guard)
     best = str(vm.folder / "saved/step-20")
     assert (end["code"], end["output"]) == (3, [f"['--from', '{best}', '--at=20']"])
+
+
+def test_a_checkpoint_that_a_run_failed_with_at_once_is_passed_over(vm: Vm, guard: FakeGuard) -> None:
+    """Complete as it looks, it may not load: the third run tries the one before, and says why."""
+    _train(vm, "step-10 step-20", FAILS.replace("for name in", "for name in [] if sys.argv[1:] else"))
+    _fails_and_is_started_again(vm, guard)
+    vm.restart()
+    guard.wait_for("exit", lambda event: event["run"] == 3)
+    vm.restart()
+    guard.wait_for("exit", lambda event: event["run"] == 4)
+    starts = [event["checkpoint"] for event in guard.events if event["kind"] == "start" and event["run"] > 1]
+    folder = vm.folder / "saved"
+    assert [one["step"] for one in starts] == [20, 10, 20]
+    newest = f"run 2 failed at once after it resumed from step 20, {folder}/step-20"
+    assert starts[0]["why"] == ""
+    assert starts[1]["why"] == f"{newest}: the complete checkpoint before it is tried"
+    assert starts[2]["why"] == f"{newest}, and no other is complete: it is tried once more"
+
+
+def test_a_run_that_was_told_to_stop_makes_no_checkpoint_a_suspect(tmp_path: Path) -> None:
+    """Nor does one that came further, that Google cut off, or that ran for long; where it is not known, nothing is."""
+    checkpoint = {"resume_from": "/ckpt/step-20", "step": 20, "looked_at": "2026-11-20T12:00:00.000+00:00"}
+    crash = {"reason": "exited", "code": 1, "started_at": "2026-11-20T12:00:01.000+00:00", "step": None}
+    soon, late = "2026-11-20T12:01:00.000+00:00", "2026-11-20T12:30:00.000+00:00"
+
+    def is_suspect(**ended: Any) -> bool:
+        (tmp_path / "2").mkdir(exist_ok=True)
+        (tmp_path / "2/resumed.json").write_text(json.dumps(checkpoint))
+        (tmp_path / "2/ended.json").write_text(json.dumps({**crash, "ended_at": soon, **ended}))
+        return bool(suspects(str(tmp_path), 3, 600.0))
+
+    assert is_suspect()
+    assert is_suspect(step=20, ended_at=late)
+    assert not is_suspect(ended_at=late)
+    assert not is_suspect(step=21)
+    assert not is_suspect(asked="preemption")
+    assert not is_suspect(reason="cut_off", code=None)
+    assert not is_suspect(code=0)
+    (tmp_path / "2/ended.json").unlink()
+    assert suspects(str(tmp_path), 3, 600.0) == []
 
 
 def test_what_a_run_resumes_from_is_reported_with_its_start(vm: Vm, guard: FakeGuard) -> None:

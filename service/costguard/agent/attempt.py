@@ -55,7 +55,7 @@ class Attempt:
                 os.chmod(os.path.dirname(self._step_file), 0o1777)  # noqa: S103
         self._machine = Machine(self._folder)
         self._progress = Progress(settings, self._log, self._step_file)
-        self._saved = Saved(settings, places.volumes)
+        self._saved = Saved(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._asking = threading.Lock()
         self._reporting = threading.RLock()  # what is reported of a run comes in its order
         self._wake, self._over = threading.Event(), threading.Event()
@@ -229,7 +229,19 @@ class Attempt:
         # Where the machine ends there are seconds left, and the next run looks before it begins.
         saved = {"checkpoint": self._saved.look()} if self._saved.is_on_disk and asked not in MACHINE_ENDS else {}
         about = {**how, "asked": asked, "was_killed": self._was_killed, "machine": machine, **saved}
-        self._tell_once("exit", **about, **self._progress.at_the_end())
+        last = self._progress.at_the_end()
+        if self._saved.is_on_disk:
+            self._note_end({**how, "asked": asked}, last.get("step"))
+        self._tell_once("exit", **about, **last)
+
+    def _note_end(self, ended: Mapping[str, Any], step: int | None) -> None:
+        """For a later run: whether the checkpoint that this one resumed from is to be trusted."""
+        started_at = self._state.of_runner("command.json").get("started_at")
+        kept = {name: ended.get(name) for name in ("reason", "code", "asked", "ended_at")}
+        with contextlib.suppress(OSError):
+            write_json(
+                os.path.join(self._state.run_folder, "ended.json"), {**kept, "started_at": started_at, "step": step}
+            )
 
     def _beat(self) -> None:
         while not self._over.wait(self._settings.heartbeat_s):

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from datetime import timezone
 from typing import Any
 
 from costguard.checkpoints.folder import Folder, TooManyFiles
 from costguard.checkpoints.judge import judge
-from costguard.model.checkpoint import Framework, LookFor, filled
+from costguard.model.checkpoint import CheckpointLook, Framework, Listing, LookFor, filled
 
 from .files import say, utc
 from .settings import NotStarted, Settings
+from .suspects import passed_over, suspected_by, suspects, tried_again
 
 
 class Saved:
-    """`volumes` is what the sources of mounts lie below: nothing, but for a simulated VM."""
+    """`volumes` is what the sources of mounts lie below: nothing, but for a simulated VM. `runs` has notes of each."""
 
-    def __init__(self, settings: Settings, volumes: str = "") -> None:
+    def __init__(self, settings: Settings, volumes: str = "", runs: str = "") -> None:
         self._settings = settings
+        self._runs = runs
+        self._failed: list[dict[str, Any]] = []  # what earlier runs resumed from that failed at once
         self._location = settings.checkpoint.get("location", "")
         self._path = on_the_vm(settings, volumes)
         self._lock = threading.Lock()
@@ -38,6 +42,7 @@ class Saved:
             "written_at": None,
             "torn": [],
             "error": "",
+            "why": "",
         }
         try:
             folder = Folder(self._path, self._location)
@@ -45,7 +50,7 @@ class Saved:
                 listing = folder.listing()
             except FileNotFoundError:  # nothing has been saved yet
                 return {**seen, "files": 0}
-            found = judge(listing, self._look_for(), folder)
+            found, why = self._trusted(listing, folder)
         except TooManyFiles:
             return {
                 **seen,
@@ -54,7 +59,7 @@ class Saved:
             }
         except Exception as problem:  # a rule that fails on odd files must not end the agent
             return {**seen, "files": None, "error": f"{self._location} cannot be read: {problem}"}
-        seen.update(files=len(listing.files), torn=list(found.passed_over))
+        seen.update(files=len(listing.files), torn=list(found.passed_over), why=why)
         if listing.unread:
             seen["files"] = None
         if found.resume is not None:
@@ -84,7 +89,10 @@ class Saved:
         """
         if not self.is_on_disk or run == 1:
             return [], {}
+        self._failed = suspects(self._runs, run, self._settings.quick_crash_s)
         seen = self.look()
+        if seen["why"]:
+            say(seen["why"])
         if seen["error"]:
             raise NotStarted(f"the checkpoints on its disk cannot be looked at: {seen['error']}")
         if not seen["resume_from"]:
@@ -92,6 +100,19 @@ class Saved:
             return [], seen
         words = filled(self._settings.resume_arguments, seen["resume_from"], self._location, seen["step"])
         return words, seen
+
+    def _trusted(self, listing: Listing, folder: Folder) -> tuple[CheckpointLook, str]:
+        """A look whose `resume` is no checkpoint that a run failed with at once, while there is another; and why."""
+        found = judge(listing, self._look_for(), folder)
+        failure = suspected_by(found.resume, self._failed) if found.resume is not None else None
+        if failure is None:
+            return found, ""
+        whole = judge(listing, self._look_for(), folder, examine=len(found.checkpoints))
+        complete = [one for one in whole.checkpoints if one.is_complete]
+        other = next((one for one in complete if suspected_by(one, self._failed) is None), None)
+        if other is None:
+            return found, tried_again(failure)
+        return replace(whole, resume=other), passed_over(failure)
 
     def _look_for(self) -> LookFor:
         plan = self._settings.checkpoint

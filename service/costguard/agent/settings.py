@@ -51,6 +51,7 @@ class Settings(NamedTuple):
     gpu_wait_s: float = 900.0
     heartbeat_s: float = 15.0
     look_s: float = 60.0
+    quick_crash_s: float = 600.0
     poll_s: float = 0.5
     retry_s: float = 1.0
     retry_most_s: float = 60.0

@@ -66,6 +66,7 @@ def jobs(
         metadata=_metadata,
         owners=settings.owners.rules,
         cancel_grace=rules.jobs.terms.cancel_grace,
+        quick_crash=rules.jobs.terms.quick_crash,
         heartbeat=rules.jobs.heartbeat,
     )
     holds = BudgetHolds(database, rules)

@@ -199,9 +199,9 @@ def hear(
     connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
 
 
-def resumed(connection: Connection, attempt_id: int, resume_from: str, step: int | None) -> None:
-    """What its present run resumed from; "" is the beginning."""
-    values = {"resume_from": storable(resume_from), "resume_step": step}
+def resumed(connection: Connection, attempt_id: int, resume_from: str, step: int | None, why: str) -> None:
+    """What its present run resumed from, "" is the beginning; `why` where that is not the newest complete one."""
+    values = {"resume_from": storable(resume_from), "resume_step": step, "resume_why": storable(why)}
     connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(values))
 
 

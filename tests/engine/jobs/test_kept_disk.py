@@ -214,6 +214,24 @@ def test_work_lost_is_counted_over_all_runs_of_the_one_vm(sqlite_url: str) -> No
         assert w.interruptions()[-1].from_zero
 
 
+def test_a_run_that_passed_over_a_checkpoint_says_why(sqlite_url: str) -> None:
+    """The agent judged it on the VM; the attempt keeps its words, and forgets them with the next run."""
+    why = (
+        "run 2 failed at once after it resumed from step 40, /ckpt/step-40: the complete checkpoint before it is tried"
+    )
+    with world(sqlite_url) as w:
+        _running(w)
+        _crash(w)
+        _starts_again(w, 2)
+        assert w.attempts()[0].resume_why == ""
+        _crash(w, 2)
+        _until(w, lambda: w.attempts()[0].restarts >= 2 and w.is_up("cg-j1-1"))
+        w.say("cg-j1-1", ("boot", {"run": 3}), ("start", {"run": 3, "checkpoint": _saved(30, why=why)}))
+        w.step()
+        (attempt,) = w.attempts()
+        assert (attempt.resume_from, attempt.resume_why) == ("/ckpt/step-30", why)
+
+
 def test_a_run_from_an_older_checkpoint_counts_what_lies_between(sqlite_url: str) -> None:
     """The agent says what it resumed from and when that was written."""
     with world(sqlite_url) as w:

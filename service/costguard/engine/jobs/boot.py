@@ -40,6 +40,7 @@ class VmMaker:
     owners: OwnerRules = field(default_factory=OwnerRules)
     cancel_grace: timedelta = timedelta(seconds=60)
     heartbeat: timedelta = timedelta(seconds=15)
+    quick_crash: timedelta = timedelta(minutes=10)
 
     def request(self, job: Job, attempt: Attempt) -> VmRequest:
         """The same for the same job and attempt, whenever it is made."""
@@ -80,6 +81,7 @@ class VmMaker:
             self.guard_ca,
             self.cancel_grace,
             self.heartbeat,
+            self.quick_crash,
         )
         return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)
 
@@ -92,6 +94,7 @@ def settings_for(
     guard_ca: str = "",
     cancel_grace: timedelta = timedelta(seconds=60),
     heartbeat: timedelta = timedelta(seconds=15),
+    quick_crash: timedelta = timedelta(minutes=10),
 ) -> dict[str, object]:
     """The agent's settings, as agent/PROTOCOL.md has them. What is not set is left to the agent's defaults."""
     spec = job.spec
@@ -115,6 +118,7 @@ def settings_for(
     }
     if plan is not None and plan.is_on_disk:
         settings["resume"] = True
+        settings["quick_crash_s"] = quick_crash / timedelta(seconds=1)
         look_for = plan.look_for
         found = {
             "location": plan.location,

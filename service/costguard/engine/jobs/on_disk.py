@@ -36,7 +36,7 @@ def _resumed(
     connection: Connection, job: Job, attempt: Attempt, told: Told, found: SeenCheckpoint, now: datetime
 ) -> None:
     """A later run has begun on the same disk: now it is known what the interruption before cost."""
-    attempts.resumed(connection, attempt.id, found.resume_from, found.step)
+    attempts.resumed(connection, attempt.id, found.resume_from, found.step, told.resume_why)
     tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
     ended = interruptions.of_jobs(connection, [job.id]).get(job.id, [])
     before = [one for one in ended if (one.attempt_id, one.run) < (attempt.id, told.heard.run)]

@@ -45,6 +45,7 @@ class Told:
     is_news: bool = False
     look: SeenCheckpoint | None = None  # the latest look at the VM's own disk
     resumed: SeenCheckpoint | None = None  # the look by which the present run began; None for a first one
+    resume_why: str = ""  # why the present run did not resume from the newest complete checkpoint
 
 
 def listen(
@@ -119,7 +120,7 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
     if isinstance(seen := fields.get("checkpoint"), Mapping):
         told = replace(told, look=_look(seen, now, moment))
         if event.kind == "start":
-            told = replace(told, resumed=told.look)
+            told = replace(told, resumed=told.look, resume_why=_text(seen.get("why"), _MOST_ERROR))
     return replace(
         told,
         heard=heard,
