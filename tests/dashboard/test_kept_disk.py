@@ -15,13 +15,14 @@ from tests.engine.jobs.office import Office
 from tests.store import job_rows
 
 from costguard.model.access import Role
-from costguard.model.attempt import AttemptState
+from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint
-from costguard.store import attempts, jobs
+from costguard.store import attempts, interruptions, jobs
 from costguard.store.transaction import Database
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
 BOB = signed_in(Role.VIEWER, "bob@lab.example")
+HOUR = timedelta(hours=1)
 CSRF = {"csrf": "the page's own"}
 ON_DISK = CheckpointPlan("/ckpt", "--from {checkpoint}")
 
@@ -169,3 +170,35 @@ def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
     text = shown(client, "/jobs/jkept")[1]
     assert "deleted with its VM's disk; the last one that was seen: /ckpt/step-40, step 40" in text
     assert "newest complete" not in text
+
+
+@pytest.mark.parametrize(
+    ("heard", "ran"),
+    [
+        (Heard(NOW - 3 * HOUR, 1, started_at=NOW - 5 * HOUR), "2 h"),
+        (Heard(NOW, 1, started_at=NOW - 5 * HOUR, exit=Exit("exited", NOW - 4 * HOUR, 3)), "1 h"),
+    ],
+)
+def test_running_time_ends_with_the_last_word_of_the_agent(
+    database: Database, client_of: Callable[[OpenDoor], TestClient], heard: Heard, ran: str
+) -> None:
+    """Its attempt ended just now, and nobody saw the command run after that: what it reported counts, else when."""
+    with database.write() as connection:
+        (one,) = attempts.of_jobs(connection, ["jkept"])["jkept"]
+        attempts.hear(connection, one.id, heard)
+    assert f"1. us-central1-a Spot crashed {ran} $0.250 an hour" in shown(client_of(ADA), "/jobs/jkept")[1]
+
+
+def test_a_job_that_failed_for_good_is_not_awaited_back_at_work(
+    database: Database, client_of: Callable[[OpenDoor], TestClient]
+) -> None:
+    """It did not go on; one that is open may still."""
+    for job_id in ("jkept", "jrun"):
+        with database.write() as connection:
+            (one,) = attempts.of_jobs(connection, [job_id])[job_id]
+            cut = Interruption(one.id, job_id, 1, Outcome.CRASHED, NOW, NOW, Notice.EXIT)
+            interruptions.add(connection, cut)
+    assert "The job did not go on." in shown(client_of(ADA), "/jobs/jkept")[1]
+    text = shown(client_of(ADA), "/jobs/jrun")[1]
+    assert "Not back at work yet." in text
+    assert "did not go on" not in text
