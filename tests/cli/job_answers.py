@@ -58,6 +58,7 @@ ATTEMPT: dict[str, Any] = {
     "asked_at": "2026-11-20T08:00:01Z",
     "started_at": "2026-11-20T08:30:00Z",
     "ended_at": "2026-11-20T10:00:00Z",
+    "heard_at": None,
     "step": 12800,
     "exit": None,
     "error": "",

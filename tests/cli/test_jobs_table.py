@@ -75,6 +75,16 @@ def test_attempts_share_one_axis_of_time() -> None:
     assert [line for line in narrow if line.startswith("1  us-central1-a") and "░░█████████·········" in line]
 
 
+def test_running_time_ends_with_the_last_word_of_the_agent() -> None:
+    """It started at 8:30 and was seen to end at 10:00: nobody saw it run after the exit or the last heartbeat."""
+    exited = {**ATTEMPT, "exit": {"at": "2026-11-20T09:00:00Z"}, "heard_at": "2026-11-20T10:00:00Z"}
+    silent = {**ATTEMPT, "heard_at": "2026-11-20T09:15:00Z"}
+    for attempt, ran in ((ATTEMPT, "1 h 30 min"), (exited, "30 min"), (silent, "45 min")):
+        text = shown(jobs_table.show_job, {**DETAIL, "attempts": [attempt]}, width=300)
+        (line,) = (line for line in text.splitlines() if line.startswith("1  us-central1-a"))
+        assert f"  {ran}  " in line
+
+
 def test_what_is_not_known_of_a_job_is_not_made_up() -> None:
     """No step, nothing to resume from, a location that could not be read, work lost without a price."""
     interruption = {**DETAIL["interruptions"][0], "lost_cost": None, "resumed_at": None, "from_zero": True}

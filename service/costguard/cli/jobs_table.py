@@ -241,7 +241,7 @@ def _attempts(console: Console, answer: dict[str, Any]) -> None:
 
 def _attempt(of: dict[str, Any], axis: Axis, as_of: str) -> Row:
     started, ended = of["started_at"], of["ended_at"]
-    ran = age(moment(ended or as_of) - moment(started)) if started else "-"
+    ran = age(max(timedelta(), _ran_until(of, as_of) - moment(started))) if started else "-"
     marks = [_FREE] * axis.width
     end = axis.place(ended or as_of)
     for place in range(axis.place(of["intended_at"]), end + 1):
@@ -259,6 +259,14 @@ def _attempt(of: dict[str, Any], axis: Axis, as_of: str) -> Row:
         "$/h": cell("-" if of["rate_per_hour"] is None else rate(of["rate_per_hour"])),
         "How it ended": cell(_outcome(of), "" if of["outcome"] in _ENDED_WELL else "yellow"),
     }
+
+
+def _ran_until(of: dict[str, Any], as_of: str) -> datetime:
+    """The end that its agent reported, else the last moment at which it was heard: nobody saw it run after that."""
+    if of["exit"] is not None:
+        return moment(of["exit"]["at"])
+    seen = moment(of["ended_at"] or as_of)
+    return min(seen, moment(of["heard_at"])) if of["heard_at"] else seen
 
 
 def _saved(seen: list[dict[str, Any]], axis: Axis) -> Row:
