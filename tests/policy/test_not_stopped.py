@@ -40,19 +40,19 @@ def _request(asked: Asked) -> Request:
 @pytest.mark.parametrize(
     ("given", "cause", "said"),
     [
-        ({"is_gone": True}, Cause.GONE, "Not stopped: it is gone already."),
+        ({"is_gone": True}, Cause.GONE, "Nothing to stop: it is gone already."),
         (
             {"status": Status.STOPPED, "running_since": None, "rest_since": at("12:00")},
             Cause.NOT_RUNNING,
-            "Not stopped: it is stopped already.",
+            "Nothing to stop: it is stopped already.",
         ),
         (
             {"status": Status.STAGING, "running_since": None},
             Cause.NOT_RUNNING,
-            "Not stopped: it is staging, not running yet.",
+            "Nothing to stop: it is staging, not running yet.",
         ),
-        ({"status": Status.PENDING_STOP}, Cause.STOPPING, "Not stopped: it is shutting down."),
-        ({"stop": StopOutcome.ASKED}, Cause.STOPPING, "Not stopped: its stop is under way."),
+        ({"status": Status.PENDING_STOP}, Cause.STOPPING, "Not stopped yet: it is shutting down."),
+        ({"stop": StopOutcome.ASKED}, Cause.STOPPING, "Not stopped yet: its stop is under way."),
         (
             {"requests": (_request(Asked.STOP),)},
             Cause.REQUESTED,

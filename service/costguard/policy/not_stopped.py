@@ -67,10 +67,11 @@ class NotStopped:
         missing = f"; still missing: {_listed(self.missing)}" if self.missing else ""
         moment = show(self.at) if show and self.at else moment_text(self.at, _UTC, now) if self.at else ""
         step = f"; {self.step}{' ' if moment else ''}{moment}" if self.step else ""
-        return f"Not stopped: {self.reason}{rule}{missing}{step}."
+        return f"{_OPENINGS.get(self.cause, 'Not stopped')}: {self.reason}{rule}{missing}{step}."
 
 
 _UTC = ZoneInfo("UTC")
+_OPENINGS = {Cause.GONE: "Nothing to stop", Cause.NOT_RUNNING: "Nothing to stop", Cause.STOPPING: "Not stopped yet"}
 _BEING_STOPPED = frozenset({StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN})
 _OFF = {
     Status.STOPPED: "it is stopped already",
