@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
-from tests.doors import EVERYBODY
+from tests.doors import EVERYBODY, OpenDoor
+from tests.engine.jobs.office import Office
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
@@ -60,3 +61,16 @@ def client(deps: Deps) -> TestClient:
 def client_with(deps: Deps) -> Callable[..., TestClient]:
     """A client of pages that differ in some dependency."""
     return lambda **changed: pages(replace(deps, **changed))
+
+
+@pytest.fixture
+def client_of(client_with: Callable[..., TestClient], database: Database) -> Callable[[OpenDoor], TestClient]:
+    """A browser behind a door, over a database with an office for jobs, which shows redirects."""
+
+    def made(door: OpenDoor) -> TestClient:
+        office = Office(database)
+        client = client_with(rules=office.rules, jobs=office.it, door=door)
+        client.follow_redirects = False
+        return client
+
+    return made

@@ -10,7 +10,6 @@ from tests.api.rows import NOW
 from tests.dashboard import job_story
 from tests.dashboard.html import Page, tidy
 from tests.doors import EVERYBODY, OpenDoor, signed_in
-from tests.engine.jobs.office import Office
 
 from costguard.dashboard.cancelling import what_happens
 from costguard.model.access import Role
@@ -26,19 +25,6 @@ CSRF = {"csrf": "the page's own"}
 def database(sqlite_database: Database) -> Database:
     """What is written is the API's too, and tested on both kinds there."""
     return sqlite_database
-
-
-@pytest.fixture
-def client_of(client_with: Callable[..., TestClient], database: Database) -> Callable[[OpenDoor], TestClient]:
-    """A browser of somebody's, which shows redirects."""
-
-    def made(door: OpenDoor) -> TestClient:
-        office = Office(database)
-        client = client_with(rules=office.rules, jobs=office.it, door=door)
-        client.follow_redirects = False
-        return client
-
-    return made
 
 
 def shown(text: str) -> tuple[Page, str]:

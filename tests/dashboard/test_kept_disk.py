@@ -11,7 +11,6 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard.html import Page, tidy
 from tests.doors import EVERYBODY, OpenDoor, signed_in
-from tests.engine.jobs.office import Office
 from tests.store import job_rows
 
 from costguard.model.access import Role
@@ -39,17 +38,6 @@ def database(sqlite_database: Database) -> Database:
         job_rows.added(connection, "jdone")
         jobs.set_state(connection, "jdone", JobState.FAILED, "It failed.", None, NOW)
     return sqlite_database
-
-
-@pytest.fixture
-def client_of(client_with: Callable[..., TestClient], database: Database) -> Callable[[OpenDoor], TestClient]:
-    def made(door: OpenDoor) -> TestClient:
-        office = Office(database)
-        client = client_with(rules=office.rules, jobs=office.it, door=door)
-        client.follow_redirects = False
-        return client
-
-    return made
 
 
 def shown(client: TestClient, address: str) -> tuple[Page, str]:
