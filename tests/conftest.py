@@ -95,7 +95,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
 def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     """A fresh, migrated SQLite file."""
     path = tmp_path / "costguard.db"
-    shutil.copyfile(sqlite_template, path)
+    shutil.copy(sqlite_template, path)  # with its mode: others' copies are refused
     return f"sqlite:///{path}"
 
 

@@ -88,6 +88,10 @@ class DatabaseUnreachable(StoreError):
     """No connection to the database, or no permission to use it."""
 
 
+class DatabaseNotPrivate(StoreError):
+    """Others can read or change the SQLite file."""
+
+
 class DatabaseLocked(StoreError):
     """Another process holds SQLite's write lock for longer than we wait."""
 

@@ -43,7 +43,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 def story(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     """Told once a worker, for tests that only read; those that change something tell it to a database of theirs."""
     path = tmp_path_factory.mktemp("story") / "costguard.db"
-    shutil.copyfile(sqlite_template, path)
+    shutil.copy(sqlite_template, path)
     with closing(Database.open(f"sqlite:///{path}")) as database:
         yield told.tell(database)
 

@@ -170,7 +170,7 @@ def test_a_pass_killed_at_any_statement_leaves_the_same_ledger(sqlite_template: 
     """Whichever statement or commit is the last, the next pass comes to what one whole pass comes to."""
 
     before = tmp_path / "before.db"
-    shutil.copyfile(sqlite_template, before)
+    shutil.copy(sqlite_template, before)
     with closing(Database.open(f"sqlite:///{before}")) as database:
         with database.write() as connection:
             prices.add(connection, _PRICES, NOW)
@@ -178,7 +178,7 @@ def test_a_pass_killed_at_any_statement_leaves_the_same_ledger(sqlite_template: 
 
     def books(name: str) -> Database:
         path = tmp_path / name
-        shutil.copyfile(before, path)
+        shutil.copy(before, path)
         return Database.open(f"sqlite:///{path}")
 
     with closing(books("whole.db")) as whole:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 
 from costguard.errors import DatabaseUnreachable
+from costguard.store import database_file
 
 # A request or a pass holds one connection at a time; uvicorn and the scheduler bring some dozen threads.
 _POOL = {"pool_size": 5, "max_overflow": 15, "pool_timeout": 30}
+WIDEST_MODE = "widest_mode"
 _EXPECTED = "Write sqlite:///path/to/file.db or postgresql://user:password@host:5432/name."
 
 
@@ -26,11 +29,22 @@ def parse(text: str) -> URL:
         case "sqlite":
             if not url.database or ":memory:" in url.database:
                 raise DatabaseUnreachable("A database in memory would forget the ledger.", _EXPECTED)
-            return url.set(drivername="sqlite+pysqlite", query={})
+            return url.set(drivername="sqlite+pysqlite", query=_widest_mode(url))
         case "postgresql" | "postgres" | "postgresql+psycopg":
             return url.set(drivername="postgresql+psycopg")
         case _:
             raise DatabaseUnreachable(f"Costguard does not know databases of the kind {url.drivername!r}.", _EXPECTED)
+
+
+def _widest_mode(url: URL) -> dict[str, str]:
+    """For volumes that set modes by themselves, as Kubernetes' fsGroup does: what others may at most."""
+    given = url.query.get(WIDEST_MODE)
+    if given is None:
+        return {}
+    if not isinstance(given, str) or not re.fullmatch(r"0?[0-7]{3}", given):
+        text = f"The database URL's {WIDEST_MODE} is no file mode."
+        raise DatabaseUnreachable(text, f"Write it in octal digits, such as {WIDEST_MODE}=0660.")
+    return {WIDEST_MODE: given}
 
 
 def describe(url: URL) -> str:
@@ -47,16 +61,24 @@ def engine(url: URL, lock_timeout: timedelta, *, migrating: bool = False) -> Eng
     `migrating` creates a missing SQLite file, and does not enforce foreign keys, so that tables can be rebuilt.
     """
     if url.get_backend_name() == "sqlite":
-        return _sqlite(url, lock_timeout, migrating)
+        return _sqlite(url.set(query={}), lock_timeout, migrating, int(str(url.query.get(WIDEST_MODE, "0600")), 8))
     return _postgresql(url, lock_timeout)
 
 
-def _sqlite(url: URL, lock_timeout: timedelta, migrating: bool) -> Engine:
+def _sqlite(url: URL, lock_timeout: timedelta, migrating: bool, widest_mode: int) -> Engine:
     assert url.database
+    file = Path(url.database).absolute()
     # Without mode=rw a mistyped path would silently become a new, empty database.
-    address = Path(url.database).absolute().as_uri() + ("?mode=rwc" if migrating else "?mode=rw")
+    address = file.as_uri() + "?mode=rw"
+    checked = False  # once: a mode that somebody changes later is for the next start, and fails no pass
 
     def connect() -> sqlite3.Connection:
+        nonlocal checked
+        if not checked:
+            if migrating:
+                database_file.make(file)
+            database_file.check(file, widest_mode)
+            checked = True
         connection = sqlite3.connect(
             address,
             uri=True,

@@ -50,7 +50,7 @@ def _agrees(life: Life) -> None:
 
 @contextmanager
 def _database(path: Path, template: Path) -> Iterator[FragileDatabase]:
-    shutil.copyfile(template, path)
+    shutil.copy(template, path)
     with closing(FragileDatabase.open(f"sqlite:///{path}")) as database:
         assert isinstance(database, FragileDatabase)
         yield database
@@ -65,7 +65,7 @@ def _points(life: Life, path: Path, state: JobState) -> int:
     points = 0
     while not life.is_over():
         database.close()
-        shutil.copyfile(path, saved)
+        shutil.copy(path, saved)
         known: set[tuple[bytes, str]] = set()
         for point in range(1, 1000):
             fuse = Fuse(point)
@@ -83,7 +83,7 @@ def _points(life: Life, path: Path, state: JobState) -> int:
                 other.play()
                 check(other.world, state)
                 database.close()
-            shutil.copyfile(saved, path)
+            shutil.copy(saved, path)
         life = other
     check(life.world, state)
     return points
