@@ -27,6 +27,9 @@ endpoint = "{url}/slack/api/"
 
 [reminders]
 contact = "ana@example.com"
+
+[access]
+viewers = ["@example.com"]
 """
 
 

@@ -15,7 +15,7 @@ from tests.engine.office import ADA, NAMES, Office, press, user_id
 
 from costguard.errors import DatabaseLocked, SlackUnavailable
 from costguard.model.message import WhisperContent
-from costguard.model.person import Person
+from costguard.model.person import Person, Standing
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.store import messages, people, requests
 from costguard.store.lease import Lease
@@ -117,10 +117,10 @@ def test_a_stranger_is_looked_up_after_the_answer(office: Office) -> None:
 
 
 def test_an_address_is_not_believed_for_ever(office: Office) -> None:
-    """A week after somebody was looked up, Slack is asked for their address again."""
+    """An hour after somebody was looked up, Slack is asked for their address again."""
     office.know("ada")
     subject = office.running()
-    office.clock.advance(timedelta(days=7))
+    office.clock.advance(timedelta(hours=1))
     office.slack.people["U0ADA"] = Person("U0ADA", "ada@elsewhere.example", "Ada")
     office.desk.press(press(subject))
     office.desk.close()
@@ -154,7 +154,7 @@ def test_when_slack_does_not_say_who_it_is_they_are_told(office: Office) -> None
 
 @pytest.mark.parametrize("known", [None, Person("U0ADA", "", "Ada")])
 def test_who_has_no_address_may_nothing(office: Office, known: Person | None) -> None:
-    """A guest or a bot whose address Slack does not tell is nobody's owner."""
+    """A member or a bot whose address Slack does not tell is nobody's owner."""
     subject = office.running(owner="")
     office.slack.people = {} if known is None else {"U0ADA": known}
     for number, asked in enumerate(Asked):
@@ -162,7 +162,58 @@ def test_who_has_no_address_may_nothing(office: Office, known: Person | None) ->
     office.desk.close()
     assert office.open == []
     assert len(office.whispered) == len(Asked)
-    assert all(text.startswith("Slack tells no e-mail address of yours") for text in office.whispered)
+    assert all(text.startswith("Slack gives Costguard no e-mail address of yours") for text in office.whispered)
+
+
+@pytest.mark.parametrize(
+    ("standing", "why"),
+    [
+        (Standing.GUEST, "You are a guest in this Slack workspace"),
+        (Standing.EXTERNAL, "You belong to another Slack workspace"),
+        (Standing.UNCONFIRMED, "Your e-mail address is not confirmed in Slack"),
+    ],
+)
+def test_only_members_may_press(office: Office, standing: Standing, why: str) -> None:
+    """Who is no full member of the workspace is refused in private, even with an admin's or the owner's address."""
+    subject = office.running()
+    for name in ("ada", "adam"):
+        office.slack.people[user_id(name)] = replace(office.slack.people[user_id(name)], standing=standing)
+        for number, asked in enumerate(Asked):
+            office.desk.press(press(subject, name, asked, at=f"{number}.1"))
+    office.desk.close()
+    assert office.open == []
+    assert len(office.whispered) == 2 * len(Asked)
+    assert all(text.startswith(why) for text in office.whispered)
+    with office.database.read() as connection:
+        assert people.by_user_id(connection, user_id("adam")) is None
+
+
+def test_a_known_id_of_another_workspace_is_asked_about(office: Office) -> None:
+    """What is remembered of an id holds for the workspace that it was looked up in, and nowhere else."""
+    office.know("ada")
+    office.slack.people["U0ADA"] = replace(office.slack.people["U0ADA"], standing=Standing.EXTERNAL)
+    office.desk.press(replace(press(office.running()), team_id="T0OTHER"))
+    office.desk.close()
+    assert (office.open, office.slack.asked) == ([], ["U0ADA"])
+
+
+def test_without_a_role_there_is_nothing_to_press(office: Office) -> None:
+    """Not even for the owner of a VM: pages and REST would refuse them, too."""
+    subject = office.running(owner="nemo@lab.example")
+    office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
+    claimed = office.running("another", owner="nemo@elsewhere.example")
+    for number, about in enumerate((subject, claimed)):
+        office.desk.press(press(about, "nemo", at=f"{number}.1"))
+    office.desk.close()
+    assert office.open == []
+    assert (
+        office.whispered
+        == [
+            "nemo@elsewhere.example has no role in Costguard, so nothing was done. "
+            "Ask adam@lab.example for one: [access] in the settings."
+        ]
+        * 2
+    )
 
 
 def test_what_is_over_is_told_and_not_asked(office: Office) -> None:

@@ -13,6 +13,7 @@ from tests.engine.office import Office, command
 from costguard.engine.telling.listing import HELP
 from costguard.errors import SlackUnavailable
 from costguard.model.message import ListContent, WhisperContent
+from costguard.model.person import Person
 from costguard.store.transaction import Database
 
 
@@ -83,6 +84,14 @@ def test_help_is_given_when_asked_for_and_when_nothing_is_understood(office: Off
     assert office.desk.command(command("stop it")) == WhisperContent(f"There is no /gpu stop it.\n{HELP}")
 
 
+def test_who_has_no_role_sees_no_list(office: Office) -> None:
+    """What VMs there are and what they cost is for people with a role."""
+    office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
+    shown = office.desk.command(command(by="nemo"))
+    assert isinstance(shown, WhisperContent)
+    assert shown.text.startswith("nemo@elsewhere.example has no role in Costguard")
+
+
 def test_a_stranger_who_types_is_looked_up_while_slack_waits(office: Office) -> None:
     """A list needs an address: it is asked for within the patience, and remembered."""
     office.running()
@@ -95,7 +104,10 @@ def test_a_stranger_who_types_is_looked_up_while_slack_waits(office: Office) -> 
 def test_who_cannot_be_looked_up_is_told_so(office: Office, trouble: str) -> None:
     """Slack refuses, is slow, or tells no address: a sentence, within the patience."""
     late = "Slack did not say in time who you are. Type it again in a minute."
-    unknown = "Slack tells no e-mail address of yours, so Costguard cannot know your VMs."
+    unknown = (
+        "Slack gives Costguard no e-mail address of yours, so nothing was done. "
+        "Add one to your Slack profile, or sign in to Costguard's pages."
+    )
     if trouble == "error":
         office.slack.trouble = SlackUnavailable("Slack does not answer.")
     if trouble == "nobody":

@@ -47,6 +47,7 @@ _SETTINGS: Mapping[str, Any] = {
         "weekly_digest": "never",
     },
     "enforcement": {"shadow": False},
+    "access": {"viewers": ["@example.com"]},
     "presets": {"t4": {"limit": "8h", "remind_every": "4h"}},
 }
 

@@ -13,9 +13,9 @@ from tests.slack.samples import FIRST, SAMPLES, TEST, WHISPER
 from costguard.engine.ports import Notifier
 from costguard.errors import ChannelRefused, SlackError
 from costguard.model.message import Content, Posted, State, StateKind
-from costguard.model.person import Person
+from costguard.model.person import Person, Standing
 from costguard.slack.client import EVENT_TYPE, SlackNotifier
-from costguard_sandbox.slack.people import BOT_USER_ID
+from costguard_sandbox.slack.people import BOT_USER_ID, TEAM_ID
 from costguard_sandbox.slack.scopes import BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
@@ -168,7 +168,7 @@ def test_direct_messages(notifier: SlackNotifier, slack: Workspace) -> None:
 def test_people_by_address_and_id(notifier: SlackNotifier, slack: Workspace) -> None:
     """Both look-ups give the same person, with their time zone and their address in lower case."""
     emi = slack.user("emi")
-    known = Person(emi.id, "emi@example.com", "emi", "Asia/Tokyo")
+    known = Person(emi.id, "emi@example.com", "emi", "Asia/Tokyo", TEAM_ID)
     assert notifier.person_of(" Emi@Example.com ") == known
     assert notifier.person_by_id(emi.id) == known
 
@@ -182,6 +182,34 @@ def test_who_is_nobody(notifier: SlackNotifier, slack: Workspace) -> None:
     assert notifier.person_by_id(BOT_USER_ID) is None
     assert notifier.person_by_id("U0NOBODY") is None
     assert notifier.person_by_id("") is None
+
+
+def test_only_members_are_found_by_address(notifier: SlackNotifier, slack: Workspace) -> None:
+    """Reminders go to nobody who only says that an address is theirs; by id it shows what they are."""
+    for name, changed in (
+        ("guest", {"is_restricted": True}),
+        ("partner", {"team_id": "T0PARTNER"}),
+        ("unconfirmed", {"is_email_confirmed": False}),
+    ):
+        user = slack.add_user(name)
+        slack.users[user.id] = replace(user, **changed)
+    found = {name: notifier.person_by_id(slack.user(name).id) for name in ("guest", "partner", "unconfirmed")}
+    assert {name: person.standing for name, person in found.items() if person is not None} == {
+        "guest": Standing.GUEST,
+        "partner": Standing.EXTERNAL,
+        "unconfirmed": Standing.UNCONFIRMED,
+    }
+    assert [notifier.person_of(f"{name}@example.com") for name in found] == [None, None, None]
+
+
+def test_a_sister_workspace_of_the_organisation_is_ours(notifier: SlackNotifier, slack: Workspace) -> None:
+    """auth.test names the organisation; whoever is of it counts, whatever workspace of it they are in."""
+    slack.enterprise_id = "E0ORG"
+    sister = replace(slack.add_user("sister"), team_id="T0SISTER", enterprise_id="E0ORG")
+    slack.users[sister.id] = sister
+    found = notifier.person_of("sister@example.com")
+    assert found is not None
+    assert (found.standing, found.team_id) == (Standing.MEMBER, "T0SISTER")
 
 
 def test_many_threads_share_it(notifier: SlackNotifier, slack: Workspace) -> None:

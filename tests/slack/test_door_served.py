@@ -23,19 +23,20 @@ from costguard.clock import SystemClock
 from costguard.engine.telling.requests import Desk
 from costguard.model.message import Button, VmCard
 from costguard.model.reminder import About, Asked, Request, Subject
-from costguard.policy.rules import Rules
+from costguard.policy.rules import Access, Rules
 from costguard.slack.client import SlackNotifier
 from costguard.slack.door import Door
 from costguard.slack.messages import render
 from costguard.slack.reception import Reception
 from costguard.slack.socket import Socket
 from costguard.slack.values import pack
-from costguard.store import requests
+from costguard.store import messages, requests
 from costguard.store.transaction import Database
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 
 ANA = "ana@example.com"
+RULES = Rules({}, access=Access(viewers=frozenset({"@example.com"})))
 
 
 def cards(
@@ -51,7 +52,7 @@ class Guard:
         self.database = database
         self.woken = threading.Event()
         clock = HandClock(rows.NOW)
-        self.desk = Desk(database, clock, Rules({}), notifier, cards, self.woken.set, timedelta(seconds=10))
+        self.desk = Desk(database, clock, RULES, notifier, cards, self.woken.set, timedelta(seconds=10))
         self.reception = Reception(self.desk.press, self.desk.command, render)
         self.door = Door(SIGNING_SECRET, SystemClock(), self.reception)
         with database.write() as connection:
@@ -62,7 +63,7 @@ class Guard:
             Deps(
                 database=database,
                 clock=clock,
-                rules=Rules({}),
+                rules=RULES,
                 door=keyed("s3cret"),
                 version="1.2.3",
                 stale_after=timedelta(minutes=10),
@@ -139,6 +140,24 @@ def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Wor
         assert slack.press("ana", *message, "keep:4").error == "dispatch_failed"
     assert guard.reception.refused == {"forged": 1, "stale": 1}
     assert guard.open == []
+
+
+def test_a_guest_gets_a_private_explanation(endpoint: str, slack: Workspace, guard: Guard) -> None:
+    """A button and a command of somebody who is no full member do nothing, and say why to them alone."""
+    ana = replace(slack.user("ana"), is_ultra_restricted=True)
+    slack.users[ana.id] = ana
+    with serving(guard.app) as url:
+        slack.request_url = f"{url}/slack/interactions"
+        assert slack.press("ana", *posted(endpoint, guard.subject), "keep:4").ok
+        assert guard.woken.wait(30)
+        assert slack.command("ana", "gpu-costs").ok
+    assert guard.open == []
+    with guard.database.read() as connection:
+        (whisper,) = messages.waiting(connection, rows.NOW, 10)
+    (shown,) = (message for message in slack.messages("gpu-costs", ephemeral=True) if message.ephemeral_to)
+    assert (whisper.address, shown.ephemeral_to) == (ana.id, ana.id)
+    assert whisper.data["text"].startswith("You are a guest in this Slack workspace")
+    assert shown.text == whisper.data["text"]
 
 
 def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard) -> None:

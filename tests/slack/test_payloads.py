@@ -38,6 +38,7 @@ def test_a_press_says_who_asks_what_of_which_subject() -> None:
         subject=SUBJECT,
         hours=4,
         due_at=DUE,
+        team_id="T0TEAM",
     )
 
 
@@ -183,7 +184,7 @@ def _paths(value: object, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 def test_a_command_is_who_and_what() -> None:
     """What was typed is trimmed; the key is Slack's trigger, which is given once."""
     assert command_in(command_form(text="  all ")) == Command(
-        "slack/T0TEAM/13.T0TEAM.abc/U0ANA", "U0ANA", "C0GPU", "all"
+        "slack/T0TEAM/13.T0TEAM.abc/U0ANA", "U0ANA", "C0GPU", "all", "T0TEAM"
     )
     assert command_in(command_form(text="")).text == ""
     assert len(command_in(command_form(text="x" * 5000)).text) == 300

@@ -56,7 +56,7 @@ def demo_settings(
             "daily_digest": f"{now + _DIGEST_AFTER:%H:%M}",
         },
         "enforcement": {"shadow": False},
-        "access": {"admins": [ADMIN], "operators": ["dana@example.com"]},
+        "access": {"admins": [ADMIN], "operators": ["dana@example.com"], "viewers": ["@example.com"]},
         "presets": _PRESETS,
         "budgets": _budgets(projects),
         **_teams(projects),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from costguard.errors import SettingsError
+from costguard.policy.access import without_role
 from costguard.settings import Settings
 from costguard.slack.checkup import Finding, Setup, check_up
 from costguard.slack.web import ENDPOINT
@@ -27,4 +28,22 @@ def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> l
         signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret is not None else "",
         app_token=slack.app_token.get_secret_value() if slack.socket_mode and slack.app_token is not None else "",
     )
-    return check_up(setup, now, post_to=slack.channel if with_message else "")
+    return [*check_up(setup, now, post_to=slack.channel if with_message else ""), _owners_role(settings)]
+
+
+def _owners_role(settings: Settings) -> Finding:
+    """Owners are reminded whatever their role, and without one their buttons do nothing."""
+    domain, rules = settings.owners.domain, settings.rules()
+    if domain is None:
+        has_role = any((rules.access.viewers, rules.access.operators, rules.access.admins))
+        whom, add = "Nobody", 'those who own VMs: viewers = ["@your-domain"]'
+    else:
+        has_role = not without_role(f"somebody@{domain}", rules.access, ())
+        whom, add = f"Not everybody at @{domain}", f'viewers = ["@{domain}"]'
+    if has_role:
+        return Finding(True, "Owners have a role, so they may press buttons.")
+    return Finding(
+        False,
+        f"{whom} has a role, and Slack's buttons and /gpu are for people with one.",
+        f"Add {add} under [access]; reminders reach owners without it, too.",
+    )

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+
+
+class Standing(StrEnum):
+    """What somebody is in the workspace that the app is installed in. Only members may ask for anything."""
+
+    MEMBER = "member"
+    GUEST = "guest"  # invited to one channel or to some
+    EXTERNAL = "external"  # of another workspace or organisation, met through a shared channel
+    UNCONFIRMED = "unconfirmed"  # their address may be anyone's
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone with an account in the workspace. `time_zone` is an IANA name, or "" where Slack does not tell."""
+    """An active account that Slack shows to the app. `time_zone` is an IANA name, "" where Slack gives none.
+
+    `team_id` is the workspace that Slack names as theirs.
+    """
 
     user_id: str
     address: str
     name: str
     time_zone: str = ""
+    team_id: str = ""
+    standing: Standing = Standing.MEMBER
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class Press:
     subject: Subject
     hours: int | None = None
     due_at: datetime | None = None  # the due moment that the message showed
+    team_id: str = ""  # the workspace of who pressed; "" where Slack does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Command:
     user_id: str
     channel: str
     text: str = ""
+    team_id: str = ""  # the workspace that it was typed in
 
 
 @dataclass(frozen=True, slots=True)

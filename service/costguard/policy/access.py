@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from costguard.errors import NobodyNamed, NotTheirName
 from costguard.model.access import Permission, Principal, Role
 from costguard.model.reminder import Asked, Team
 from costguard.policy.rules import Access
+
+_FEW = 3  # admins that a refusal names
 
 _VERB = {
     Asked.STOP: "stop",
@@ -57,6 +59,15 @@ def role_of(address: str, access: Access) -> Role:
 def role_for(address: str, access: Access, granted: Role | None) -> Role:
     """The role that was granted on the server, else the one of the lists."""
     return role_of(address, access) if granted is None else granted
+
+
+def without_role(address: str, access: Access, teams: Iterable[Team]) -> str:
+    """Why this person gets nothing in Slack: no list and no team's operators name them; "" where one does."""
+    if role_of(address, access) is not Role.NOBODY or any(_listed(address, team.operators) for team in teams):
+        return ""
+    admins = sorted(entry for entry in access.admins if not entry.startswith("@"))[:_FEW]
+    whom = " or ".join(admins) if admins else "an admin"
+    return f"{address} has no role in Costguard, so nothing was done. Ask {whom} for one: [access] in the settings."
 
 
 def refusal(

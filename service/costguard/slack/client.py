@@ -8,7 +8,8 @@ from typing import Any
 
 from costguard.errors import ChannelRefused, SlackError, SlackUncertain
 from costguard.model.message import Content, Posted
-from costguard.model.person import Person
+from costguard.model.person import Person, Standing
+from costguard.slack.membership import Workspace, standing_of
 from costguard.slack.messages import render
 from costguard.slack.web import ENDPOINT, TIMEOUT_SECONDS, WebApi
 
@@ -34,6 +35,7 @@ class SlackNotifier:
 
     def __init__(self, token: str, endpoint: str = ENDPOINT, timeout_seconds: int = TIMEOUT_SECONDS) -> None:
         self._web = WebApi(token, endpoint, timeout_seconds)
+        self._ours: Workspace | None = None  # None: auth.test was not asked yet
         self._ids: dict[str, str] = {}  # of channels, by `#name`
         self._searched: dict[str, dict[str, str]] = {}  # how far searches came that Slack ended early, by key
 
@@ -102,13 +104,17 @@ class SlackNotifier:
         return None
 
     def person_of(self, address: str) -> Person | None:
-        """Who has this address; None for nobody, for those who left, and for apps."""
+        """The member who has this address; None where there is none, also for guests and for those who left."""
         if not address.strip():
             return None
-        return self._person("users.lookupByEmail", address, {"email": address.strip()})
+        found = self._person("users.lookupByEmail", address, {"email": address.strip()})
+        return found if found is not None and found.standing is Standing.MEMBER else None
 
     def person_by_id(self, user_id: str) -> Person | None:
-        """None for nobody, for those who left, and for apps. The address is "" where Slack does not tell it."""
+        """With what they are in the workspace; None for no account, for those who left, and for apps.
+
+        The address is "" where Slack does not give it.
+        """
         return self._person("users.info", "", {"user": user_id}) if user_id else None
 
     def open_direct(self, user_id: str) -> str:
@@ -145,7 +151,21 @@ class SlackNotifier:
         profile = user.get("profile") or {}
         name = profile.get("display_name") or profile.get("real_name") or user.get("real_name") or user.get("name")
         found = address or str(profile.get("email") or "")
-        return Person(str(user["id"]), found.strip().lower(), str(name or ""), str(user.get("tz") or ""))
+        return Person(
+            user_id=str(user["id"]),
+            address=found.strip().lower(),
+            name=str(name or ""),
+            time_zone=str(user.get("tz") or ""),
+            team_id=str(user.get("team_id") or ""),
+            standing=standing_of(user, self._workspace()),
+        )
+
+    def _workspace(self) -> Workspace:
+        """Where the app is installed; that does not change while a token holds."""
+        if self._ours is None:
+            found = self._web.call("auth.test")
+            self._ours = Workspace(str(found.get("team_id") or ""), str(found.get("enterprise_id") or ""))
+        return self._ours
 
 
 def _body(content: Content, key: str = "") -> dict[str, Any]:

@@ -56,7 +56,8 @@ def press_of(payload: object) -> Press | None:
     action = _object(actions[0])
     if action.get("type") != "button":
         raise ValueError("it is no button")
-    user_id = _word(_object(found.get("user")), "id", _USER)
+    user = _object(found.get("user"))
+    user_id = _word(user, "id", _USER)
     if "url" in action:
         return None
     container = _object(found.get("container"))
@@ -86,6 +87,7 @@ def press_of(payload: object) -> Press | None:
         subject=subject,
         hours=pressed.hours,
         due_at=due_at,
+        team_id=_word(user, "team_id", _TEAM) if user.get("team_id") else "",
     )
 
 
@@ -105,6 +107,7 @@ def command_of(payload: object) -> Command:
         user_id=user_id,
         channel=_word(found, "channel_id", _CHANNEL),
         text=text.strip()[:_MOST_WORDS],
+        team_id=team,
     )
 
 

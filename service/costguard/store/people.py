@@ -23,6 +23,7 @@ def save(connection: Connection, found: Acquaintance) -> None:
         "name": storable(person.name) if person is not None else "",
         "time_zone": storable(person.time_zone) if person is not None else "",
         "direct_channel": storable(found.direct_channel),
+        "team_id": storable(person.team_id) if person is not None else "",
         "looked_up_at": found.looked_up_at,
     }
     upsert(connection, people, [row], ["address"])
@@ -46,7 +47,7 @@ def _everybody(connection: Connection) -> dict[str, Acquaintance]:
 
 
 def by_user_id(connection: Connection, user_id: str) -> Acquaintance | None:
-    """Whoever was last found under this Slack id."""
+    """The member who was last found under this Slack id."""
     if not user_id:
         return None
     query = select(people).where(people.c.user_id == user_id).order_by(people.c.looked_up_at.desc()).limit(1)
@@ -59,5 +60,5 @@ def set_direct_channel(connection: Connection, address: str, channel: str) -> No
 
 
 def _found(row: Row[Any]) -> Acquaintance:
-    person = Person(row.user_id, row.address, row.name, row.time_zone) if row.user_id else None
+    person = Person(row.user_id, row.address, row.name, row.time_zone, row.team_id) if row.user_id else None
     return Acquaintance(row.address, person, row.looked_up_at, row.direct_channel)

@@ -82,7 +82,7 @@ def view_submission(user: User, view: View, values: Mapping[str, Any], *, trigge
 
 def _common(user: User) -> dict[str, Any]:
     return {
-        "user": {"id": user.id, "username": user.name, "name": user.name, "team_id": TEAM_ID},
+        "user": {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id},
         "api_app_id": APP_ID,
         "token": _VERIFICATION_TOKEN,
         "team": {"id": TEAM_ID, "domain": TEAM_DOMAIN},

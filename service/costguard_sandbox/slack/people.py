@@ -43,6 +43,12 @@ class User:
     deleted: bool = False
     is_bot: bool = False
     is_admin: bool = False
+    team_id: str = TEAM_ID  # another: somebody of another workspace, met in a shared channel
+    enterprise_id: str = ""  # the organisation that they belong to
+    is_restricted: bool = False  # a guest in several channels...
+    is_ultra_restricted: bool = False  # ...or in one
+    is_stranger: bool = False
+    is_email_confirmed: bool = True
 
     def shown(self, now: datetime, *, with_email: bool) -> dict[str, Any]:
         """As `users.info` has it; a deleted user's answer lacks the time zone, as Slack's does."""
@@ -51,7 +57,7 @@ class User:
             "real_name_normalized": self.real_name,
             "display_name": self.name,
             "display_name_normalized": self.name,
-            "team": TEAM_ID,
+            "team": self.team_id,
         }
         if with_email and not self.is_bot:
             profile["email"] = self.email
@@ -59,7 +65,7 @@ class User:
             profile |= {"api_app_id": APP_ID, "bot_id": BOT_ID}
         user: dict[str, Any] = {
             "id": self.id,
-            "team_id": TEAM_ID,
+            "team_id": self.team_id,
             "name": self.name,
             "deleted": self.deleted,
             "profile": profile,
@@ -76,7 +82,20 @@ class User:
                 "tz_offset": int((local.utcoffset() or timedelta()).total_seconds()),
                 "is_admin": self.is_admin,
                 "is_owner": False,
-                "is_restricted": False,
+                "is_restricted": self.is_restricted or self.is_ultra_restricted,
+                "is_ultra_restricted": self.is_ultra_restricted,
+                "is_email_confirmed": self.is_email_confirmed,
+            }
+        if self.is_stranger:
+            user["is_stranger"] = True
+        if self.enterprise_id:
+            user["enterprise_user"] = {
+                "id": self.id,
+                "enterprise_id": self.enterprise_id,
+                "enterprise_name": "Example Organisation",
+                "is_admin": False,
+                "is_owner": False,
+                "teams": [self.team_id],
             }
         return user
 

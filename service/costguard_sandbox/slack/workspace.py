@@ -42,6 +42,7 @@ class Workspace:
         self.clock = clock
         self.tokens = Tokens()
         self.limits = Limits()
+        self.enterprise_id = ""  # of the organisation that the workspace belongs to
         self.edit_window: timedelta | None = None  # how long messages may be edited; None: for ever
         self.faults = SlackFaults(seed)
         self.calls: Counter[str] = Counter()

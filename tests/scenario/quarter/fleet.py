@@ -59,7 +59,11 @@ RULES = Rules(
     time_zone="Europe/Madrid",
     channel=f"#{CHANNEL}",
     contact=CONTACT,
-    access=Access(operators=frozenset({"ben@example.com"}), admins=frozenset({"dana@example.com"})),
+    access=Access(
+        viewers=frozenset({"@example.com"}),
+        operators=frozenset({"ben@example.com"}),
+        admins=frozenset({"dana@example.com"}),
+    ),
     protection=Protection(names=("*-prod",)),
     is_shadow=False,
 )

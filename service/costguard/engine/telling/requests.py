@@ -20,6 +20,7 @@ from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Acquaintance
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Request, Subject
+from costguard.policy import access
 from costguard.policy.access import Actor
 from costguard.policy.narrate import ended_text
 from costguard.policy.rules import Rules
@@ -81,20 +82,22 @@ class Desk:
         said = listing.answer_at_once(command.text)
         if said is not None:
             return said
-        by = self._people.met(command.user_id)
+        by: Acquaintance | str | None = self._people.met(command.user_id, command.team_id)
         if by is None:
             try:
                 by = self._askers.submit(self._people.ask, command.user_id).result(self._patience)
             except (TimeoutError, SlackError) as error:
                 log.warning("asker_not_known", user=command.user_id, error=str(error) or "no answer in time")
                 return WhisperContent("Slack did not say in time who you are. Type it again in a minute.")
-        if by is None:
-            return WhisperContent("Slack tells no e-mail address of yours, so Costguard cannot know your VMs.")
+        if isinstance(by, str):
+            return WhisperContent(by)
+        if no_role := access.without_role(by.address, self._rules.access, self._rules.teams):
+            return WhisperContent(no_role)
         with self._database.read() as connection:
             return listing.listing(connection, self._rules, self._cards, by.address, command.text, self._clock.now())
 
     def _take(self, press: Press) -> None:
-        by = self._people.met(press.user_id)
+        by = self._people.met(press.user_id, press.team_id)
         if by is not None:
             self._settle(press, by)
         else:
@@ -113,15 +116,18 @@ class Desk:
         else:
             self._settle(press, by)
 
-    def _settle(self, press: Press, by: Acquaintance | None) -> None:
-        """Store it, or why it was refused; a repeat of the same press changes nothing."""
-        now, address = self._clock.now(), by.address if by is not None else ""
+    def _settle(self, press: Press, by: Acquaintance | str) -> None:
+        """Store it, or why it was refused; a repeat of the same press changes nothing. `by` in words: why nobody."""
+        now = self._clock.now()
+        member = None if isinstance(by, str) else by
+        address = member.address if member is not None else ""
+        not_theirs = by if isinstance(by, str) else access.without_role(address, self._rules.access, self._rules.teams)
         with self._database.write() as connection:
             if any(each.request.key == press.key for each in requests.of_subject(connection, press.subject)):
                 return  # delivered once more, and perhaps carried out by now
             row = next(iter(watched.read(connection, [press.subject.instance_id])), None)
             name = row.name if row is not None else _name(connection, press.subject)
-            why = _over(connection, press.subject, row, name, zone_of(by, self._rules))
+            why = not_theirs or _over(connection, press.subject, row, name, zone_of(member, self._rules))
             if why is None and row is not None:
                 why = asking.refusal(self._rules, press.asked, Actor(address), row)
             asking.store(connection, _request(press, address, now), row, name, why)

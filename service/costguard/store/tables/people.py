@@ -22,7 +22,7 @@ from costguard.store.types import Timestamp
 # A message that was not accepted yet, and may have to be sent.
 WAITING = "status IN ('intended', 'sending')"
 
-# People as Slack knows them, by address. An empty user_id: nobody active there has this address.
+# Members of the workspace, by address. An empty user_id: no member has this address.
 people = Table(
     "people",
     metadata,
@@ -31,6 +31,7 @@ people = Table(
     Column("name", String, nullable=False),
     Column("time_zone", String, nullable=False),
     Column("direct_channel", String, nullable=False, server_default=""),
+    Column("team_id", String, nullable=False, server_default=""),
     Column("looked_up_at", Timestamp, nullable=False),
 )
 Index("ix_people_user_id", people.c.user_id)

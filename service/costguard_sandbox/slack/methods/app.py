@@ -12,6 +12,8 @@ from costguard_sandbox.slack.people import APP_ID, BOT_ID, BOT_NAME, BOT_USER_ID
 def auth_test(call: Call) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/auth.test: the scopes stand in the header x-oauth-scopes."""
     shown = {"url": f"https://{TEAM_DOMAIN}.slack.com/", "team": TEAM_NAME, "team_id": TEAM_ID}
+    if call.workspace.enterprise_id:
+        shown["enterprise_id"] = call.workspace.enterprise_id
     if call.token.startswith("xapp-"):
         return {**shown, "app_name": BOT_NAME, "app_id": APP_ID}
     return {**shown, "user": BOT_NAME, "user_id": BOT_USER_ID, "bot_id": BOT_ID, "is_enterprise_install": False}
