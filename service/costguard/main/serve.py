@@ -28,6 +28,7 @@ from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
 from costguard.main.supervisor import Supervisor
 from costguard.web.limits import TokenBucket
+from costguard.web.server import make_server
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...where that is not too often for the machine
@@ -88,14 +89,7 @@ def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
     app = create_app(deps)
     add_dashboard(app, deps, guard.speed)
     add_sign_in(app, sign_in_pages(guard))
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=5,
-        )
-    )
+    server = make_server(app)
     listen = guard.settings.server
     with _listening(listen.host, listen.port) as listener, _ended_by_sigterm(server):
         # What is there by now stays to the end. Looking through it for garbage would hold up a request by a fifth of a

@@ -1,0 +1,189 @@
+"""The connections of a server: what each waits for, for how long it may, and which one makes room for another."""
+
+from __future__ import annotations
+
+import ipaddress
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from heapq import nlargest
+from typing import Protocol
+
+from costguard.web.sparse import SparseLog
+
+_MOST = 1000
+_SHARE = 4  # an address may hold one in so many of all connections
+_AT_ONCE = 16  # how many make room together, so that a flood does not search through all for each of its own
+_GRACE = 1.0  # seconds; what has come so lately is on its way, and goes only where nothing else is left
+OVER = 8  # connections beyond the most, for the health check alone
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds that a client may take, and how many connections there may be. The application's time is not counted."""
+
+    head: float = 10.0  # for the request line and the headers
+    body: float = 30.0
+    idle: float = 15.0  # before the first request, and between two
+    write: float = 30.0  # for reading the next part of an answer
+    over: float = 2.0  # for everything, on the connections beyond the most
+    most: int = _MOST
+
+
+class Phase(Enum):
+    IDLE = "idle"  # nothing of a request has come
+    HEAD = "half-sent headers"
+    BODY = "half-sent body"
+    BUSY = "busy"  # the request is whole, and its answer is not
+    UNREAD = "unread answer"  # the client does not read what it asked for
+
+
+class Connection(Protocol):
+    @property
+    def address(self) -> str: ...
+    @property
+    def phase(self) -> Phase: ...
+    @property
+    def since(self) -> float: ...  # when the phase began
+    @property
+    def is_over(self) -> bool: ...  # beyond the most: answers the health check alone
+
+    def expire(self, phase: Phase) -> None:
+        """Closes it, with an answer where one can still be given."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+def most_connections(descriptors: int | None = None) -> int:
+    """As many as leave descriptors for the database, logs, and what the process reads and writes besides.
+
+    `descriptors` is the most that the process may have open; by default the system is asked.
+    """
+    if descriptors is None:
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if descriptors == resource.RLIM_INFINITY:
+        return _MOST
+    spare = max(64, min(256, descriptors // 4))
+    return max(OVER, min(_MOST, descriptors - spare - OVER))
+
+
+class Connections:
+    """All that are open. Used by the event loop's thread alone.
+
+    `is_shared` says of an address that many people come from it, such as a proxy's: it has no share.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        is_shared: Callable[[str], bool],
+        sparse: SparseLog,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits, self._is_shared, self._sparse, self.now = limits, is_shared, sparse, monotonic
+        self._open: dict[Connection, str] = {}
+        self._of: Counter[str] = Counter()
+        self._coming: Counter[str] = Counter()  # accepted, and not open yet
+
+    def __len__(self) -> int:
+        return len(self._open) + self._coming.total()
+
+    def make_room(self, address: str) -> bool:
+        """Whether one more from this address may come; where there are too many, those that wait longest go."""
+        source = _source(address)
+        share = max(1, self.limits.most // _SHARE)
+        if not self._is_shared(address) and self._of[source] + self._coming[source] >= share:
+            if not self._close_waiting(1, source):
+                self._sparse.warn("connection_refused", why="its address has its share", address=address)
+                return False
+        elif len(self) >= self.limits.most:
+            self._close_waiting(_AT_ONCE, at_least=_GRACE)
+        if len(self) >= self.limits.most + OVER and not self._close_waiting(_AT_ONCE):
+            self._sparse.warn("connection_refused", why="there are too many", most=self.limits.most)
+            return False
+        self._coming[source] += 1
+        return True
+
+    def opened(self, connection: Connection) -> bool:
+        """Whether it is beyond the most, so that only the health check may use it."""
+        source = _source(connection.address)
+        self.not_coming(connection.address)
+        self._open[connection] = source
+        self._of[source] += 1
+        return len(self) > self.limits.most
+
+    def not_coming(self, address: str) -> None:
+        """One that was let in has gone before it was open, or is open now."""
+        source = _source(address)
+        if self._coming[source]:
+            self._coming[source] -= 1
+        if not self._coming[source]:
+            del self._coming[source]
+
+    def closed(self, connection: Connection) -> None:
+        source = self._open.pop(connection, None)
+        if source is None:
+            return
+        self._of[source] -= 1
+        if not self._of[source]:
+            del self._of[source]
+
+    def sweep(self) -> None:
+        """Closes those that have taken longer than they may."""
+        for connection in list(self._open):
+            phase = connection.phase
+            if self.now() - connection.since > self._longest(connection, phase):
+                if phase is not Phase.IDLE:
+                    self._sparse.warn("connections_closed", why=phase.value, address=connection.address)
+                connection.expire(phase)
+        self._sparse.flush()
+
+    def drop_waiting(self) -> None:
+        """Closes those that have sent no whole request."""
+        for connection in list(self._open):
+            if connection.phase in (Phase.IDLE, Phase.HEAD, Phase.BODY):
+                connection.abort()
+
+    def free_one(self) -> bool:
+        """Closes the one that waits longest; False where all are busy."""
+        return self._close_waiting(1) > 0
+
+    def _longest(self, connection: Connection, phase: Phase) -> float:
+        limits = self.limits
+        longest = {
+            Phase.IDLE: limits.idle,
+            Phase.HEAD: limits.head,
+            Phase.BODY: limits.body,
+            Phase.UNREAD: limits.write,
+            Phase.BUSY: float("inf"),
+        }[phase]
+        return min(longest, limits.over) if connection.is_over and phase is not Phase.BUSY else longest
+
+    def _close_waiting(self, count: int, source: str | None = None, at_least: float = 0.0) -> int:
+        now = self.now()
+        waiting = [
+            each
+            for each, its in self._open.items()
+            if (source is None or its == source) and each.phase is not Phase.BUSY and now - each.since >= at_least
+        ]
+        found = nlargest(count, waiting, key=lambda each: now - each.since)
+        for each in found:
+            each.abort()
+            self.closed(each)
+        if found:
+            self._sparse.warn("connections_closed", why="to make room for others", address=found[0].address)
+        return len(found)
+
+
+def _source(address: str) -> str:
+    """The address; of IPv6 the first 64 bits, which is what one subscriber has."""
+    if ":" not in address:
+        return address
+    try:
+        return ipaddress.IPv6Address(address.partition("%")[0]).packed[:8].hex()
+    except ValueError:
+        return address
