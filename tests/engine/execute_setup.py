@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +12,8 @@ from tests.engine.crashing import Fuse
 from tests.fakes import FakeActuator, FakeCloud, FakeVm, HandClock
 
 from costguard.engine.acting.execute import LiveExecutor
+from costguard.engine.acting.still_due import Hold
+from costguard.engine.acting.stop_case import Case
 from costguard.engine.record import record
 from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey, Status
@@ -31,9 +32,9 @@ ANA = "ana@example.com"
 BELONGING = Belonging((), OwnerRules(domain="example.com"))
 
 
-def due(_connection: Connection, _subject: Subject, _labels: Mapping[str, str], _now: datetime) -> str:
+def due(_connection: Connection, _case: Case, _sighting: Sighting, _now: datetime) -> Hold | None:
     """As due as it was."""
-    return ""
+    return None
 
 
 @dataclass
@@ -114,7 +115,9 @@ class Scene:
 
     def stop_by_ana(self, subject: Subject, number: int = 1, **given: Any) -> StopInstance:
         verb = given.get("verb", Enforcement.STOP)
-        request = self.ask(subject, Asked.SUSPEND if verb is Enforcement.SUSPEND else Asked.STOP)
+        request = given.get("request") or self.ask(
+            subject, Asked.SUSPEND if verb is Enforcement.SUSPEND else Asked.STOP
+        )
         more = {"request": request, "reminder": "", "reason": "she is done with it", **given}
         return self.stop_by_rule(subject, number, **more)
 

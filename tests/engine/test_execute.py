@@ -8,16 +8,17 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import PROJECT, at
-from tests.engine.execute_setup import ANA, MINUTE, ZONE, Scene
+from tests.engine.execute_setup import MINUTE, ZONE, Scene
 from tests.fakes import FakeVm
 
 from costguard.engine.acting.execute import ShadowExecutor
+from costguard.engine.acting.still_due import Hold
 from costguard.engine.acting.stop_words import uuid_of
 from costguard.errors import LeaseLost, NotFound
 from costguard.model.action import StopOutcome
 from costguard.model.instance import Shape, Status
-from costguard.model.reminder import Asked, Enforcement, Keep, Subject
-from costguard.store import answers, requests, stops
+from costguard.model.reminder import Enforcement
+from costguard.store import stops
 from costguard.store.lease import acquire
 from costguard.store.transaction import Database
 
@@ -137,68 +138,15 @@ def test_what_changed_at_google_is_left_alone(
         assert scene.requests() == [("refused", f"vm-1 is left alone: {why}.")]
 
 
-def _keep(scene: Scene, subject: Subject, until: str = "16:00") -> None:
-    request = scene.ask(subject, Asked.KEEP)
-    with scene.database.write() as connection:
-        assert request.id is not None
-        answers.add_keep(connection, Keep(subject, at(until), ANA, scene.clock.now()), request.id)
-
-
-def test_a_keep_that_came_in_between(database: Database) -> None:
-    """A rule decided before somebody answered; nobody's answer is overruled."""
-    scene = Scene(database)
-    subject = scene.run()
-    action = scene.stop_by_rule(subject)
-    _keep(scene, subject)
-    (outcome,) = scene.executor().carry_out([action])
-    assert (outcome.result, scene.google.calls) == ("not_needed", [])
-
-
-def test_a_keep_of_before_does_not_hold_a_person_back(database: Database) -> None:
-    """Who kept it may stop it; a keep that came after the request holds."""
-    scene = Scene(database)
-    first, second = scene.run(1), scene.run(2)
-    _keep(scene, first)
-    scene.clock.advance(MINUTE)
-    actions = [scene.stop_by_ana(first, 1), scene.stop_by_ana(second, 2)]
-    scene.clock.advance(MINUTE)
-    _keep(scene, second)
-    assert [each.result for each in scene.executor().carry_out(actions)] == ["asked", "not_needed"]
-
-
-def test_an_answer_that_is_not_settled_yet_is_waited_for(database: Database) -> None:
-    """A button pressed a moment ago is no silence; the rule goes on if the answer is refused."""
-    scene = Scene(database)
-    subject = scene.run()
-    request = scene.ask(subject, Asked.KEEP)
-    executor = scene.executor()
-    (outcome,) = executor.carry_out([scene.stop_by_rule(subject)])
-    assert (outcome.result, outcome.text, scene.google.calls) == ("intended", "somebody has just answered", [])
-    with database.write() as connection:
-        assert request.id is not None
-        requests.settle(connection, request.id, "refused", "No more keeps.", scene.clock.now())
-    scene.clock.advance(MINUTE)
-    executor.settle()
-    assert scene.stop(subject).outcome is StopOutcome.ASKED
-
-
 def test_a_rule_asks_once_more_whether_it_is_due(database: Database) -> None:
     """What is not due any more is left alone; when it is due again in the same cycle, it is stopped after all."""
     scene = Scene(database)
     subject = scene.run()
     action = scene.stop_by_rule(subject)
-    busy = scene.executor(still_due=lambda *_: "it is in use again")
+    busy = scene.executor(still_due=lambda *_: Hold("it is in use again"))
     assert [each.result for each in busy.carry_out([action])] == ["not_needed"]
     assert [each.result for each in scene.executor().carry_out([action])] == ["asked"]
     assert [each.outcome for each in scene.stops(subject)] == [StopOutcome.NOT_NEEDED, StopOutcome.ASKED]
-
-
-def test_people_are_not_asked_whether_it_is_due(database: Database) -> None:
-    """What somebody asks to be stopped is stopped, due or not."""
-    scene = Scene(database)
-    action = scene.stop_by_ana(scene.run())
-    executor = scene.executor(still_due=lambda *_: "it is not due")
-    assert [each.result for each in executor.carry_out([action])] == ["asked"]
 
 
 def test_who_lost_the_lease_does_nothing(database: Database) -> None:

@@ -6,7 +6,9 @@ import pytest
 from tests.builders import at
 from tests.engine.crashing import Fuse, Killed, fragile_database
 from tests.engine.execute_setup import ANA, Scene
+from tests.engine.last_check_setup import judged_at
 
+from costguard.engine.acting.still_due import ByTheRules
 from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest
 from costguard.model.reminder import Asked, Claim, Keep
 from costguard.store import answers
@@ -75,9 +77,9 @@ def test_ended_in_the_middle_of_an_answer(database: Database, database_url: str)
 
 def test_answers_come_before_stops(database: Database) -> None:
     """In one plan as well: who keeps a VM is heard before a rule acts on silence."""
-    scene = Scene(database)
-    subject = scene.run()
-    keep = KeepLifetime(scene.ask(subject, Asked.KEEP), at("16:00"), "ana keeps it")
-    results = scene.executor().carry_out([scene.stop_by_rule(subject), keep])
+    judged = judged_at(database)
+    scene, stop = judged.scene, judged.decided()
+    keep = KeepLifetime(scene.ask(judged.subject, Asked.KEEP), at("16:00"), "ana keeps it")
+    results = scene.executor(still_due=ByTheRules(judged.rules)).carry_out([stop, keep])
     assert [each.result for each in results] == ["settled", "not_needed"]
     assert scene.google.calls == []

@@ -7,8 +7,10 @@ from datetime import timedelta
 import pytest
 from tests.engine.crashing import Fuse, Killed, fragile_database, steps_of
 from tests.engine.execute_setup import ANA, FragileActuator, Scene
+from tests.engine.last_check_setup import Judged
 from tests.fakes import FakeVm
 
+from costguard.engine.acting.still_due import ByTheRules
 from costguard.errors import CloudUnavailable
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import Shape, Status
@@ -76,11 +78,13 @@ def test_ended_at_every_step_and_kept_before_the_next_guard_came(database: Datab
     for step in steps_of(database_url, MOST_STEPS):
         scene.google.calls.clear()
         subject = scene.run(step)
-        action = scene.stop_by_rule(subject, step)
+        judged = Judged(scene, subject, name=f"vm-{step}")
+        judged.warn("10:30", "11:00")
+        action = judged.decided()
         _killed(scene, database_url, action, step)
         asked = len(scene.google.calls)
         _keep(scene, subject)
-        executor = scene.executor()
+        executor = scene.executor(still_due=ByTheRules(judged.rules))
         for _ in range(3):
             scene.clock.advance(LATER)
             executor.settle()

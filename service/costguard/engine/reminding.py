@@ -98,8 +98,14 @@ def decide_about(connection: Connection, fleet: Sequence[Watched], rules: Rules,
     return decide(fleet, rules, unread(projects.read_all(connection)), people.of_addresses(connection, None), now)
 
 
-def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None) -> list[Watched]:
-    """All that decisions rest on: of every VM that is there, or of these."""
+def gather(
+    connection: Connection,
+    rules: Rules,
+    now: datetime,
+    ids: Collection[int] | None = None,
+    without_stop: int | None = None,
+) -> list[Watched]:
+    """All that decisions rest on: of every VM that is there, or of these. `without_stop`: as if it had not begun."""
     rows = watched.read(connection, ids)
     idle = utilisation.idle_runs(connection, now, ids)
     asked: dict[int, list[Request]] = defaultdict(list)
@@ -127,7 +133,10 @@ def gather(connection: Connection, rules: Rules, now: datetime, ids: Collection[
         messages.sent_of(connection, named),
         answers.keeps_of(connection, named),
         answers.claims_of(connection, list(subjects)),
-        stops.of_subjects(connection, named),
+        {
+            subject: tuple(each for each in begun if each.id != without_stop)
+            for subject, begun in stops.of_subjects(connection, named).items()
+        },
     )
     found = [
         Watched(

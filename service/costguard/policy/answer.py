@@ -18,7 +18,7 @@ from costguard.model.action import (
     StopOutcome,
 )
 from costguard.model.instance import Status
-from costguard.model.reminder import About, Asked, Enforcement, ReminderRule, Request
+from costguard.model.reminder import About, Asked, Enforcement, Keep, ReminderRule, Request
 from costguard.policy.access import refusal, role_for
 from costguard.policy.due import Due
 from costguard.policy.keep import kept_until
@@ -131,7 +131,7 @@ def _keep(asking: _Asking, request: Request) -> Action | str:
 def _stop(asking: _Asking, request: Request) -> Action | str:
     vm = asking.vm
     assert vm.running_since is not None  # it would be pointless otherwise
-    if stale := _stale(asking, request):
+    if stale := _kept_since(asking, request) or _stale(asking, request):
         return stale
     asked = f"asked for {_VIA.get(request.via, f'by {request.via}')} by {request.by}"
     why = f": {request.reason}" if request.reason else ""
@@ -175,6 +175,18 @@ def _over(asking: _Asking, request: Request) -> str:
     return f"{vm.name} was started anew since, and you saw its run before: nothing was done. /gpu shows it as it is."
 
 
+def _kept_since(asking: _Asking, request: Request) -> str:
+    """Somebody's keep that came after this was asked, and holds; "" where there is none."""
+    since = [keep for keep in asking.vm.keeps if keep.at > request.at and keep.until > asking.about.now]
+    return _kept_by(asking, request, since[-1]) if since else ""
+
+
+def _kept_by(asking: _Asking, request: Request, keep: Keep) -> str:
+    name, verb = asking.vm.name, _DONE[request.asked]
+    until = moment_text(keep.until, asking.about.zone_of(request.by), asking.about.now)
+    return f"{keep.by} kept {name} until {until} after this was asked. /gpu has buttons to {verb} it as it is."
+
+
 def _stale(asking: _Asking, request: Request) -> str:
     """Why what the person saw is not so any more; "" where it is.
 
@@ -183,11 +195,9 @@ def _stale(asking: _Asking, request: Request) -> str:
     vm, due, verb = asking.vm, asking.due, _DONE[request.asked]
     if request.due_at is None or (due is not None and due.at == request.due_at):
         return ""
-    zone = asking.about.zone_of(request.by)
     later = next((keep for keep in reversed(vm.keeps) if keep.until > request.due_at), None)
     if later is not None:
-        until = moment_text(later.until, zone, asking.about.now)
-        return f"{later.by} kept {vm.name} until {until} after this was asked. /gpu has buttons to {verb} it as it is."
+        return _kept_by(asking, request, later)
     if due is None or due.at > asking.about.now:
         return f"Nobody asks about {vm.name} any more for now. /gpu has buttons to {verb} it all the same."
     return ""

@@ -1,52 +1,84 @@
-"""Whether a rule may still stop a VM, asked again right before it is stopped."""
+"""The last check before a stop: what a pass would decide about this VM at this moment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from sqlalchemy import Connection
 
 from costguard.engine import reminding
-from costguard.model.reminder import Subject
-from costguard.policy.due import due_of_run
-from costguard.policy.enforcement import stop_at
-from costguard.policy.protection import protected_because
-from costguard.policy.reminder import standing_of
+from costguard.engine.acting.stop_case import Case
+from costguard.model.action import RefuseRequest, StopInstance
+from costguard.model.observation import Sighting
+from costguard.policy.classify import classify
 from costguard.policy.rules import Rules
-from costguard.policy.watched import subject_of
+from costguard.policy.watched import Decision, Plan, Watched, subject_of
+from costguard.store.stops import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a stop is not asked of Google now. Final: it is over; else it is checked again soon."""
+
+    reason: str
+    is_final: bool = True
 
 
 class StillDue(Protocol):
-    def __call__(self, connection: Connection, subject: Subject, labels: Mapping[str, str], now: datetime, /) -> str:
-        """Why a rule must leave it alone now; "" where it is as due as it was. `labels` are those of this moment."""
+    def __call__(self, connection: Connection, case: Case, sighting: Sighting, now: datetime, /) -> Hold | None:
+        """Why this stop must not be carried out now; None where it must. `sighting` is of this moment."""
         ...
 
 
 class ByTheRules:
-    """Judged anew with what the ledger knows by now: an answer, a new label or a new setting undoes an old decision."""
+    """Asks the decision of a pass, with the ledger as it is now and the VM as Google shows it now."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    def __call__(self, connection: Connection, subject: Subject, labels: Mapping[str, str], now: datetime) -> str:
-        if self._rules.is_shadow:
-            return "rules stop nothing while [enforcement] shadow is true"
-        fleet = reminding.gather(connection, self._rules, now, [subject.instance_id])
-        vm = next((each for each in fleet if subject_of(each) == subject), None)
-        if vm is None or vm.running_since is None:
-            return "it does not run any more"
-        if vm.job:
-            return f"job {vm.job}, which it works on, has its own limits"
-        protection = protected_because(vm.name, vm.key.project, labels, self._rules.protection)
-        if protection:
-            return f"it is protected by {protection}"
-        preset = self._rules.presets.get(vm.preset)
-        due = due_of_run(preset, vm.running_since, vm.idle, vm.keeps, now)
-        if preset is None or due is None:
-            return f"preset {vm.preset} sets no limit any more"
-        at = stop_at(preset.reminders, standing_of(vm.sent, vm.cycle), due, protection)
-        if at is None or at > now:
-            return "somebody answered, or it is not due any more"
-        return ""
+    def __call__(self, connection: Connection, case: Case, sighting: Sighting, now: datetime) -> Hold | None:
+        stop, rules = case.stop, self._rules
+        fleet = reminding.gather(connection, rules, now, [stop.subject.instance_id], without_stop=stop.id)
+        if not fleet:
+            return Hold("it is gone already")
+        presets = tuple(rules.presets.values())
+        labels = sighting.labels
+        preset = classify(labels, case.vm.record.shape, presets)
+        vm = replace(fleet[0], labels=labels, status=sighting.status, preset=preset)
+        if subject_of(vm) != stop.subject:
+            return Hold("it does not run any more, or was started again since")
+        if stop.request_id is None:
+            return _of_rule(stop, reminding.decide_about(connection, [vm], rules, now))
+        return self._of_request(connection, vm, stop, now)
+
+    def _of_request(self, connection: Connection, vm: Watched, stop: Stop, now: datetime) -> Hold | None:
+        """Judged alone: what others ask of the VM is settled by passes, in the order in which it came."""
+        request = next((each for each in vm.requests if each.id == stop.request_id), None)
+        if request is None:
+            return Hold("the request for it was settled meanwhile")
+        plan = reminding.decide_about(connection, [replace(vm, requests=(request,))], self._rules, now)
+        (decision,) = plan.decisions
+        for action in plan.actions:
+            if isinstance(action, StopInstance) and action.request == request:
+                return None
+            if isinstance(action, RefuseRequest):
+                return Hold(action.reason.rstrip("."))
+        # The next pass carries the request out in another way, or knows more.
+        return Hold(_reason(decision), is_final=False)
+
+
+def _of_rule(stop: Stop, plan: Plan) -> Hold | None:
+    """A stop rests on its rule and on the reminder whose grace passed: on others it is decided on anew."""
+    (decision,) = plan.decisions
+    stops = [each for each in plan.actions if isinstance(each, StopInstance) and each.request is None]
+    if not stops or decision.stop_at is None:  # in shadow mode no moment is set
+        return Hold(_reason(decision), is_final=decision.is_known)
+    if (stops[0].rule, stops[0].reminder) != (stop.rule, stop.reminder):
+        return Hold(f"it was decided on by {stop.rule}, and what that rested on has changed; the next pass decides")
+    return None
+
+
+def _reason(decision: Decision) -> str:
+    return decision.reason.removeprefix("left alone: ")

@@ -8,24 +8,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy import Connection
 
 from costguard.engine.acting import stop_case, stop_outcomes, stop_words
-from costguard.engine.acting.answering import moment
-from costguard.engine.acting.still_due import StillDue
+from costguard.engine.acting.still_due import Hold, StillDue
 from costguard.engine.acting.stop_case import Case
 from costguard.engine.ports import Actuator, Clock
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied, StoreError
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.observation import Sighting
 from costguard.model.record import KnownInstance
-from costguard.model.reminder import Asked, Enforcement, Subject
+from costguard.model.reminder import Enforcement, Subject
 from costguard.policy.suspend import never_suspended
-from costguard.store import answers, facts, ledger, requests, stops
+from costguard.store import facts, ledger, stops
 from costguard.store.lease import Lease
 from costguard.store.stops import NewStop, Stop
 from costguard.store.transaction import Database
@@ -38,15 +36,6 @@ TRIES = 6
 _FIRST_WAIT = timedelta(seconds=30)
 _LONGEST_WAIT = timedelta(minutes=10)
 _AGAIN_SOON = timedelta(seconds=30)
-_ANSWERS = frozenset({Asked.KEEP, Asked.CLAIM, Asked.DISOWN})
-
-
-@dataclass(frozen=True, slots=True)
-class _Hold:
-    """Why it is not asked of Google now. Final: it is over; else it is looked at again soon."""
-
-    reason: str
-    is_final: bool = True
 
 
 class Stopping:
@@ -163,24 +152,12 @@ class Stopping:
                 why = f"{why}: {refused.message.rstrip('.')}"
         return self._actuator.stop(*where, gce_id, stop_words.fallen_back(uuid)), f"{why}."
 
-    def _hold(self, connection: Connection, case: Case, sighting: Sighting | None, now: datetime) -> _Hold | None:
+    def _hold(self, connection: Connection, case: Case, sighting: Sighting | None, now: datetime) -> Hold | None:
         changed = stop_case.unlike(case, sighting)
         if changed or sighting is None:
             # It may be our own doing; then the ledger will tell at the next look.
-            return _Hold(changed, is_final=not case.may_have_begun)
-        subject = case.stop.subject
-        kept = answers.keeps_of(connection, [subject]).get(subject, ())
-        since = case.request.at if case.request is not None else None
-        later = [keep for keep in kept if keep.until > now and (since is None or keep.at > since)]
-        if later:
-            return _Hold(f"{later[-1].by} keeps it until {moment(later[-1].until)}")
-        if case.request is not None:
-            return None
-        asked = [each for _, each in requests.open_requests(connection) if each.subject == subject]
-        if any(each.asked in _ANSWERS for each in asked):
-            return _Hold("somebody has just answered", is_final=False)
-        why_not = self._still_due(connection, subject, sighting.labels, now)
-        return _Hold(why_not) if why_not else None
+            return Hold(changed, is_final=not case.may_have_begun)
+        return self._still_due(connection, case, sighting, now)
 
     def _troubled(
         self, case: Case, error: CloudError, fence: Lease | None, *, may_have_begun: bool
@@ -226,7 +203,7 @@ def new_stop(
     )
 
 
-def _held(connection: Connection, case: Case, hold: _Hold, now: datetime) -> tuple[StopOutcome, str]:
+def _held(connection: Connection, case: Case, hold: Hold, now: datetime) -> tuple[StopOutcome, str]:
     if hold.is_final:
         return stop_outcomes.leave_alone(connection, case, hold.reason, now)
     # Without an error: to wait is no try.
