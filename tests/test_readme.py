@@ -51,7 +51,7 @@ def test_routes_stand_in_the_readme(tmp_path: Path) -> None:
         door=EVERYBODY,
         version="0",
         stale_after=timedelta(hours=1),
-        status=lambda: DaemonStatus(is_acting=False),
+        status=lambda: DaemonStatus(),
     )
     paths = create_app(deps).openapi()["paths"]
     assert paths

@@ -4,6 +4,7 @@ CostguardError
 ├── SettingsError            the settings file or an environment variable is wrong
 ├── StoreError
 │   ├── DatabaseUnreachable  no connection, or no permission
+│   │   └── DatabaseSilent   no answer in time
 │   ├── DatabaseLocked       another process holds SQLite's write lock
 │   ├── DiskFull             the database could not grow
 │   ├── DatabaseNewer        migrated by a later version than this one
@@ -90,6 +91,10 @@ class DatabaseUnreachable(StoreError):
 
 class DatabaseNotPrivate(StoreError):
     """Others can read or change the SQLite file."""
+
+
+class DatabaseSilent(DatabaseUnreachable):
+    """The database did not answer in time; what was asked may have been done."""
 
 
 class DatabaseLocked(StoreError):

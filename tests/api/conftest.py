@@ -45,7 +45,8 @@ def deps_of(database: Database) -> Deps:
         door=EVERYBODY,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
-        status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW),
+        status=lambda: DaemonStatus(last_pass_at=NOW),
+        holder="guard-1:4242",
     )
 
 

@@ -27,7 +27,7 @@ from costguard.model.money import Money
 from costguard.model.observation import Unread
 from costguard.model.webhook import WebhookState
 from costguard.policy.watched import Plan
-from costguard.store import interruptions
+from costguard.store import interruptions, lease
 from costguard.store.transaction import Database
 from costguard.web.meters import Meters
 
@@ -119,6 +119,7 @@ def full(database: Database) -> Deps:
     meters.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), Plan()))
     meters.passed(0.2, None)
     hooks = [WebhookState("pager", 3, NOW - HOUR, "It answered 500.", NOW)]
+    lease.acquire(database, "daemon", "guard-1:4242", HOUR)
     return replace(deps_of(database), meters=meters, webhook_states=lambda _connection: hooks)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +14,9 @@ from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
 
 from costguard.api.deps import DaemonStatus
+from costguard.engine.one_question import OneQuestion
 from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.errors import DatabaseUnreachable
 from costguard.store import lease
 from costguard.store.transaction import Database
 
@@ -20,7 +24,7 @@ HOUR = timedelta(hours=1)
 
 
 def _watched(database: Database, **project: Any) -> None:
-    lease.acquire(database, "daemon", "host-1", HOUR)
+    lease.acquire(database, "daemon", "guard-1:4242", HOUR)
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection, **project)
@@ -37,8 +41,45 @@ def test_ready(database: Database, client: TestClient) -> None:
     answer = client.get("/readyz")
     body = answer.json()
     assert (answer.status_code, body["status"], body["reasons"], body["warnings"]) == (200, "ready", [], [])
-    assert (body["leases"][0]["holder"], body["leases"][0]["is_held"]) == ("host-1", True)
+    assert (body["leases"][0]["holder"], body["leases"][0]["is_held"]) == ("guard-1:4242", True)
     assert body["projects"][0]["age_seconds"] == 0
+
+
+def test_the_database_says_who_acts(database: Database, client_with: Callable[..., TestClient]) -> None:
+    """`is_acting`: this replica holds the lease and it has not expired; what the process believes does not count."""
+    _watched(database)
+    ours, other = client_with(), client_with(holder="guard-2:4242")
+    assert (ours.get("/readyz").json()["is_acting"], other.get("/readyz").json()["is_acting"]) == (True, False)
+    held = lease.acquire(database, "daemon", "guard-1:4242", HOUR)
+    assert held is not None
+    lease.release(database, held)
+    assert ours.get("/readyz").json()["is_acting"] is False
+
+
+class SilentDatabase:
+    """Does not answer until it is let go."""
+
+    name = "The database"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.go_on = threading.Event()
+
+    def read(self) -> AbstractContextManager[object]:
+        self.asked += 1
+        self.go_on.wait()
+        raise DatabaseUnreachable("The database fell silent.", "Look at it.")
+
+
+def test_silent_database_is_not_ready_and_holds_nobody(client_with: Callable[..., TestClient]) -> None:
+    """503, nobody acts, and why; however many ask meanwhile, one question is open."""
+    silent = SilentDatabase()
+    client = client_with(database=silent, vital_signs=OneQuestion(timedelta(milliseconds=200)))
+    answers = [client.get("/readyz") for _ in range(20)]
+    silent.go_on.set()
+    assert {(answer.status_code, answer.json()["is_acting"]) for answer in answers} == {(503, False)}
+    assert "has not answered" in answers[0].json()["reasons"][0]
+    assert silent.asked == 1
 
 
 def test_not_ready_gives_every_reason(client: TestClient) -> None:
@@ -50,7 +91,7 @@ def test_not_ready_gives_every_reason(client: TestClient) -> None:
 def test_an_expired_lease_is_not_ready(database: Database, client: TestClient) -> None:
     """When the holder of the lease is gone nobody watches: 503."""
     _watched(database)
-    held = lease.acquire(database, "daemon", "host-1", HOUR)
+    held = lease.acquire(database, "daemon", "guard-1:4242", HOUR)
     assert held is not None
     lease.release(database, held)
     answer = client.get("/readyz")
@@ -71,7 +112,7 @@ def test_one_project_that_is_lost_only_degrades(database: Database, client_with:
     """A stale project, an unread part and a failed pass are warnings: the rest still answers."""
     unread = [{"scope": "instances", "code": "permission", "reason": "The role is missing."}]
     _watched(database, unread=unread, last_complete_at=NOW - HOUR)
-    failed = DaemonStatus(is_acting=True, last_pass_at=NOW, last_error="No credentials.")
+    failed = DaemonStatus(last_pass_at=NOW, last_error="No credentials.")
     answer = client_with(status=lambda: failed).get("/readyz")
     assert (answer.status_code, answer.json()["status"], len(answer.json()["warnings"])) == (200, "degraded", 3)
 

@@ -185,7 +185,7 @@ def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
         door=gate(database, clock),
         version="1",
         stale_after=timedelta(minutes=10),
-        status=lambda: DaemonStatus(is_acting=True, last_pass_at=year.NOW),
+        status=lambda: DaemonStatus(last_pass_at=year.NOW),
     )
     app = create_app(deps)
     add_dashboard(app, deps)

@@ -211,7 +211,8 @@ def _app(database: Database, door: Door) -> FastAPI:
         door=door,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
-        status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW - MINUTE),
+        status=lambda: DaemonStatus(last_pass_at=NOW - MINUTE),
+        holder="guard-1",
         outbox_trouble=lambda: OutboxTrouble(),
         jobs=office.Office(database, RULES).it,
     )

@@ -44,7 +44,8 @@ def serving(
         door=EVERYBODY if token is None else keyed(token),
         version="1.2.3",
         stale_after=timedelta(minutes=10),
-        status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW),
+        status=lambda: DaemonStatus(last_pass_at=NOW),
+        holder="guard-1:4242",
     )
     with serving_app(create_app(deps)) as address:
         yield address

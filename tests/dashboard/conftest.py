@@ -42,7 +42,8 @@ def deps(database: Database) -> Deps:
         door=EVERYBODY,
         version="1.2.3",
         stale_after=timedelta(minutes=10),
-        status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW),
+        status=lambda: DaemonStatus(last_pass_at=NOW),
+        holder="guard-1:4242",
     )
 
 

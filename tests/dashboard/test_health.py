@@ -46,22 +46,22 @@ def read(client: TestClient) -> str:
 
 def test_it_says_whether_all_is_well(database: Database, client_with: Callable[..., TestClient]) -> None:
     """From nothing at all, over something that is missing, to nothing that is."""
-    silent = DaemonStatus(is_acting=False)
+    silent = DaemonStatus()
     text = read(client_with(status=lambda: silent))
     for part in (
         "What is shown here cannot be relied on.", "Nobody ever held it. Start costguard serve",
         "No project has been looked at yet.",
-        "another one watches", "Nobody is reminded.", "Nothing can be priced", "SQLite,",
+        "Last pass here none yet", "Nobody is reminded.", "Nothing can be priced", "SQLite,",
     ):  # fmt: skip
         assert part in text
-    lease.acquire(database, "daemon", "host-1", HOUR)
+    lease.acquire(database, "daemon", "guard-1:4242", HOUR)
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection)
     good = read(client_with(outbox_trouble=lambda: OutboxTrouble()))
     for part in (
         "All is well. 1 project is read whole",
-        "held by host-1, this process",
+        "held by guard-1:4242, this replica",
         "read whole Last good",
         "works",
     ):
@@ -70,7 +70,7 @@ def test_it_says_whether_all_is_well(database: Database, client_with: Callable[.
 
 def test_what_is_red_says_what_to_do(database: Database, client_with: Callable[..., TestClient]) -> None:
     """A missing permission by the command that gives it; what waits is told with since when."""
-    lease.acquire(database, "daemon", "host-1", HOUR)
+    lease.acquire(database, "daemon", "guard-1:4242", HOUR)
     unread = [
         {"scope": "instances", "code": "permission", "reason": MISSING},
         {"scope": "us-central1-a", "code": "permission", "reason": API_OFF},
@@ -85,7 +85,7 @@ def test_what_is_red_says_what_to_do(database: Database, client_with: Callable[.
             outbox_trouble=lambda: slack,
             slack_refused=lambda: {"bad_signature": 3},
             webhook_states=lambda _: HOOKS,
-            status=lambda: DaemonStatus(is_acting=True, last_pass_at=NOW, last_error="No credentials."),
+            status=lambda: DaemonStatus(last_pass_at=NOW, last_error="No credentials."),
         )
     )
     for part in (

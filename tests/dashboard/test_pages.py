@@ -187,7 +187,7 @@ def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable
     """A project that was not read for too long, and a pass that failed, stand above the fleet."""
     with database.write() as connection:
         rows.project(connection, "lab", last_complete_at=NOW - timedelta(hours=2))
-    client = client_with(status=lambda: DaemonStatus(is_acting=True, last_error="The disk is full."))
+    client = client_with(status=lambda: DaemonStatus(last_error="The disk is full."))
     text = tidy(read(client, "/").text)
     assert "lab was not read whole since 20 Nov, 10:00" in text
     assert "The last pass had trouble The disk is full." in text

@@ -217,7 +217,7 @@ def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
         door=EVERYBODY,
         version="story",
         stale_after=timedelta(days=2),
-        status=lambda: DaemonStatus(is_acting=True),
+        status=lambda: DaemonStatus(),
         slack=way_in.door,
         slack_refused=lambda: way_in.reception.refused,
         outbox_trouble=lambda: guard.slack_trouble,

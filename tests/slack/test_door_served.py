@@ -67,7 +67,7 @@ class Guard:
                 door=keyed("s3cret"),
                 version="1.2.3",
                 stale_after=timedelta(minutes=10),
-                status=lambda: DaemonStatus(is_acting=True),
+                status=lambda: DaemonStatus(),
                 slack=self.door,
             )
         )

@@ -175,7 +175,7 @@ def test_a_process_that_froze_while_writing_loses_its_turn(postgres_url: str) ->
     def freeze(database: Database, other: Database) -> None:
         with database.write() as connection:
             connection.execute(text("INSERT INTO leases VALUES ('frozen', 'a', 0, 0)"))
-            assert connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one() == "1min"
+            assert connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one() == "8s"
             connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '1ms'"))
             put(other, "other")
             connection.execute(text("DELETE FROM leases"))
@@ -219,10 +219,10 @@ def test_connections_are_set_up_as_promised(database: Database) -> None:
     """WAL and foreign keys on SQLite; no JIT and a name for the administrator on PostgreSQL."""
     settings: dict[str, dict[str, object]] = {
         "sqlite": {"PRAGMA journal_mode": "wal", "PRAGMA foreign_keys": 1, "PRAGMA synchronous": 1},
-        "postgresql": {"SHOW jit": "off", "SHOW application_name": "costguard", "SHOW lock_timeout": "10s"},
+        "postgresql": {"SHOW jit": "off", "SHOW application_name": "costguard", "SHOW lock_timeout": "9s"},
     }
     wanted = settings[database.dialect]
-    with database.read() as connection:
+    with database.write() as connection:
         assert {query: connection.execute(text(query)).scalar_one() for query in wanted} == wanted
 
 

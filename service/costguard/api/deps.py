@@ -10,8 +10,10 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Request
 from sqlalchemy import Connection
 
+from costguard.engine.health import ANSWER, VitalSigns
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.submit import JobOffice
+from costguard.engine.one_question import OneQuestion
 from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.budget import Budget
@@ -27,9 +29,8 @@ from costguard.web.streams import Streams
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """What the daemon in this process says of itself."""
+    """What the daemon of this replica says of itself. Whether it acts, the database says: see `Deps.holder`."""
 
-    is_acting: bool  # False: it waits for its turn, or this process only serves
     last_pass_at: datetime | None = None  # when the last pass ended
     last_error: str = ""  # why the last pass failed; "" when it did not
 
@@ -58,6 +59,8 @@ class Deps:
     version: str
     stale_after: timedelta
     status: Callable[[], DaemonStatus]
+    holder: str = ""  # what this replica's daemon is called in the table of leases; "": it has none
+    vital_signs: OneQuestion[VitalSigns] = field(default_factory=lambda: OneQuestion(ANSWER))
     slack: SlackDoor | None = None  # None: Slack is not set up, or comes over a socket
     slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, whichever way it came in
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up

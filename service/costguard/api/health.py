@@ -48,7 +48,7 @@ class Ready(Out):
     version: str
     reasons: list[str] = Field(description="Why it is not ready.")
     warnings: list[str] = Field(description="What is not as it should be, though it can answer.")
-    is_acting: bool = Field(description="Whether the daemon in this process acts.")
+    is_acting: bool = Field(description="Whether this replica's daemon holds the lease, by the database.")
     last_pass_at: Moment | None
     leases: list[Lease]
     projects: list[ProjectHealth]
@@ -76,6 +76,7 @@ def healthz(deps: Given) -> Alive:
 def readyz(deps: Given, response: Response) -> Ready:
     """503 when the database cannot be read, nobody acts, nothing was ever seen, or there are no prices.
 
+    A database that does not answer within two seconds counts as one that cannot be read, and nobody as acting.
     One project that cannot be read leaves it ready, and degraded: the others still answer. So does Slack's trouble.
     """
     found = health(deps)
@@ -87,7 +88,7 @@ def readyz(deps: Given, response: Response) -> Ready:
         version=deps.version,
         reasons=list(found.reasons),
         warnings=list(found.warnings),
-        is_acting=found.daemon.is_acting,
+        is_acting=found.is_acting,
         last_pass_at=found.daemon.last_pass_at,
         leases=[_lease(holder) for holder in found.holders],
         projects=[_project(state) for state in found.projects],

@@ -24,7 +24,9 @@ _Labels = TypeVar("_Labels", bound=tuple[str, ...])
 
 
 def families(found: Figures, hooks: Sequence[WebhookState], *, is_acting: bool) -> Iterator[Metric]:
-    yield _gauge("lease_held", "Whether this process acts; of all replicas one does.", {(): float(is_acting)})
+    yield _gauge(
+        "lease_held", "Whether this replica acts, by the database; of all replicas one does.", {(): float(is_acting)}
+    )
     yield from _fleet(found)
     yield from _health(found)
     yield from _money(found)

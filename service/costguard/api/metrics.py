@@ -13,6 +13,7 @@ from costguard.api.deps import Deps, Given
 from costguard.api.metric_families import families
 from costguard.engine.metrics import figures
 from costguard.model.access import Permission
+from costguard.store.health import holders, is_held_by
 from costguard.web.problems import RESPONSES
 from costguard.web.who import needs
 
@@ -50,5 +51,6 @@ class _Everything(Collector):
         with deps.database.read() as connection:
             found = figures(connection, deps.rules, deps.clock.now(), deps.meters.facts)
             hooks = deps.webhook_states(connection)
-        yield from families(found, hooks, is_acting=deps.status().is_acting)
+            is_acting = is_held_by(holders(connection), deps.holder)
+        yield from families(found, hooks, is_acting=is_acting)
         yield from deps.meters.registry.collect()

@@ -76,7 +76,7 @@ def health_page(source: Source) -> Shown:
         is_held=any(each.is_held for each in found.holders),
         prices_are_old=found.prices_age is not None and found.prices_age > OLD,
         refused=found.slack_refused,
-        base=_base(source),
+        base=_base(source) if found.has_answered else None,
     )
 
 

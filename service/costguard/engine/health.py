@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
 from sqlalchemy import Connection
 
+from costguard.engine.one_question import OneQuestion, Unanswered
 from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.engine.telling.slack_health import SlackHealth, slack_health
@@ -23,6 +24,8 @@ from costguard.store.health import Holder
 from costguard.store.projects import ProjectLook
 from costguard.store.transaction import Database
 
+ANSWER = timedelta(seconds=2)  # a monitor waits for an answer some seconds at most
+
 
 class Verdict(StrEnum):
     READY = "ready"
@@ -31,10 +34,8 @@ class Verdict(StrEnum):
 
 
 class Daemon(Protocol):
-    """What the daemon in this process says of itself."""
+    """What the daemon of this replica says of itself. Whether it acts, the database says."""
 
-    @property
-    def is_acting(self) -> bool: ...
     @property
     def last_pass_at(self) -> datetime | None: ...
     @property
@@ -46,6 +47,10 @@ class Guard(Protocol):
 
     @property
     def database(self) -> Database: ...
+    @property
+    def holder(self) -> str: ...  # the name under which this replica's daemon holds the lease
+    @property
+    def vital_signs(self) -> OneQuestion[VitalSigns]: ...
     @property
     def clock(self) -> Clock: ...
     @property
@@ -72,14 +77,28 @@ class ProjectState:
 
 
 @dataclass(frozen=True, slots=True)
+class VitalSigns:
+    """What the database says, all at one moment."""
+
+    holders: Sequence[Holder] = ()
+    looks: Sequence[ProjectLook] = ()
+    prices_at: datetime | None = None
+    webhooks: Sequence[WebhookState] = ()
+    outbox: OutboxTrouble | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """`reasons` are why it is not ready, `warnings` what else is not as it should be; sentences for people.
 
-    `has_slack`: Slack is set up in this process.
+    `has_slack`: Slack is set up in this process. `is_acting`: this replica's daemon holds the lease, by the database
+    and its clock. Without `has_answered` the database said nothing, so that nothing but that is known.
     """
 
     as_of: datetime
     daemon: Daemon
+    has_answered: bool
+    is_acting: bool
     reasons: Sequence[str]
     warnings: Sequence[str]
     holders: Sequence[Holder]
@@ -102,45 +121,55 @@ class Health:
 
 
 def health(of: Guard) -> Health:
-    """Never raises StoreError: a database that does not answer is a reason by itself."""
+    """Never raises StoreError: a database that does not answer is a reason by itself, and known within ANSWER."""
     now, daemon = of.clock.now(), of.status()
-    holders: list[Holder] = []
-    looks: list[ProjectLook] = []
-    reasons: list[str] = []
-    prices_at, outbox = None, None
-    webhooks: Sequence[WebhookState] = ()
+    signs, reasons, has_answered = VitalSigns(), [], True
     try:
-        with of.database.read() as connection:
-            holders = stored.holders(connection)
-            looks = projects.read_all(connection)
-            prices_at = stored.prices_recorded_at(connection)
-            webhooks = of.webhook_states(connection)
-        outbox = of.outbox_trouble()
+        signs = of.vital_signs.ask(lambda: _vital_signs(of))
     except StoreError as error:
         reasons.append(str(error))
+        has_answered = False
+    except Unanswered as late:
+        reasons.append(
+            f"{of.database.name} has not answered for {late.seconds:.0f} s, so who acts is not known. "
+            "Look at its server and at what lies between."
+        )
+        has_answered = False
     else:
-        reasons += _reasons(daemon, holders, looks, prices_at)
-    slack = slack_health(outbox, of.socket_trouble(), now, of.stale_after)
-    states = [_project(look, now, of.stale_after) for look in looks]
+        reasons += _reasons(daemon, signs)
+    slack = slack_health(signs.outbox, of.socket_trouble(), now, of.stale_after)
+    states = [_project(look, now, of.stale_after) for look in signs.looks]
     return Health(
         as_of=now,
         daemon=daemon,
+        has_answered=has_answered,
+        is_acting=stored.is_held_by(signs.holders, of.holder),
         reasons=reasons,
-        warnings=[*_warnings(daemon, states, slack), *(_of_webhook(each) for each in webhooks if each.error)],
-        holders=holders,
+        warnings=[*_warnings(daemon, states, slack), *(_of_webhook(each) for each in signs.webhooks if each.error)],
+        holders=signs.holders,
         projects=states,
-        prices_at=prices_at,
+        prices_at=signs.prices_at,
         slack=slack,
-        has_slack=outbox is not None,
+        has_slack=signs.outbox is not None,
         slack_refused=dict(of.slack_refused()),
-        webhooks=webhooks,
+        webhooks=signs.webhooks,
     )
 
 
-def _reasons(
-    daemon: Daemon, holders: Sequence[Holder], looks: Sequence[ProjectLook], prices_at: datetime | None
-) -> Iterator[str]:
-    if not any(holder.is_held for holder in holders):
+def _vital_signs(of: Guard) -> VitalSigns:
+    with of.database.read() as connection:
+        signs = VitalSigns(
+            stored.holders(connection),
+            projects.read_all(connection),
+            stored.prices_recorded_at(connection),
+            of.webhook_states(connection),
+        )
+    return replace(signs, outbox=of.outbox_trouble())
+
+
+def _reasons(daemon: Daemon, signs: VitalSigns) -> Iterator[str]:
+    looks = signs.looks
+    if not any(holder.is_held for holder in signs.holders):
         yield (
             f"The daemon cannot work: {daemon.last_error}"
             if daemon.last_error
@@ -150,7 +179,7 @@ def _reasons(
         yield " ".join(_of_part(look.project, part) for look in looks for part in look.unread if part.is_whole)
     elif all(look.last_complete_at is None for look in looks):
         yield "No project has been read whole yet. Wait for the first pass, or see `unread`."
-    if prices_at is None:
+    if signs.prices_at is None:
         yield "No prices are known, so nothing can be priced. See the server's log."
 
 

@@ -116,7 +116,7 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors,
     def status() -> DaemonStatus:
         state = daemon.state
         trouble = "; ".join(part for part in (state.last_error, state.prices_error, state.beside_error) if part)
-        return DaemonStatus(state.acting, state.last_pass_at, trouble)
+        return DaemonStatus(state.last_pass_at, trouble)
 
     return Deps(
         database=guard.database,
@@ -127,6 +127,7 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors,
         # The intervals between passes are the machine's, ages are the clock's.
         stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * guard.speed,
         status=status,
+        holder=guard.holder,
         slack=way_in.door if way_in is not None else None,
         slack_refused=lambda: way_in.reception.refused if way_in is not None else {},
         outbox_trouble=lambda: guard.slack_trouble,

@@ -12,9 +12,20 @@ from sqlalchemy import URL, Engine, create_engine, event, make_url
 
 from costguard.errors import DatabaseUnreachable
 from costguard.store import database_file
+from costguard.store.limits import Limits
 
 # A request or a pass holds one connection at a time; uvicorn and the scheduler bring some dozen threads.
-_POOL = {"pool_size": 5, "max_overflow": 15, "pool_timeout": 30}
+_POOL = {"pool_size": 5, "max_overflow": 15}
+# A peer that vanished is noticed within about ten seconds, asked or idle, without a word from it. The kernel counts
+# what is not acknowledged, so a proxy that takes everything and delivers nothing goes unnoticed: see `silence`.
+# https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
+_TCP = {
+    "keepalives": "1",
+    "keepalives_idle": "5",  # seconds
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",  # milliseconds
+}
 WIDEST_MODE = "widest_mode"
 _EXPECTED = "Write sqlite:///path/to/file.db or postgresql://user:password@host:5432/name."
 
@@ -55,17 +66,19 @@ def describe(url: URL) -> str:
     return f"The PostgreSQL database {url.database or url.username!r} at {host}" + (f":{url.port}" if url.port else "")
 
 
-def engine(url: URL, lock_timeout: timedelta, *, migrating: bool = False) -> Engine:
+def engine(url: URL, lock_timeout: timedelta, limits: Limits, *, migrating: bool = False) -> Engine:
     """An engine that has not connected yet.
 
     `migrating` creates a missing SQLite file, and does not enforce foreign keys, so that tables can be rebuilt.
     """
+    pool: dict[str, Any] = {**_POOL, "pool_timeout": limits.checkout.total_seconds()}
     if url.get_backend_name() == "sqlite":
-        return _sqlite(url.set(query={}), lock_timeout, migrating, int(str(url.query.get(WIDEST_MODE, "0600")), 8))
-    return _postgresql(url, lock_timeout)
+        widest_mode = int(str(url.query.get(WIDEST_MODE, "0600")), 8)
+        return _sqlite(url.set(query={}), lock_timeout, pool, migrating, widest_mode)
+    return _postgresql(url, limits, pool)
 
 
-def _sqlite(url: URL, lock_timeout: timedelta, migrating: bool, widest_mode: int) -> Engine:
+def _sqlite(url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: bool, widest_mode: int) -> Engine:
     assert url.database
     file = Path(url.database).absolute()
     # Without mode=rw a mistyped path would silently become a new, empty database.
@@ -95,7 +108,7 @@ def _sqlite(url: URL, lock_timeout: timedelta, migrating: bool, widest_mode: int
             raise
         return connection
 
-    return create_engine(url, creator=connect, hide_parameters=True, **_POOL)
+    return create_engine(url, creator=connect, hide_parameters=True, **pool)
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
@@ -107,20 +120,27 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             raise
 
 
-def _postgresql(url: URL, lock_timeout: timedelta) -> Engine:
-    defaults = {"connect_timeout": "10", "application_name": "costguard"}
+def _postgresql(url: URL, limits: Limits, pool: dict[str, Any]) -> Engine:
+    # Only here: a guard on SQLite has no use for the driver.
+    from costguard.store import silence
+
+    seconds = max(1, int(limits.connect.total_seconds()))
+    defaults = {"connect_timeout": str(seconds), "application_name": "costguard", **_TCP}
     made = create_engine(
         url.set(query=defaults | dict(url.query)),
         hide_parameters=True,
         pool_pre_ping=True,  # a restarted server costs no request
-        **_POOL,
+        **pool,
     )
+
+    @event.listens_for(made, "do_connect")
+    def open_connection(_dialect: object, _record: object, arguments: Any, named: Any) -> Any:
+        return silence.connect(limits, *arguments, **named)
 
     @event.listens_for(made, "connect")
     def set_up(connection: Any, _record: object) -> None:
-        # Not as start-up options: poolers such as PgBouncer refuse those.
+        # Not as a start-up option: poolers such as PgBouncer refuse those.
         connection.execute("SET jit = off")  # it costs more than these queries take
-        connection.execute(f"SET lock_timeout = {int(lock_timeout.total_seconds() * 1000)}")
         connection.commit()
 
     return made

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError
 
-from costguard.errors import DatabaseLocked, DatabaseOutdated, DatabaseUnreachable, DiskFull, StoreError
+from costguard.errors import DatabaseLocked, DatabaseOutdated, DatabaseSilent, DatabaseUnreachable, DiskFull, StoreError
 
 UPGRADE = "Run `costguard db upgrade`."
 _SHOW_SCHEMA = {"42P01", "42703"}  # no such table, no such column
 _WAITED = {"55P03", "40P01", "40001"}  # lock timeout, deadlock, serialization
 _READ_ONLY = "25006"
+_TOO_LONG = "57014"
 _FROZE = "25P03"  # the server ended a transaction in which nothing had happened for too long
 
 
@@ -26,8 +27,9 @@ def explained(name: str, *, writing: bool) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise DatabaseUnreachable(
-            f"{name} was not asked: all connections were in use.", "Send fewer requests at a time."
+        raise DatabaseSilent(
+            f"{name} was not asked: all connections were in use.",
+            "Send fewer requests at a time. If there are few, the database is slow or silent: look at its server.",
         ) from error
     except DBAPIError as error:
         writing = writing or error.statement is None  # opening SQLite's file writes too
@@ -77,11 +79,23 @@ def _sqlite(name: str, error: sqlite3.Error, writing: bool) -> StoreError | None
 
 
 def _postgresql(name: str, error: DBAPIError, writing: bool) -> StoreError | None:
+    silent_s: float | None = getattr(error.orig, "silent_s", None)
+    if silent_s is not None:
+        return DatabaseSilent(
+            f"{name} did not answer within {silent_s:.3g} s.",
+            "The connection was given up; the next question opens a new one. "
+            "If this goes on, look at the server and at what lies between: proxy, NAT, firewall.",
+        )
     state = getattr(error.orig, "sqlstate", None) or ""
     words = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no reason was given"
     if state in _WAITED:
         return DatabaseLocked(
             f"{name} kept us waiting for another writer: {words}.", "Nothing was written. Try again in a moment."
+        )
+    if state == _TOO_LONG:
+        return DatabaseUnreachable(
+            f"{name} took too long over one statement and was told to end it.",
+            "Nothing was changed. Look at what keeps the server busy, and try again.",
         )
     if state == "53100":
         return DiskFull(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,6 +27,11 @@ def holders(connection: Connection) -> list[Holder]:
         Holder(Lease(row.name, row.holder, row.epoch, row.expires_at), row.expires_at > now)
         for row in connection.execute(select(leases).order_by(leases.c.name))
     ]
+
+
+def is_held_by(held: Sequence[Holder], name: str) -> bool:
+    """Whether this daemon holds the lease to act. "" is no daemon's name."""
+    return bool(name) and any(each.is_held and each.lease.holder == name for each in held)
 
 
 def prices_recorded_at(connection: Connection) -> datetime | None:

@@ -11,39 +11,57 @@ from sqlalchemy import URL, Connection, Engine
 from costguard.store import connect
 from costguard.store.errors import explained
 from costguard.store.lease import Lease, check_still_held
+from costguard.store.limits import MIGRATING, Limits
 from costguard.store.remembered import writes
 
-LOCK_TIMEOUT = timedelta(seconds=10)
+LOCK_TIMEOUT = timedelta(seconds=9)  # shorter than a statement may take, whose error would say less
+_MILLISECOND = timedelta(milliseconds=1)
 
 # Writers take turns on both databases, so that what is read in a transaction holds until its end.
 # PostgreSQL frees the turn of a process that froze in mid-transaction; SQLite cannot. The lock's number
 # means nothing, but all versions of Costguard must agree on it.
-_WRITE = {
-    "sqlite": ("PRAGMA query_only = OFF", "BEGIN IMMEDIATE"),
-    "postgresql": (
-        "SET LOCAL idle_in_transaction_session_timeout = '60s'",
-        "SELECT pg_advisory_xact_lock(7166410537)",
-    ),
-}
-_READ = {
-    "sqlite": ("PRAGMA query_only = ON", "BEGIN"),
-    "postgresql": ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",),
-}
+_TURN = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(7166410537)"}
+
+
+def _opening(dialect: str, limits: Limits, lock_timeout: timedelta, *, writing: bool) -> str:
+    """What each transaction begins with. On PostgreSQL it is one question.
+
+    The limits are the transaction's: poolers such as PgBouncer give its connection to others afterwards.
+    """
+    if dialect == "sqlite":
+        return f"PRAGMA query_only = {'OFF' if writing else 'ON'}"
+    values = {"statement_timeout": limits.statement}
+    if writing:
+        values |= {"lock_timeout": lock_timeout, "idle_in_transaction_session_timeout": limits.idle_in_transaction}
+    settings = [f"SET LOCAL {name} = {value // _MILLISECOND}" for name, value in values.items()]
+    snapshot = [] if writing else ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"]
+    return "; ".join(snapshot + settings)
 
 
 class Database:
     """One database, shared by all threads of a process. Its errors are StoreErrors that name it."""
 
-    def __init__(self, url: URL, engine: Engine) -> None:
+    def __init__(self, url: URL, engine: Engine, limits: Limits, lock_timeout: timedelta) -> None:
         self.name = connect.describe(url)
         self.dialect = url.get_backend_name()  # "sqlite" or "postgresql"
         self._engine = engine
+        self._begin_writing = _opening(self.dialect, limits, lock_timeout, writing=True)
+        self._begin_reading = _opening(self.dialect, limits, lock_timeout, writing=False)
 
     @classmethod
-    def open(cls, url: str, *, lock_timeout: timedelta = LOCK_TIMEOUT, migrating: bool = False) -> Database:
+    def open(
+        cls,
+        url: str,
+        *,
+        lock_timeout: timedelta = LOCK_TIMEOUT,
+        migrating: bool = False,
+        limits: Limits | None = None,
+    ) -> Database:
         """Connects only when first used. `migrating` is for `migrate`: it may make a new SQLite file."""
         parsed = connect.parse(url)
-        return cls(parsed, connect.engine(parsed, lock_timeout, migrating=migrating))
+        limits = limits or (MIGRATING if migrating else Limits())
+        engine = connect.engine(parsed, lock_timeout, limits, migrating=migrating)
+        return cls(parsed, engine, limits, lock_timeout)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -54,12 +72,15 @@ class Database:
 
         With a fence, LeaseLost unless the lease is still ours; it cannot change hands before the commit.
         """
-        with explained(self.name, writing=True), self._engine.begin() as connection:
-            writes(connection, True)
-            for statement in _WRITE[self.dialect]:
-                connection.exec_driver_sql(statement)
+        with self._writing(_TURN[self.dialect]) as connection:
             if fence is not None:
                 check_still_held(connection, fence)
+            yield connection
+
+    @contextmanager
+    def write_out_of_turn(self) -> Iterator[Connection]:
+        """Waits for no other writer on PostgreSQL. For one statement that is right whatever others write."""
+        with self._writing(_TURN["sqlite"] if self.dialect == "sqlite" else None) as connection:
             yield connection
 
     @contextmanager
@@ -67,6 +88,16 @@ class Database:
         """One unmoving view of the database, from the first query on. It never waits for a writer."""
         with explained(self.name, writing=False), self._engine.connect() as connection:
             writes(connection, False)
-            for statement in _READ[self.dialect]:
-                connection.exec_driver_sql(statement)
+            connection.exec_driver_sql(self._begin_reading)
+            if self.dialect == "sqlite":
+                connection.exec_driver_sql("BEGIN")
+            yield connection
+
+    @contextmanager
+    def _writing(self, turn: str | None) -> Iterator[Connection]:
+        with explained(self.name, writing=True), self._engine.begin() as connection:
+            writes(connection, True)
+            connection.exec_driver_sql(self._begin_writing)
+            if turn is not None:
+                connection.exec_driver_sql(turn)
             yield connection

@@ -1,0 +1,94 @@
+"""A question that may hang: who waits for it, and for how long."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from costguard.engine.one_question import OneQuestion, Unanswered
+
+PATIENCE = 30.0
+SOON = timedelta(milliseconds=50)
+
+
+def test_answers_and_errors_come_through() -> None:
+    """What the question returns or raises is what the caller gets, each time anew."""
+    question = OneQuestion[int](timedelta(seconds=PATIENCE))
+    answers = iter([1, 2])
+    assert [question.ask(lambda: next(answers)) for _ in range(2)] == [1, 2]
+
+    def fail() -> int:
+        raise KeyError("why")
+
+    with pytest.raises(KeyError, match="why"):
+        question.ask(fail)
+    assert question.ask(lambda: 3) == 3
+
+
+def test_callers_share_one_question() -> None:
+    """Twenty ask while one question is open: it is asked once, and all have its answer."""
+    question = OneQuestion[int](timedelta(seconds=PATIENCE))
+    asked, go_on, answers = threading.Semaphore(0), threading.Event(), []
+
+    def answer() -> int:
+        asked.release()
+        assert go_on.wait(PATIENCE)
+        return 7
+
+    threads = [threading.Thread(target=lambda: answers.append(question.ask(answer))) for _ in range(20)]
+    threads[0].start()
+    assert asked.acquire(timeout=PATIENCE)
+    for thread in threads[1:]:
+        thread.start()
+    go_on.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert answers == [7] * 20
+
+
+def test_silence_is_told_in_time_and_ends_with_an_answer() -> None:
+    """The caller that asked waits its time; later ones get the failure at once; an answer ends it for all."""
+    now = 100.0
+    question = OneQuestion[int](SOON, lambda: now)
+    go_on = threading.Event()
+
+    def hang() -> int:
+        assert go_on.wait(PATIENCE)
+        return 1
+
+    with pytest.raises(Unanswered):
+        question.ask(hang)
+    now = 107.0
+    with pytest.raises(Unanswered) as late:
+        question.ask(hang)
+    assert late.value.seconds == 7
+    go_on.set()
+    patient = OneQuestion[int](timedelta(seconds=PATIENCE))
+    assert patient.ask(hang) == 1
+
+
+def test_only_one_caller_waits_for_each_try_while_nothing_answers() -> None:
+    """After a failure the next question is asked by one caller; who comes meanwhile has the last failure at once."""
+    question = OneQuestion[int](timedelta(seconds=PATIENCE))
+    asked, go_on = threading.Semaphore(0), threading.Event()
+
+    def fail() -> int:
+        raise KeyError("first")
+
+    def hang() -> int:
+        asked.release()
+        assert go_on.wait(PATIENCE)
+        return 1
+
+    with pytest.raises(KeyError):
+        question.ask(fail)
+    waiting = threading.Thread(target=lambda: question.ask(hang))
+    waiting.start()
+    assert asked.acquire(timeout=PATIENCE)
+    with pytest.raises(KeyError, match="first"):
+        question.ask(hang)
+    go_on.set()
+    waiting.join(PATIENCE)
+    assert not waiting.is_alive()

@@ -1,0 +1,142 @@
+"""Replicas of a guard as people run them: `costguard serve` in processes of their own, on one database."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from sqlalchemy import func, select
+from tests.scenario.fleet import body
+
+from costguard.clock import SystemClock
+from costguard.store import health
+from costguard.store.tables import instances, projects
+from costguard.store.transaction import Database
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.world import World
+
+COSTGUARD = Path(sys.executable).with_name("costguard")
+PROJECT = "acme-training"
+ZONE = "us-central1-a"
+_SETTINGS = """
+[watch]
+projects = ["{project}"]
+every = "10s"
+[database]
+url = "{database}"
+[server]
+listen = "127.0.0.1:0"
+[compute]
+endpoint = "{cloud}"
+[prices]
+endpoint = "{cloud}"
+[idle]
+enabled = false
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """One answer of /readyz, and how long it took."""
+
+    status: int
+    body: dict[str, Any]
+    seconds: float
+
+    @property
+    def is_acting(self) -> bool:
+        return bool(self.body["is_acting"])
+
+
+@dataclass(slots=True)
+class Replica:
+    process: subprocess.Popen[str]
+    url: str
+    log: Path
+    client: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=60))
+
+    def ready(self) -> Readiness:
+        began = time.monotonic()
+        answer = self.client.get(f"{self.url}/readyz")
+        return Readiness(answer.status_code, answer.json(), time.monotonic() - began)
+
+    @property
+    def acts(self) -> bool:
+        """Whether it says so; False where it does not answer."""
+        try:
+            return self.ready().is_acting
+        except httpx2.HTTPError:
+            return False
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def end(self) -> None:
+        self.client.close()
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+@contextmanager
+def replica(folder: Path, name: str, cloud: str, database: str) -> Iterator[Replica]:
+    """One that listens; it is killed at the end of the block, if it still runs."""
+    settings, log = folder / f"{name}.toml", folder / f"{name}.log"
+    settings.write_text(_SETTINGS.format(project=PROJECT, database=database, cloud=cloud), "utf-8")
+    with log.open("w") as lines:
+        process = subprocess.Popen(
+            [COSTGUARD, "serve", "--json", "--config", settings], stdout=subprocess.PIPE, stderr=lines, text=True
+        )
+    assert process.stdout
+    first = process.stdout.readline()
+    if not first:
+        process.stdout.close()
+        raise AssertionError(f"{name} ended with {process.wait()}: {log.read_text()}")
+    guard = Replica(process, json.loads(first)["url"], log)
+    try:
+        yield guard
+    finally:
+        guard.end()
+
+
+def small_world(vms: int = 3) -> World:
+    """A project with a few VMs that have run for an hour, by a clock that is moved to now."""
+    now = SystemClock().now()
+    clock = ManualClock(now - timedelta(hours=1))
+    world = World(clock, projects=[PROJECT])
+    for number in range(vms):
+        add_vm(world, f"vm-{number}")
+    clock.move_to(now - timedelta(minutes=1))
+    return world
+
+
+def add_vm(world: World, name: str) -> None:
+    world.insert(PROJECT, ZONE, body(name, ZONE, "n2-standard-4", labels={"owner": "ana"}))
+
+
+def holder(database: Database) -> str | None:
+    """Who holds the lease by the database itself; None where it expired."""
+    with database.read() as connection:
+        return next((each.lease.holder for each in health.holders(connection) if each.is_held), None)
+
+
+def vms_known(database: Database) -> int:
+    with database.read() as connection:
+        return int(connection.execute(select(func.count()).select_from(instances)).scalar_one())
+
+
+def last_look(database: Database) -> object:
+    """When a pass last read the project whole; None before the first."""
+    with database.read() as connection:
+        return connection.scalar(select(func.max(projects.c.last_complete_at)))
