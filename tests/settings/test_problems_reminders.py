@@ -47,6 +47,10 @@ BOT = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
             "enforcement.protect_names = ['DB']\n" + SLACK,
             'enforcement.protect_names[0]: given "DB", expected a VM\'s name',
         ),
+        (
+            f"enforcement.protect_names = ['{'*a' * 9}']\n" + SLACK,
+            "expected a pattern of at most 128 characters with at most 8 stars",
+        ),
         ("access.admins = ['@lab']\n" + SLACK, "or @example.com for all of a domain"),
         (
             "teams.a.members = ['@example.com']\n" + SLACK,

@@ -13,7 +13,7 @@ from costguard.model.checkpoint import Framework, LookFor
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{1,221}")
 _FORMS = "Write gs://bucket/path, s3://bucket/path, or a folder's path."
-_MOST_STARS = 4  # more make a pattern slow on names that nearly fit
+_MOST_STARS, _LONGEST_PATTERN = 16, 500  # more is nothing that a person writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,12 @@ def parse(text: str) -> Location:
 def check(look_for: LookFor) -> None:
     """Raises CheckpointLocationWrong where pattern, marker and framework do not go together."""
     for what, given in (("pattern", look_for.pattern), ("marker", look_for.marker)):
-        if given.count("*") > _MOST_STARS or len(given) > 500:
-            raise CheckpointLocationWrong(f"The {what} {given[:80]!r} is too long.", f"Use {_MOST_STARS} * at most.")
+        if len(given) > _LONGEST_PATTERN:
+            said = f"The {what} {given[:80]!r}... has {len(given)} characters."
+            raise CheckpointLocationWrong(said, f"Write {_LONGEST_PATTERN} at most.")
+        if given.count("*") > _MOST_STARS:
+            said = f"The {what} {given[:80]!r} has {given.count('*')} stars."
+            raise CheckpointLocationWrong(said, f"Use {_MOST_STARS} * at most.")
     if look_for.pattern and STEP not in look_for.pattern:
         raise CheckpointLocationWrong(
             f"The pattern {look_for.pattern!r} does not say where the step stands.",

@@ -18,6 +18,7 @@ _CHANNEL = re.compile(r"#[\w-]{1,80}")
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{4,20}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _PATTERN = re.compile(r"[a-z0-9*?!\[\]-]+")
+_LONGEST_PATTERN, _MOST_STARS = 128, 8  # a VM's name has 63 characters at most
 
 
 def channel(value: str) -> str:
@@ -113,6 +114,8 @@ def name_pattern(value: str) -> str:
         raise ValueError(
             'a VM\'s name, or a pattern for names such as "*-prod": small letters, digits, hyphens, * ? [ ]'
         )
+    if len(value) > _LONGEST_PATTERN or value.count("*") > _MOST_STARS:
+        raise ValueError(f"a pattern of at most {_LONGEST_PATTERN} characters with at most {_MOST_STARS} stars")
     return value
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Callable, Iterable, List, Mapping, Protocol, Sequence, TypeVar
+from itertools import islice
+from typing import Callable, Collection, Iterable, List, Mapping, Protocol, Sequence, TypeVar
 
 from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile
 
@@ -88,11 +89,15 @@ def missing(files: Files, *names: str) -> list[str]:
 
 
 def gaps(numbers: Iterable[int]) -> list[int]:
-    """The numbers that lack between 0 and the largest."""
-    held = sorted(set(numbers))
-    if held and held[-1] >= MOST_RANKS:
-        return [held[-1]]
-    return [number for number in range(held[-1] + 1 if held else 0) if number not in set(held)]
+    """The first numbers that lack between 0 and the largest."""
+    held = set(numbers)
+    largest = max(held, default=-1)
+    return [largest] if largest >= MOST_RANKS else absent(held, largest)
+
+
+def absent(held: Collection[int], largest: int, most: int = 100) -> list[int]:
+    """The first of 0 to `largest` that are not held. A name may claim any rank, so not all are listed."""
+    return list(islice((number for number in range(largest + 1) if number not in held), most))
 
 
 def within(files: Files, folder: str) -> dict[str, StoredFile]:

@@ -17,6 +17,7 @@ from costguard.checkpoints.layouts.base import (
     Files,
     Problems,
     Tree,
+    absent,
     gaps,
     last_number,
     missing,
@@ -63,8 +64,8 @@ def missing_ranks(files: Files) -> Problems:
                 most[found["what"]] = max(most[found["what"]], int(found["data"]))
     lacking = [] if any(what == "model" for _, what in model) else ["No model states are there."]
     for (kind, rank, what), ranks in sorted(data.items()):
-        absent = [each for each in range(min(most[what], MOST_RANKS) + 1) if each not in ranks]
-        lacking += [f"{kind}zero_pp_rank_{each}_mp_rank_{rank}_{what}_states.pt is missing." for each in absent[:3]]
+        lost = absent(ranks, min(most[what], MOST_RANKS), 3)
+        lacking += [f"{kind}zero_pp_rank_{each}_mp_rank_{rank}_{what}_states.pt is missing." for each in lost]
     last = max((max(held) for held in model.values()), default=0)
     for (kind, what), held in sorted(model.items()):
         lacking += [f"{kind}mp_rank_{each:02d}_{what}_states.pt is missing." for each in gaps([*held, last])[:3]]

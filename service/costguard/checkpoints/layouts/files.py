@@ -7,17 +7,18 @@ from functools import partial
 
 from costguard.checkpoints.layouts.base import Candidate, Problems, Reader, Tree, missing
 from costguard.checkpoints.layouts.formats import problem_of
-from costguard.checkpoints.layouts.pattern import matcher
+from costguard.checkpoints.layouts.pattern import StepPattern
 from costguard.model.checkpoint import Framework, StoredFile
 
 
 def find(tree: Tree) -> Iterable[Candidate]:
-    wanted = matcher(tree.look_for.pattern)
+    wanted = StepPattern(tree.look_for.pattern)
     for path, file in tree.listing.files.items():
-        if found := wanted.fullmatch(path):
+        step = wanted.step_of(path)
+        if step is not None:
             held = {path: file}
             lacking = missing(held, path)
-            yield Candidate(Framework.FILES, path, path, int(found["step"]), held, lacking, partial(_inside, file))
+            yield Candidate(Framework.FILES, path, path, step, held, lacking, partial(_inside, file))
 
 
 def _inside(file: StoredFile, reader: Reader) -> Problems:

@@ -7,7 +7,7 @@ from functools import partial
 
 from costguard.checkpoints.layouts.base import Candidate, Files, Tree, last_number
 from costguard.checkpoints.layouts.formats import problems_of
-from costguard.checkpoints.layouts.pattern import STEP, matcher
+from costguard.checkpoints.layouts.pattern import STEP, StepPattern
 from costguard.model.checkpoint import Framework
 
 _TELLING = (".safetensors", ".pt", ".pth", ".ckpt", ".h5", ".npz", ".keras")
@@ -15,8 +15,8 @@ _TELLING = (".safetensors", ".pt", ".pth", ".ckpt", ".h5", ".npz", ".keras")
 
 def find(tree: Tree) -> Iterable[Candidate]:
     is_beside = STEP in tree.look_for.marker
-    wanted = matcher(tree.look_for.marker)
-    marks = {int(mark["step"]) for path in tree.listing.files if is_beside and (mark := wanted.fullmatch(path))}
+    wanted = StepPattern(tree.look_for.marker)
+    marks = {wanted.step_of(path) for path in tree.listing.files} - {None} if is_beside else set()
     for name, step, files in _found(tree):
         is_marked = step in marks if is_beside else tree.look_for.marker in files
         lacking = [] if is_marked else [f"{tree.look_for.marker.replace(STEP, str(step))} is missing."]
@@ -27,16 +27,13 @@ def find(tree: Tree) -> Iterable[Candidate]:
 
 
 def _found(tree: Tree) -> Iterator[tuple[str, int, Files]]:
-    wanted = matcher(tree.look_for.pattern.rstrip("/")) if tree.look_for.pattern else None
+    wanted = StepPattern(tree.look_for.pattern.rstrip("/")) if tree.look_for.pattern else None
     for name, files in tree.folders.items():
-        if wanted is None:
-            step = last_number(name)
-        else:
-            found = wanted.fullmatch(name)
-            step = int(found["step"]) if found else None
+        step = last_number(name) if wanted is None else wanted.step_of(name)
         if step is not None:
             yield name, step, files
     if wanted is not None and STEP in tree.look_for.marker:
         for name, file in tree.files.items():
-            if found := wanted.fullmatch(name):
-                yield name, int(found["step"]), {name: file}
+            step = wanted.step_of(name)
+            if step is not None:
+                yield name, step, {name: file}
