@@ -13,8 +13,10 @@ from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.doors import SwingDoor, somebody
 from tests.engine.office import ADA, RULES
+from tests.fakes import HandClock
 
 from costguard.api.app import create_app
+from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.store import facts, requests
@@ -27,13 +29,15 @@ STRANGER = somebody(Role.OPERATOR, "vic@lab.example", Via.TOKEN, is_granted=Fals
 GUEST = somebody(Role.ADMIN, "guest@else.example", Via.TOKEN)  # in no list: the role came with the token
 ADMIN = somebody(Role.ADMIN, "adam@lab.example", Via.TOKEN, is_granted=False)
 VIEWER = somebody(Role.VIEWER, ADA, Via.TOKEN, is_granted=False)
+_LISTS = replace(RULES.access, operators=RULES.access.operators | {ADA, STRANGER.address})
+LISTED = replace(RULES, access=_LISTS)  # who is an operator in these tests is one by the lists, too
 STARTED = NOW - timedelta(hours=9)
 
 
 class Api:
     def __init__(self, database: Database) -> None:
         self.database, self.woken, self._door = database, list[bool](), SwingDoor(OWNER)
-        deps = replace(deps_of(database), rules=RULES, door=self._door, wake=lambda: self.woken.append(True))
+        deps = replace(deps_of(database), rules=LISTED, door=self._door, wake=lambda: self.woken.append(True))
         self._client = TestClient(create_app(deps))
 
     def client(self, who: Principal) -> TestClient:
@@ -77,7 +81,9 @@ def test_a_keep_is_stored_as_a_press_is_and_followed(api: Api) -> None:
     assert (answer.status_code, answer.headers["location"], told["status"]) == (202, "/api/v1/requests/1", "open")
     (stored,) = api.open
     key = f"api/{ADA}/keep/{subject.instance_id}/{NOW.isoformat()}"
-    expected = Request(key, Asked.KEEP, subject, ADA, "", "api", NOW, hours=4, reason="still busy", id=1)
+    expected = Request(
+        key, Asked.KEEP, subject, ADA, "", "api", NOW, hours=4, reason="still busy", authority=OWNER.authority, id=1
+    )
     assert stored == expected
     assert (api.told, api.woken) == ([f"{ADA} asked to keep trainer: still busy."], [True])
     with api.database.write() as connection:
@@ -149,10 +155,10 @@ def test_in_whose_name_it_is_asked(api: Api) -> None:
     assert api.post("stop", {"by": "Adam@lab.example"}, MASTER).status_code == 202
     assert api.post("suspend", {"by": "guest@else.example"}, MASTER).status_code == 403
     assert api.post("claim", {}, ADMIN).status_code == 202
-    assert [(request.by, request.role) for request in api.open] == [
-        ("guest@else.example", Role.ADMIN),
-        ("adam@lab.example", None),
-        ("adam@lab.example", None),
+    assert [(request.by, request.authority) for request in api.open] == [
+        ("guest@else.example", GUEST.authority),
+        ("adam@lab.example", MASTER.authority),
+        ("adam@lab.example", ADMIN.authority),
     ]
 
 
@@ -162,3 +168,18 @@ def test_a_token_without_the_permission_acts_on_nothing(api: Api) -> None:
     reader = somebody(Role.ADMIN, ADA, Via.TOKEN, [Permission.READ, Permission.JOBS])
     for asked in Asked:
         assert api.post(asked.value, {}, reader).status_code == 403
+
+
+def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
+    """What it asked for and no pass has carried out is refused, and says why; what its owner asked otherwise stays."""
+    api.vm("trainer", owner=ADA)
+    office, me = TokenOffice(api.database, HandClock(NOW)), replace(OWNER, via=Via.OIDC)
+    made, _ = office.make(NewToken("lost"), me)
+    assert api.post("stop", {}, replace(OWNER, token_id=made.id)).status_code == 202
+    assert api.post("keep", {"hours": 4}, me).status_code == 202
+    office.revoke(made.id, me)
+    assert [request.asked for request in api.open] == [Asked.KEEP]
+    told = api.client(me).get("/api/v1/requests/1").json()["request"]
+    assert told["status"] == "refused"
+    assert told["outcome"].endswith(f"with which this was asked, was revoked by {ADA}.")
+    assert "1 request made with it and not carried out yet ended." in api.told[-1] + api.told[0]

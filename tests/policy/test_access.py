@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costguard.errors import NobodyNamed, NotTheirName
-from costguard.model.access import PERMISSIONS, Principal, Role, Via
+from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role, Via
 from costguard.model.reminder import Asked, Team
-from costguard.policy.access import Actor, actor, refusal, role_of
+from costguard.policy.access import Actor, actor, refusal, role_for, role_of
 from costguard.policy.rules import Access
 
 ANA, BEN, OP, LEAD, ROOT = (f"{name}@example.com" for name in ("ana", "ben", "op", "lead", "root"))
@@ -87,12 +87,55 @@ def test_in_whose_name_somebody_acts() -> None:
         return Principal(address, role, PERMISSIONS[role], Via.TOKEN, is_granted=is_granted)
 
     master = Principal("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_granted=True)
-    assert actor(who(ANA, Role.OPERATOR)) == Actor(ANA)
-    assert actor(who(ANA, Role.OPERATOR, is_granted=True), " Ana@Example.com ") == Actor(ANA, Role.OPERATOR)
-    assert actor(who(ROOT, Role.ADMIN, is_granted=True), ANA) == actor(master, ANA) == Actor(ANA)
+    for me in (who(ANA, Role.OPERATOR), who(ANA, Role.OPERATOR, is_granted=True)):
+        assert actor(me) == actor(me, " Ana@Example.com ") == Actor(ANA, me.authority)
+    for other in (who(ROOT, Role.ADMIN, is_granted=True), master):
+        assert actor(other, ANA) == Actor(ANA, other.authority)
     with pytest.raises(NotTheirName):
         actor(who(OP, Role.OPERATOR), ANA)
     with pytest.raises(NobodyNamed):
         actor(master)
-    assert refusal(Asked.STOP, BEN, "debug-ana", ANA, VISION, ACCESS, Role.ADMIN) is None
-    assert refusal(Asked.STOP, ROOT, "debug-ana", ANA, VISION, ACCESS, Role.VIEWER) is not None
+
+
+def held(of: str, role: Role, *only: Permission, is_granted: bool = False) -> Authority:
+    """What somebody asked with: a token of theirs for this role, with all of it or with these permissions only."""
+    return Authority(of, role, frozenset(only) or PERMISSIONS[role], Via.TOKEN, is_granted, "4f0e19a2c7")
+
+
+def with_authority(
+    authority: Authority, by: str = "", asked: Asked = Asked.STOP, owner: str = BEN, job: str = ""
+) -> str:
+    return refusal(asked, by or authority.of, "debug-ana", owner, None, ACCESS, authority, job) or ""
+
+
+def test_a_role_is_a_ceiling() -> None:
+    """The lower of what it was asked with and of the lists' role today; one granted on the server is not theirs."""
+    assert with_authority(held(ROOT, Role.ADMIN)) == ""
+    assert with_authority(held(ROOT, Role.OPERATOR)).startswith("Only ben@example.com")
+    assert with_authority(held(OP, Role.ADMIN)).startswith("Only ben@example.com")
+    assert with_authority(held("x@else.example", Role.ADMIN, is_granted=True)) == ""
+    assert role_for(ROOT, ACCESS, held(ROOT, Role.OPERATOR)) is Role.OPERATOR
+    assert role_for(ROOT, ACCESS, held(ROOT, Role.VIEWER, is_granted=True)) is Role.VIEWER
+    assert role_for(OP, ACCESS, held(ROOT, Role.ADMIN)) is Role.OPERATOR, "who is named counts by the lists"
+
+
+def test_whoever_lost_their_role_meanwhile_is_refused() -> None:
+    """Also for their own VM, and whoever acts for others must still be an admin; in Slack the lists alone say it."""
+    assert with_authority(held(ANA, Role.OPERATOR), owner=ANA) == (
+        "The token 4f0e19a2c7 of ana@example.com counts as viewer and lacks the permission instances."
+    )
+    assert with_authority(held(OP, Role.ADMIN), by=BEN).endswith("counts as operator and lacks the permission admin.")
+    assert with_authority(held(ROOT, Role.ADMIN), by=BEN) == ""
+    master = Authority("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_granted=True)
+    assert with_authority(master, by=BEN) == ""
+    assert with_authority(master, by=ANA).startswith("Only ben@example.com")
+    assert refusal(Asked.STOP, ANA, "debug-ana", ANA, None, ACCESS) is None
+
+
+def test_stopping_the_vm_of_a_job_takes_the_permission_to_cancel_it() -> None:
+    """A token for VMs alone cannot end a job by its VM; to keep that VM it may."""
+    vms = held(ROOT, Role.ADMIN, Permission.INSTANCES)
+    assert with_authority(vms) == ""
+    assert with_authority(vms, job="j7k2m9q4").endswith("lacks the permission jobs.")
+    assert with_authority(vms, asked=Asked.KEEP, job="j7k2m9q4") == ""
+    assert with_authority(held(ROOT, Role.ADMIN, Permission.INSTANCES, Permission.JOBS), job="j7k2m9q4") == ""

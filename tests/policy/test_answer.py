@@ -25,7 +25,7 @@ from tests.policy.reminded import (
     vm,
 )
 
-from costguard.model.access import Role
+from costguard.model.access import PERMISSIONS, Authority, Role, Via
 from costguard.model.action import (
     Action,
     AssignOwner,
@@ -171,10 +171,26 @@ def test_permission_is_looked_at_again() -> None:
 def test_a_role_that_was_granted_on_the_server_is_honoured() -> None:
     """Whom no list names may what the role lets them that came with their token, an admin's keeps too."""
     guest = "guest@else.example"
-    assert isinstance(outcome(asked(Asked.STOP, guest, via="page", role=Role.ADMIN)), StopInstance)
-    assert "Only" in refused(asked(Asked.STOP, guest, role=Role.VIEWER))
+    admin, operator = (
+        Authority(guest, role, PERMISSIONS[role], Via.LINK, is_granted=True) for role in (Role.ADMIN, Role.OPERATOR)
+    )
+    assert isinstance(outcome(asked(Asked.STOP, guest, via="page", authority=admin)), StopInstance)
+    assert "Only" in refused(asked(Asked.STOP, guest, authority=operator))
     worn = [keep(at("11:00"), ANA)] * 3
-    assert isinstance(outcome(asked(Asked.KEEP, guest, hours=4, role=Role.ADMIN), keeps=tuple(worn)), KeepLifetime)
+    assert isinstance(outcome(asked(Asked.KEEP, guest, hours=4, authority=admin), keeps=tuple(worn)), KeepLifetime)
+
+
+def test_what_a_token_may_is_looked_at_again() -> None:
+    """An admin's token for operators keeps no oftener than they may, and a demoted admin's stops nobody else's VM."""
+    operator = Authority(ROOT, Role.OPERATOR, PERMISSIONS[Role.OPERATOR], Via.TOKEN, token_id="4f0e19a2c7")
+    assert (
+        refused(asked(Asked.STOP, ROOT, authority=operator)) == "Only ana@example.com or an admin can stop debug-ana."
+    )
+    worn = tuple([keep(at("11:00"), ROOT)] * 3)
+    assert isinstance(outcome(asked(Asked.KEEP, ROOT, hours=4), owner=ROOT, keeps=worn), KeepLifetime)
+    assert "admin" in refused(asked(Asked.KEEP, ROOT, hours=4, authority=operator), owner=ROOT, keeps=worn)
+    was_admin = Authority(BEN, Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.OIDC)
+    assert "lacks the permission instances" in refused(asked(Asked.STOP, BEN, authority=was_admin))
 
 
 def test_claiming_and_disowning() -> None:

@@ -8,17 +8,20 @@ from datetime import timedelta
 from tests.api import rows
 from tests.api.rows import NOW
 
-from costguard.model.access import Role
+from costguard.model.access import Authority, Permission, Role, Via
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.store import requests
 from costguard.store.requests import StoredRequest
 from costguard.store.transaction import Database
 
+ADA = "ada@lab.example"
+WITH = Authority(ADA, Role.OPERATOR, frozenset({Permission.INSTANCES}), Via.TOKEN, token_id="4f0e19a2c7")
+
 
 def asked(database: Database) -> Request:
     with database.write() as connection:
         subject = Subject(About.RUN, rows.instance(connection, "trainer-7"), 4)
-    return Request("press/1", Asked.KEEP, subject, "ada@lab.example", "U0ADA", "slack", NOW, 4, "a\0b", NOW, Role.ADMIN)
+    return Request("press/1", Asked.KEEP, subject, ADA, "U0ADA", "slack", NOW, 4, "a\0b", NOW, WITH)
 
 
 def test_a_repeated_press_is_one_request(database: Database) -> None:
@@ -47,3 +50,19 @@ def test_a_request_is_settled_once(database: Database) -> None:
             StoredRequest(first, "done", "kept", NOW),
             StoredRequest(second, "open", "", None),
         ]
+
+
+def test_what_a_token_asked_for_is_withdrawn_with_it(database: Database) -> None:
+    """What is not carried out yet is refused; what others asked for, or a button, or was settled before, stays."""
+    new = asked(database)
+    with database.write() as connection:
+        for name, authority in {"1": WITH, "2": replace(WITH, token_id="another"), "3": None, "4": WITH}.items():
+            requests.add(connection, replace(new, key=name, authority=authority))
+        (_, first), *_, (_, last) = requests.open_requests(connection)
+        requests.settle(connection, last.id, "done", "kept", NOW)
+        assert requests.withdraw(connection, WITH.token_id, "the token was revoked", NOW) == 1
+        assert [each.key for _, each in requests.open_requests(connection)] == ["2", "3"]
+        stored = requests.read(connection, first.id or 0)
+        assert requests.withdraw(connection, "", "no token", NOW) == 0
+    assert stored is not None
+    assert (stored.status, stored.outcome, stored.settled_at) == ("refused", "the token was revoked", NOW)

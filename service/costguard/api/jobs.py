@@ -82,7 +82,7 @@ def submit(
     """Takes it in, or says all that is wrong with it at once. Its VM is launched by the daemon, within seconds."""
     owner = owner_of(asker, body)
     with explained():
-        made, is_new = office(deps).submit(body.submission(owner.address), key, via_of(client), owner.granted)
+        made, is_new = office(deps).submit(body.submission(owner.address), key, via_of(client), owner.authority)
     if not is_new:
         response.status_code = HTTPStatus.OK
     response.headers["Location"] = f"/api/v1/jobs/{made.id}"
@@ -187,7 +187,7 @@ def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response:
     """
     by = acting(asker, body.by, "by")
     with explained():
-        _, is_new = office(deps).cancel(job_id, by.address, body.reason, by.granted, delete_disk=body.delete_disk)
+        _, is_new = office(deps).cancel(job_id, by.address, body.reason, by.authority, delete_disk=body.delete_disk)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)
@@ -212,7 +212,7 @@ def delete_disk(
     """Agrees that everything is lost that the job saved on its VM's own disk. The daemon deletes the VM with it."""
     by = acting(asker, body.by, "by")
     with explained():
-        _, is_new = office(deps).delete_disk(job_id, by.address, by.granted)
+        _, is_new = office(deps).delete_disk(job_id, by.address, by.authority)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return _detail(deps, job_id)

@@ -123,7 +123,7 @@ class Quote(Out):
 def quote(deps: Given, asker: Asker, body: QuoteBody) -> Quote:
     """Spot and on-demand in every zone, what so many hours cost, and what is left of budgets. Nothing is stored."""
     owner = owner_of(asker, body)
-    found = office(deps).quote(body.submission(owner.address), body.span, owner.granted)
+    found = office(deps).quote(body.submission(owner.address), body.span, owner.authority)
     return Quote(
         as_of=found.as_of,
         preset=found.spec.preset,

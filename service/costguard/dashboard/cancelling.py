@@ -58,7 +58,7 @@ def cancelled(source: Source, me: Principal, job_id: str, form: Mapping[str, str
     """What was stored, in words. Raises JobError, ActorError, and BadAddress where no jobs are taken."""
     by = access.actor(me, form.get("by", "") if not me.address else "")
     reason, delete_disk = form.get("reason", "").strip()[:_LONGEST], form.get("delete_disk") == "yes"
-    job, is_new = office(source).cancel(job_id, by.address, reason, by.granted, delete_disk=delete_disk)
+    job, is_new = office(source).cancel(job_id, by.address, reason, by.authority, delete_disk=delete_disk)
     if not is_new:
         return f"{job.title} was cancelled before, or that was asked for."
     return f"Asked to cancel {job.title}; the daemon carries it out within seconds."
@@ -85,7 +85,7 @@ def disk_deleted(source: Source, me: Principal, job_id: str, form: Mapping[str, 
             "Nothing was deleted: that all of it is lost was not agreed to.", "Tick the box, and try again."
         )
     by = access.actor(me, form.get("by", "") if not me.address else "")
-    office(source).delete_disk(job_id, by.address, by.granted)
+    office(source).delete_disk(job_id, by.address, by.authority)
 
 
 def _refusal(rules: Rules, me: Principal, job: Job) -> str:
@@ -94,4 +94,4 @@ def _refusal(rules: Rules, me: Principal, job: Job) -> str:
     if not me.address:
         return ""  # whom the master token speaks for is asked, and held to it, with the form
     by = access.actor(me)
-    return roles.cancel_refusal(by.address, job.spec.owner, job.spec.project, rules, by.granted) or ""
+    return roles.cancel_refusal(by.address, job.spec.owner, job.spec.project, rules, by.authority) or ""

@@ -93,7 +93,7 @@ def shown(
     asked = launch_form.submission(values, owner.address)
     quote = None
     if source.jobs is not None and _choices(source):
-        quote = source.jobs.quote(asked.submission, asked.hours, owner.granted)
+        quote = source.jobs.quote(asked.submission, asked.hours, owner.authority)
     against = [*asked.wrong, *(refused or _refusals(quote, values))]
     wrong: dict[str, list[str]] = {}
     general: list[str] = []
@@ -125,7 +125,7 @@ def launched(source: Source, me: Principal, values: Mapping[str, str], new_key: 
     if asked.wrong:
         return shown(source, me, values, key)
     try:
-        made, _ = office(source).submit(asked.submission, f"page/{key}", "page", owner.granted)
+        made, _ = office(source).submit(asked.submission, f"page/{key}", "page", owner.authority)
     except JobRefused as refused:
         pairs = zip(refused.parts, refused.problems, strict=True)
         return shown(source, me, values, key, [Refusal(part, message) for part, message in pairs])

@@ -91,7 +91,7 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision)
     team = team_of(vm.key.project, vm.owner, rules.teams)
 
     def refusal(wish: Asked) -> str:
-        return access.refusal(wish, actor.address, vm.name, vm.owner, team, rules.access, actor.granted) or ""
+        return access.refusal(wish, actor.address, vm.name, vm.owner, team, rules.access, actor.authority, vm.job) or ""
 
     return tuple(Offer(wish, refusal(wish)) for wish in wishes)
 

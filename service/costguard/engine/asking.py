@@ -101,7 +101,7 @@ def ask(
             hours=hours,
             reason=storable(reason.strip()),
             due_at=due_at,
-            role=actor.granted,
+            authority=actor.authority,
         )
         name = row.name if row is not None else fleet.known(connection, [instance_id])[0].name
         known = requests.of_key(connection, new.key)
@@ -140,9 +140,20 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
             "hours": new.hours,
             "reason": new.reason,
             "via": new.via,
+            **_asked_with(new),
         },
     )
     facts.append(connection, [fact], new.at)
+
+
+def _asked_with(new: Request) -> dict[str, str]:
+    """For the audit log: with which role and which token, and who named another."""
+    authority = new.authority
+    if authority is None:
+        return {}
+    token = {"token": authority.token_id} if authority.token_id else {}
+    other = {"asked_by": authority.of or "whoever runs the server"} if authority.of != new.by else {}
+    return {"role": authority.role.value, **token, **other}
 
 
 def subject_of(row: WatchedRow) -> Subject:
@@ -154,7 +165,7 @@ def subject_of(row: WatchedRow) -> Subject:
 def refusal(rules: Rules, asked: Asked, actor: Actor, row: WatchedRow) -> str | None:
     """Why this person may not do this to this VM; None: they may."""
     team = team_of(row.key.project, row.owner, rules.teams)
-    return access.refusal(asked, actor.address, row.name, row.owner, team, rules.access, actor.granted)
+    return access.refusal(asked, actor.address, row.name, row.owner, team, rules.access, actor.authority, row.job)
 
 
 def _key(via: str, actor: Actor, own: str) -> str:

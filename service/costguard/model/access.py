@@ -53,6 +53,22 @@ class Via(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Authority:
+    """What somebody asked with. It is stored with what they asked for, which never counts for more than this.
+
+    `of` is the address of whoever asked, "" the master token. `role` is the most that counts; `is_granted`: it was
+    given on the server, and the settings' lists are not asked. `token_id` is "" where no token was shown.
+    """
+
+    of: str
+    role: Role
+    permissions: frozenset[Permission]
+    via: Via
+    is_granted: bool = False
+    token_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """Who asks. `address` is an e-mail address in lower case, and "" for the master token, which speaks for nobody.
 
@@ -72,6 +88,10 @@ class Principal:
 
     def may(self, wanted: Permission) -> bool:
         return wanted in self.permissions
+
+    @property
+    def authority(self) -> Authority:
+        return Authority(self.address, self.role, self.permissions, self.via, self.is_granted, self.token_id)
 
     @property
     def key(self) -> str:

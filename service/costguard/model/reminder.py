@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from enum import StrEnum
 
-from costguard.model.access import Role
+from costguard.model.access import Authority
 from costguard.model.money import Money
 
 
@@ -141,8 +141,8 @@ class Request:
     """What a person asked for, stored until a pass settles it. `key` is natural: a repeat is one request.
 
     `hours` counts for a keep alone: None there means until tomorrow morning in the person's time zone.
-    `due_at` is the due moment that the person saw; None when they saw none. `role` was granted on the server to
-    who asks; None: the settings' lists say what they may.
+    `due_at` is the due moment that the person saw; None when they saw none. `authority` is what
+    it was asked with, and the most that it counts for; None: in Slack, where the settings' lists alone say it.
     """
 
     key: str
@@ -155,7 +155,7 @@ class Request:
     hours: int | None = None
     reason: str = ""
     due_at: datetime | None = None
-    role: Role | None = None
+    authority: Authority | None = None
     id: int | None = None  # None until stored
 
 

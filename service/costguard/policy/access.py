@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from costguard.errors import NobodyNamed, NotTheirName
-from costguard.model.access import Permission, Principal, Role
+from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role
 from costguard.model.reminder import Asked, Team
 from costguard.policy.rules import Access
 
@@ -23,10 +23,10 @@ _VERB = {
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """In whose name something is done. `granted` is the role given on the server; None: the lists say it."""
+    """In whose name something is done, and with what it was asked; None: in Slack, where the lists alone say it."""
 
     address: str
-    granted: Role | None = None
+    authority: Authority | None = None
 
 
 def actor(principal: Principal, named: str = "") -> Actor:
@@ -36,7 +36,7 @@ def actor(principal: Principal, named: str = "") -> Actor:
     """
     wanted = named.strip().lower()
     if wanted in ("", principal.address) and principal.address:
-        return Actor(principal.address, principal.role if principal.is_granted else None)
+        return Actor(principal.address, principal.authority)
     if not wanted:
         raise NobodyNamed("This token speaks for nobody.", "Name who asks by an address, such as ana@example.com.")
     if not principal.may(Permission.ADMIN):
@@ -44,7 +44,7 @@ def actor(principal: Principal, named: str = "") -> Actor:
             f"You are {principal.address}, and only admins act in another's name.",
             "Leave the name out to act as yourself, or ask an admin.",
         )
-    return Actor(wanted)
+    return Actor(wanted, principal.authority)
 
 
 def role_of(address: str, access: Access) -> Role:
@@ -56,9 +56,37 @@ def role_of(address: str, access: Access) -> Role:
     return Role.VIEWER if _listed(address, access.viewers) else Role.NOBODY
 
 
-def role_for(address: str, access: Access, granted: Role | None) -> Role:
-    """The role that was granted on the server, else the one of the lists."""
-    return role_of(address, access) if granted is None else granted
+def role_for(address: str, access: Access, authority: Authority | None) -> Role:
+    """The role that counts: the lists' of today, and no more than what was asked with; or the one granted with that.
+
+    Who is named by an admin counts by the lists.
+    """
+    listed = role_of(address, access)
+    if authority is None or authority.of != address.lower():
+        return listed
+    return authority.role if authority.is_granted else lower_of(authority.role, listed)
+
+
+def lower_of(one: Role, other: Role) -> Role:
+    return min(one, other, key=lambda role: role.rank)
+
+
+def lapsed(by: str, access: Access, authority: Authority | None, needed: Set[Permission]) -> str | None:
+    """Why what this was asked with does not hold for it, or no more; None: it does.
+
+    Judged when it is asked and again when it is carried out: somebody may have lost their role in between.
+    """
+    if authority is None:
+        return None
+    role = authority.role if not authority.of else role_for(authority.of, access, authority)
+    may = authority.permissions & PERMISSIONS[role]
+    wanted = needed | ({Permission.ADMIN} if authority.of != by.lower() else set())
+    if not (lacking := sorted(each.value for each in wanted - may)):
+        return None
+    who = authority.of or "The master token"
+    if authority.token_id:
+        who = f"The token {authority.token_id} of {authority.of}"
+    return f"{who} counts as {role.value} and lacks the permission {' and '.join(lacking)}."
 
 
 def without_role(address: str, access: Access, teams: Iterable[Team]) -> str:
@@ -71,16 +99,26 @@ def without_role(address: str, access: Access, teams: Iterable[Team]) -> str:
 
 
 def refusal(
-    asked: Asked, by: str, name: str, owner: str, team: Team | None, access: Access, granted: Role | None = None
+    asked: Asked,
+    by: str,
+    name: str,
+    owner: str,
+    team: Team | None,
+    access: Access,
+    authority: Authority | None = None,
+    job: str = "",
 ) -> str | None:
-    """Why this person may not do this to the VM `name`; None: they may.
+    """Why this person may not do this to the VM `name`, which works on `job`; None: they may.
 
     A VM that is nobody's may be claimed by anybody who has an address.
     """
     if not by:
         return f"Slack tells no e-mail address of yours, so you cannot {_VERB[asked]} {name}."
+    cancels = {Permission.JOBS} if job and asked in (Asked.STOP, Asked.SUSPEND) else set()
+    if why := lapsed(by, access, authority, {Permission.INSTANCES} | cancels):
+        return why
     is_owner = bool(owner) and by.lower() == owner.lower()
-    if is_owner or (asked is Asked.CLAIM and not owner) or operates(by, owner, team, access, granted):
+    if is_owner or (asked is Asked.CLAIM and not owner) or operates(by, owner, team, access, authority):
         return None
     who = [] if asked is Asked.CLAIM or not owner else [owner]
     if team is not None or not owner:
@@ -89,9 +127,9 @@ def refusal(
     return f"{sentence} from {owner}." if asked is Asked.CLAIM else f"{sentence}."
 
 
-def operates(by: str, owner: str, team: Team | None, access: Access, granted: Role | None) -> bool:
+def operates(by: str, owner: str, team: Team | None, access: Access, authority: Authority | None) -> bool:
     """Admins act for everybody, operators within their own team, and for what is nobody's and of no team."""
-    role = role_for(by, access, granted)
+    role = role_for(by, access, authority)
     if role is Role.ADMIN:
         return True
     if team is None:

@@ -72,7 +72,9 @@ def _answer(asking: _Asking, request: Request) -> Action | str:
     if not _is_claim(request) and request.subject != subject_of(vm):
         return _over(asking, request)
     team = asking.about.team(vm)
-    refused = refusal(request.asked, request.by, vm.name, vm.owner, team, asking.about.rules.access, request.role)
+    refused = refusal(
+        request.asked, request.by, vm.name, vm.owner, team, asking.about.rules.access, request.authority, vm.job
+    )
     refused = refused or pointless(request.asked, request.by, vm, vm.running_since is not None)
     return refused or _WAYS[request.asked](asking, request)
 
@@ -117,7 +119,7 @@ def _keep(asking: _Asking, request: Request) -> Action | str:
         due.at,
         _keep_rule(asking),
         vm.keeps,
-        role_for(request.by, about.rules.access, request.role) is Role.ADMIN,
+        role_for(request.by, about.rules.access, request.authority) is Role.ADMIN,
         about.now,
         about.rules.access.admins,
     )

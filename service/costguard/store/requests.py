@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select, update
 
-from costguard.model.access import Role
+from costguard.model.access import PERMISSIONS, Authority, Permission, Role, Via
 from costguard.model.reminder import Asked, Request, Subject
 from costguard.store.remembered import remembers
 from costguard.store.tables import requests
@@ -40,7 +40,7 @@ def add(connection: Connection, new: Request) -> bool:
         "hours": new.hours,
         "reason": storable(new.reason),
         "due_at": new.due_at,
-        "role": "" if new.role is None else new.role.value,
+        **_authority_row(new.authority),
     }
     return upsert(connection, requests, [row], ["key"], update_columns=[]) == 1
 
@@ -86,6 +86,34 @@ def of_key(connection: Connection, key: str) -> StoredRequest | None:
     return None if row is None else _stored(row)
 
 
+def withdraw(connection: Connection, token_id: str, outcome: str, at: datetime) -> int:
+    """Refuses what was asked with this token and is not carried out yet; how many they were."""
+    values = {"status": "refused", "outcome": storable(outcome), "settled_at": at}
+    of_token = (requests.c.status == "open", requests.c.token_id == token_id, requests.c.token_id != "")
+    return connection.execute(update(requests).where(*of_token).values(values)).rowcount
+
+
+def _authority_row(of: Authority | None) -> dict[str, object]:
+    if of is None:
+        return {}
+    return {
+        "role": of.role.value,
+        "known_by": of.via.value,
+        "asked_by": storable(of.of),
+        "is_granted": of.is_granted,
+        "permissions": sorted(each.value for each in of.permissions),
+        "token_id": of.token_id,
+    }
+
+
+def _authority(row: Row[Any]) -> Authority | None:
+    if not row.known_by:
+        return None
+    role = Role(row.role)
+    permissions = PERMISSIONS[role] if row.permissions is None else frozenset(map(Permission, row.permissions))
+    return Authority(row.asked_by, role, permissions, Via(row.known_by), row.is_granted, row.token_id)
+
+
 def _stored(row: Row[Any]) -> StoredRequest:
     return StoredRequest(_request(row), row.status, row.outcome, row.settled_at)
 
@@ -102,6 +130,6 @@ def _request(row: Row[Any]) -> Request:
         hours=row.hours,
         reason=row.reason,
         due_at=row.due_at,
-        role=Role(row.role) if row.role else None,
+        authority=_authority(row),
         id=row.id,
     )

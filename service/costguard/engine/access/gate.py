@@ -16,7 +16,7 @@ from costguard.engine.access.tokens import digest_of
 from costguard.engine.ports import Clock
 from costguard.errors import CostguardError, SignInRefused
 from costguard.model.access import PERMISSIONS, Credentials, Principal, Role, Stranger, Via
-from costguard.policy.access import role_of
+from costguard.policy.access import lower_of, role_of
 from costguard.policy.rules import Access
 from costguard.store import sessions, tokens
 from costguard.store.transaction import Database
@@ -92,7 +92,7 @@ class Gate:
         if token.expires_at is not None and token.expires_at <= now:
             return Stranger(f"The token {token.id} ({token.name}) has expired.", _SIGN_IN)
         self._note(token.id, token.last_used_at, tokens.used)
-        role = token.role if token.is_granted else min(token.role, role_of(token.owner, self._access), key=_rank)
+        role = token.role if token.is_granted else lower_of(token.role, role_of(token.owner, self._access))
         return Principal(
             address=token.owner,
             role=role,
@@ -122,7 +122,3 @@ class Gate:
             log.warning("use_not_noted", of=used, error=str(error))
         else:
             self._noted.pop(used, None)  # the row says it from now on
-
-
-def _rank(role: Role) -> int:
-    return role.rank

@@ -12,7 +12,7 @@ from costguard.engine.ports import Clock
 from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
 from costguard.model.access import Permission, Principal, Role
 from costguard.model.fact import Fact
-from costguard.policy.access import role_for
+from costguard.policy.access import role_of
 from costguard.policy.rules import Access
 from costguard.store import facts, sessions
 from costguard.store.sessions import Session
@@ -61,7 +61,7 @@ class SessionOffice:
 
     def role(self, session: Session) -> Role:
         """What whoever holds it is today."""
-        return role_for(session.address, self._access, session.granted)
+        return session.granted if session.granted is not None else role_of(session.address, self._access)
 
     def _found(self, connection: Connection, session_id: str, by: Principal) -> Session:
         found = sessions.read(connection, session_id, self._clock.now())

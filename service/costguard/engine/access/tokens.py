@@ -12,7 +12,7 @@ from costguard.engine.ports import Clock
 from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.model.fact import Fact
-from costguard.store import facts, tokens
+from costguard.store import facts, requests, tokens
 from costguard.store.tokens import ApiToken
 from costguard.store.transaction import Database
 
@@ -76,7 +76,9 @@ class TokenOffice:
             if token is None or not _is_seen(token, by):
                 raise TokenUnknown(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
             if tokens.revoke(connection, token_id, _name(by), now):
-                facts.append(connection, [_revoked(token, by, now)], now)
+                why = f"The token {token.name} ({token.id}), with which this was asked, was revoked by {_name(by)}."
+                withdrawn = requests.withdraw(connection, token_id, why, now)
+                facts.append(connection, [_revoked(token, by, withdrawn, now)], now)
             return tokens.read(connection, token_id) or token
 
     def listing(
@@ -140,8 +142,12 @@ def _made(token: ApiToken, now: datetime) -> Fact:
     return _fact("TokenMade", token, token.made_by, text, now)
 
 
-def _revoked(token: ApiToken, by: Principal, now: datetime) -> Fact:
+def _revoked(token: ApiToken, by: Principal, withdrawn: int, now: datetime) -> Fact:
     text = f"{_name(by)} revoked the token {token.name} ({token.id}) of {token.owner}."
+    if withdrawn:
+        text += (
+            f" {withdrawn} {'request' if withdrawn == 1 else 'requests'} made with it and not carried out yet ended."
+        )
     return _fact("TokenRevoked", token, _name(by), text, now)
 
 

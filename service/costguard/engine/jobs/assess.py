@@ -13,7 +13,7 @@ from costguard.engine.jobs import holds
 from costguard.engine.jobs.rates import Shapes, rates
 from costguard.engine.ports import Checkpoints, Clock
 from costguard.errors import CheckpointError, CloudError, NotFound
-from costguard.model.access import Role
+from costguard.model.access import Authority
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
@@ -66,8 +66,8 @@ class Assessor:
         self._launching = launching
         self._checkpoints = checkpoints
 
-    def assess(self, asked: Submission, granted: Role | None = None) -> Case:
-        """Everything that is wrong with it, at once. `granted` is the role its owner was given on the server."""
+    def assess(self, asked: Submission, authority: Authority | None = None) -> Case:
+        """Everything that is wrong with it, at once. `authority` is what it is asked with."""
         spec, refusals = self._named(asked.spec)
         refusals += submission.problems(spec, self._rules.jobs.guard_url, self._clock.now())
         preset = self._rules.presets.get(spec.preset)
@@ -90,7 +90,7 @@ class Assessor:
         if spec.owner:
             access, teams = self._rules.access, self._rules.teams
             refusals += roles.launch_problems(
-                preset.name, base, asked.overrides, spec.owner, access, teams, preset.may_override, granted
+                preset.name, base, asked.overrides, spec.owner, access, teams, preset.may_override, authority
             )
         made = recipe.with_overrides(base, asked.overrides, machine)
         refusals += recipe.unsold(made, asked.overrides)

@@ -16,7 +16,7 @@ from costguard.engine.jobs.assess import Assessor, Case, Launching
 from costguard.engine.jobs.quotes import Quote, quote
 from costguard.engine.ports import Checkpoints, Clock
 from costguard.errors import DiskNotKept, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
-from costguard.model.access import Role
+from costguard.model.access import Authority
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
@@ -53,11 +53,11 @@ class JobOffice:
         self._wake = wake
 
     def submit(
-        self, asked: Submission, idempotency_key: str | None, via: str, granted: Role | None = None
+        self, asked: Submission, idempotency_key: str | None, via: str, authority: Authority | None = None
     ) -> tuple[Job, bool]:
         """The job, and whether it is new. Raises JobRefused, or JobKeyTaken where the key came with something else.
 
-        `granted` is the role that its owner was given on the server; None: the settings' lists say it. A repeat
+        `authority` is what it is asked with; None: the settings' lists say what its owner may. A repeat
         under its key is answered with the job, even where it would be refused by now.
         """
         digest = _digest(asked)
@@ -66,7 +66,7 @@ class JobOffice:
                 known = _of_key(connection, idempotency_key, digest)
             if known is not None:
                 return known, False
-        case = self._assessor.assess(asked, granted)
+        case = self._assessor.assess(asked, authority)
         if case.refusals or case.recipe is None:
             raise _refused(case.refusals)
         now = self._clock.now()
@@ -89,13 +89,13 @@ class JobOffice:
         self._wake()
         return made, True
 
-    def quote(self, asked: Submission, hours: timedelta, granted: Role | None = None) -> Quote:
+    def quote(self, asked: Submission, hours: timedelta, authority: Authority | None = None) -> Quote:
         """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
-        case = self._assessor.assess(asked, granted)
+        case = self._assessor.assess(asked, authority)
         return quote(self._database, self._rules, case, hours, self._clock.now())
 
     def cancel(
-        self, job_id: str, by: str, reason: str, granted: Role | None = None, *, delete_disk: bool = False
+        self, job_id: str, by: str, reason: str, authority: Authority | None = None, *, delete_disk: bool = False
     ) -> tuple[Job, bool]:
         """The job, and whether that was asked for only now. Raises JobUnknown, JobNotTheirs, or JobIsOver.
 
@@ -104,7 +104,7 @@ class JobOffice:
         """
         now = self._clock.now()
         with self._database.write() as connection:
-            job = self._theirs(connection, job_id, by, granted)
+            job = self._theirs(connection, job_id, by, authority)
             if job.state in (JobState.SUCCEEDED, JobState.FAILED):
                 raise JobIsOver(f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.")
             is_new = jobs.ask_cancel(connection, job_id, by, _cancelling(job, by, reason, delete_disk), now)
@@ -117,14 +117,14 @@ class JobOffice:
             self._wake()
         return job, is_new
 
-    def delete_disk(self, job_id: str, by: str, granted: Role | None = None) -> tuple[Job, bool]:
+    def delete_disk(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
         """Agrees that the disk that is kept of a job that is over goes. The job, and whether that is new.
 
         Raises JobUnknown, JobNotTheirs, or DiskNotKept.
         """
         now = self._clock.now()
         with self._database.write() as connection:
-            job = self._theirs(connection, job_id, by, granted)
+            job = self._theirs(connection, job_id, by, authority)
             if not job.state.is_over:
                 what_next = "Cancel it, with delete_disk if its disk is to go too."
                 raise DiskNotKept(f"Job {job.title} is {job.state.value}: its disk is in use.", what_next)
@@ -138,11 +138,11 @@ class JobOffice:
         self._wake()
         return job, is_new
 
-    def _theirs(self, connection: Connection, job_id: str, by: str, granted: Role | None) -> Job:
+    def _theirs(self, connection: Connection, job_id: str, by: str, authority: Authority | None) -> Job:
         job = jobs.read(connection, job_id)
         if job is None:
             raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
-        if refusal := roles.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, granted):
+        if refusal := roles.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, authority):
             raise JobNotTheirs(refusal, "Ask one of them.")
         return job
 

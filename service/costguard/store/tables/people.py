@@ -55,7 +55,13 @@ requests = Table(
     Column("status", String, nullable=False, server_default="open"),
     Column("outcome", Text, nullable=False, server_default=""),
     Column("settled_at", Timestamp),
-    Column("role", String, nullable=False, server_default=""),  # granted on the server; "": the settings' lists say it
+    # What it was asked with, and the most that it counts for. `known_by` is "" in Slack: the settings' lists say it.
+    Column("role", String, nullable=False, server_default=""),
+    Column("known_by", String, nullable=False, server_default=""),
+    Column("asked_by", String, nullable=False, server_default=""),  # who named `by`; "" the master token
+    Column("is_granted", Boolean, nullable=False, server_default=text("false")),
+    Column("permissions", Json),  # NULL: all of the role
+    Column("token_id", String, nullable=False, server_default=""),
 )
 Index(
     "ix_requests_open",
