@@ -9,6 +9,11 @@ CostguardError
 │   ├── DiskFull             the database could not grow
 │   ├── DatabaseNewer        migrated by a later version than this one
 │   ├── DatabaseOutdated     migrations have not been run
+│   ├── DaemonActs           a guard acts on the database that is to be replaced
+│   ├── DatabaseNotEmpty     a backup is not restored over what nobody said may go
+│   ├── BackupExists         there is a file of this name already
+│   ├── BackupUnusable       no backup, a damaged one, or one that cannot be written
+│   ├── UnknownVmMissing     no unknown VM of this name is there
 │   └── LeaseLost            another daemon acts now; what was begun must not be finished
 ├── CloudError
 │   ├── CredentialsRefused   expired, revoked or absent
@@ -111,6 +116,26 @@ class DatabaseNewer(StoreError):
 
 class DatabaseOutdated(StoreError):
     """The database lacks migrations that this version needs."""
+
+
+class DaemonActs(StoreError):
+    """A guard acts on the database that is to be replaced."""
+
+
+class DatabaseNotEmpty(StoreError):
+    """The database holds something that nobody said may go."""
+
+
+class BackupExists(StoreError):
+    """There is a file of this name already, and it stays."""
+
+
+class BackupUnusable(StoreError):
+    """It is no backup, it is damaged, or it cannot be written."""
+
+
+class UnknownVmMissing(StoreError):
+    """No unknown VM of this name is there."""
 
 
 class LeaseLost(StoreError):

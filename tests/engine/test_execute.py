@@ -87,14 +87,16 @@ def test_one_run_is_not_stopped_by_two_at_once(database: Database) -> None:
 
 
 def test_vms_of_equal_row_ids_elsewhere_have_other_request_ids(database: Database) -> None:
-    """Google knows a request by its id alone, and a new database counts from one again."""
+    """Google knows a request by its id alone; a new database counts from one again, and a restored one from before."""
     scene = Scene(database)
     subject = scene.run()
     scene.executor().carry_out([scene.stop_by_rule(subject)])
     action = scene.stop_by_rule(subject)
-    assert scene.stop(subject).request_uuid == uuid_of(scene.stop(subject).key, action)
+    stop, now = scene.stop(subject), at("12:00")
+    assert stop.request_uuid == uuid_of(stop.key, action, stop.intended_at)
     other = replace(action, started_at=at("11:00"))
-    assert uuid_of("k", action) != uuid_of("k", other)
+    assert uuid_of("k", action, now) != uuid_of("k", other, now)
+    assert uuid_of("k", action, now) != uuid_of("k", action, at("12:01"))
 
 
 def _another(scene: Scene) -> None:

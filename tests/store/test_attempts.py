@@ -84,8 +84,8 @@ def test_the_vm_of_an_attempt_is_found_by_id_and_by_name(database: Database) -> 
         assert attempts.of_instances(connection, "elsewhere", ["71"], [one.name]) == []
     place = "us-central1-a"
     assert sorted(found, key=lambda vm: vm.attempt_id) == [
-        JobVm(one.id, "j7k2m9q4", "ada@lab.example", one.name, place, "71", True),
-        JobVm(two.id, "j7k2m9q4", "ada@lab.example", two.name, place, "", False),
+        JobVm(one.id, "j7k2m9q4", "ada@lab.example", one.name, place, "71", True, one.request_uuid),
+        JobVm(two.id, "j7k2m9q4", "ada@lab.example", two.name, place, "", False, two.request_uuid),
     ]
 
 

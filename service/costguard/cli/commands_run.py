@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from costguard.cli import commands_backup
 from costguard.cli.options import AsJson, AsJsonLine, listening_address, print_json
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command("serve", epilog="Example:  costguard serve --config costguard.toml")(serve)
     app.command("pass", epilog="Example:  costguard pass --json | jq .decisions")(run_pass)
     app.command("sandbox", epilog=_SANDBOX_EXAMPLES)(sandbox)
+    commands_backup.register(database)
     app.add_typer(database, name="db")
 
 

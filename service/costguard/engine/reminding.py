@@ -25,6 +25,7 @@ from costguard.store import (
     answers,
     attempts,
     fleet,
+    generation,
     messages,
     people,
     projects,
@@ -57,12 +58,13 @@ class _Past:
     keeps: Mapping[Subject, tuple[Keep, ...]]
     claims: Mapping[int, tuple[Claim, ...]]
     stops: Mapping[Subject, tuple[Stop, ...]]
+    began_at: datetime | None = None  # of the database's generation, where it is not the first
 
     def of(self, subject: Subject | None, began: datetime | None) -> _SubjectPast:
         """Claims before the subject began answered another one; stops before the last answer, another cycle."""
         if subject is None:
             return _NOTHING_YET
-        keeps = self.keeps.get(subject, ())
+        keeps = self._with_restore(subject, began)
         claims = tuple(each for each in self.claims.get(subject.instance_id, ()) if began is None or each.at >= began)
         answered = [each.at for each in keeps] + [each.at for each in claims]
         stops = [each for each in self.stops.get(subject, ()) if not answered or each.intended_at >= max(answered)]
@@ -72,6 +74,17 @@ class _Past:
             "claims": claims,
             "stop": stops[-1].outcome if stops else None,
         }
+
+    def _with_restore(self, subject: Subject, began: datetime | None) -> tuple[Keep, ...]:
+        """What people answered after the backup is lost, so the restore counts as an answer: they are asked again.
+
+        Nothing is stopped on the strength of a warning from before it.
+        """
+        kept = self.keeps.get(subject, ())
+        if self.began_at is None or began is None or began >= self.began_at:
+            return kept
+        answer = Keep(subject, self.began_at, "costguard", self.began_at, "its database was restored")
+        return tuple(sorted((*kept, answer), key=lambda each: each.at))
 
 
 def look_at(
@@ -137,6 +150,7 @@ def gather(
             subject: tuple(each for each in begun if each.id != without_stop)
             for subject, begun in stops.of_subjects(connection, named).items()
         },
+        generation.read(connection).began_at,
     )
     found = [
         Watched(

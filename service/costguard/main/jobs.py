@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from costguard.agent.bundle import bundle
+from costguard.engine import restoring
 from costguard.engine.jobs.assess import Launching
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Hearing
@@ -58,6 +59,7 @@ def jobs(
     with database.write() as connection:
         tokens = Tokens(signing.key(connection, KEY_NAME, now))
         guard_id = signing.key(connection, "guard-id", now).hex()[:12]
+        restoring.settle_in(connection, now)
     maker = VmMaker(
         guard_id=guard_id,
         guard_url=rules.jobs.guard_url,

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from costguard.model.generation import FIRST, AttemptName
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 
 ATTEMPT_LABEL = "costguard-attempt"  # on a VM: the name of the attempt that it was made for
 
 
-def attempt_name(job_id: str, number: int) -> str:
-    """Also the name of its VM: legal for both, and never used twice."""
-    return f"cg-{job_id}-{number}"
+def attempt_name(job_id: str, number: int, generation: int = FIRST) -> str:
+    """Also the name of its VM: legal for both, and never used twice, nor again after an older database was restored."""
+    return str(AttemptName(job_id, number, generation))
 
 
 class AttemptState(StrEnum):
@@ -112,6 +113,7 @@ class Attempt:
     max_run: timedelta
     state: AttemptState
     intended_at: datetime
+    generation: int = FIRST  # of the database that held its intent
     rate: Money | None = None  # an hour, machine and disk, as estimated then
     resume_from: str = ""  # "" starts from the beginning
     resume_step: int | None = None

@@ -19,6 +19,7 @@ FACT_KINDS = frozenset(
         "DiskNearlyFull",
         "DiskGivenUp",
         "DiskKept",
+        "GenerationBegan",
         "GpusAppeared",
         "InstanceBusy",
         "InstanceGone",
@@ -65,5 +66,7 @@ FACT_KINDS = frozenset(
         "SpanUnpriced",
         "TokenMade",
         "TokenRevoked",
+        "UnknownVmAdopted",
+        "UnknownVmFound",
     }
 )

@@ -44,6 +44,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         max_run=timedelta(seconds=row.max_run_s),
         state=_STATES[row.state],
         intended_at=row.intended_at,
+        generation=row.generation,
         rate=None if row.rate_nanos is None else Money(row.rate_nanos),
         resume_from=row.resume_from,
         resume_step=row.resume_step,

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, null, or_, select, text, union_all, update
 
 from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
+from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind
 from costguard.model.money import Money
@@ -36,6 +37,7 @@ class NewAttempt:
     request_uuid: str
     max_run: timedelta
     intended_at: datetime
+    generation: int = FIRST
     rate: Money | None = None
     resume_from: str = ""
     resume_step: int | None = None
@@ -80,6 +82,7 @@ class JobVm:
     zone: str
     gce_id: str  # "" until it is known
     is_live: bool
+    request_uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
     row = {
         "job_id": new.job_id,
         "number": new.number,
+        "generation": new.generation,
         "name": storable(new.name),
         "project": storable(new.project),
         "zone": storable(new.zone),
@@ -211,7 +215,14 @@ def of_instances(
     """The attempts of a project whose VM is one of these, by its id or by its name; each once."""
     found: dict[int, JobVm] = {}
     query = select(
-        attempts.c.id, attempts.c.job_id, jobs.c.owner, attempts.c.name, attempts.c.zone, attempts.c.gce_id, _IS_LIVE
+        attempts.c.id,
+        attempts.c.job_id,
+        jobs.c.owner,
+        attempts.c.name,
+        attempts.c.zone,
+        attempts.c.gce_id,
+        _IS_LIVE,
+        attempts.c.request_uuid,
     ).join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
     wanted = [
         *(attempts.c.gce_id.in_(some) for some in chunks({gce_id for gce_id in gce_ids if gce_id})),

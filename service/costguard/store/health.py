@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, inspect, select
 
 from costguard.store.lease import Lease, database_time
 from costguard.store.tables import facts, leases, prices
@@ -32,6 +32,11 @@ def holders(connection: Connection) -> list[Holder]:
 def is_held_by(held: Sequence[Holder], name: str) -> bool:
     """Whether this daemon holds the lease to act. "" is no daemon's name."""
     return bool(name) and any(each.is_held and each.lease.holder == name for each in held)
+
+
+def holders_if_any(connection: Connection) -> list[Holder]:
+    """As `holders`, of a database that may have no tables yet."""
+    return holders(connection) if inspect(connection).has_table(leases.name) else []
 
 
 def prices_recorded_at(connection: Connection) -> datetime | None:

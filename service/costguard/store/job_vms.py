@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, and_, func, select
 
-from costguard.model.instance import InstanceKey, Status
+from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.lifetime import EndReason
 from costguard.store.accruing import chunks
 from costguard.store.tables import attempts, instances, lifetimes
@@ -39,7 +39,14 @@ class PresentVm:
     zone: str
     labels: Mapping[str, str]
     first_seen_at: datetime
-    is_at_rest: bool
+    status: Status
+    created_at: datetime
+    provisioning_model: ProvisioningModel
+    gpu_type: str
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self.status in _AT_REST
 
 
 def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, SeenVm]:
@@ -72,7 +79,8 @@ def present(connection: Connection, prefix: str) -> list[PresentVm]:
     """Every VM that is not gone and whose name begins so."""
     of = instances.c
     named = of.name.startswith(prefix, autoescape=True)
-    query = select(of.project, of.gce_id, of.name, of.zone, of.labels, of.first_seen_at, of.status)
+    what = (of.project, of.gce_id, of.name, of.zone, of.labels, of.first_seen_at, of.status)
+    query = select(*what, of.created_at, of.provisioning_model, of.gpu_type)
     rows = connection.execute(query.where(of.gone_at.is_(None), named).order_by(of.project, of.gce_id))
     return [
         PresentVm(
@@ -81,7 +89,10 @@ def present(connection: Connection, prefix: str) -> list[PresentVm]:
             row.zone,
             row.labels,
             row.first_seen_at,
-            row.status in _AT_REST,
+            Status(row.status),
+            row.created_at,
+            ProvisioningModel(row.provisioning_model),
+            row.gpu_type or "",
         )
         for row in rows
     ]
@@ -95,7 +106,7 @@ def gone_at(connection: Connection, attempt_ids: Collection[int]) -> dict[int, d
     return {row.id: row.gone_at for row in rows}
 
 
-_AT_REST = {Status.STOPPED.value, Status.SUSPENDED.value}
+_AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
 _LAST = lifetimes.alias("last")
 _SEEN = select(
     instances.c.project,

@@ -217,6 +217,24 @@ def doubt(connection: Connection, message_id: int, try_after: datetime, error: s
     _waits(connection, message_id, {"status": "sending", "try_after": try_after, "error": storable(error)})
 
 
+def intended(connection: Connection) -> list[Message]:
+    """Those that were never begun, as this database knows it, the oldest first."""
+    query = select(messages).where(text(WAITING), messages.c.status == "intended").order_by(messages.c.id)
+    return [_message(row) for row in connection.execute(query)]
+
+
+def suspect(connection: Connection, message: Message, channel: str, thread_ts: str, now: datetime) -> None:
+    """Another copy of this database may have sent it, at any time since it was intended: Slack is asked first."""
+    values = {
+        "status": "sending",
+        "sending_at": message.intended_at,
+        "channel": channel,
+        "thread_ts": thread_ts,
+        "try_after": now,
+    }
+    _waits(connection, message.id, values)
+
+
 def fail(connection: Connection, message_id: int, error: str) -> None:
     """It can never be sent."""
     _waits(connection, message_id, {"status": "failed", "error": storable(error)})

@@ -40,6 +40,23 @@ def downgrade(url: str, revision: str) -> str:
     return _migrate(url, revision)
 
 
+def upgrade_within(connection: Connection, revision: str = "head") -> str:
+    """As `upgrade`, within a write of the caller's, up to a revision that this version knows."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+    return _revision(connection) or ""
+
+
+def head() -> str:
+    return ScriptDirectory.from_config(_config()).get_current_head() or ""
+
+
+def check_known(revision: str, name: str) -> None:
+    """Raises DatabaseNewer for a revision that only a later version has."""
+    _refuse_newer(ScriptDirectory.from_config(_config()), revision, name)
+
+
 def check(database: Database) -> None:
     """Raises DatabaseOutdated or DatabaseNewer unless the database is exactly at this version."""
     with database.read() as connection:

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, exists, select
 
 from costguard.model.observation import OperationStatus, SeenOperation
-from costguard.store.tables import operations
+from costguard.store.tables import attempts, operations
 from costguard.store.types import storable
 from costguard.store.upsert import upsert
 
@@ -47,6 +47,14 @@ def of_targets(connection: Connection, project: str, target_ids: Iterable[str]) 
         for row in rows:
             found[row.target_id].append(_operation(row))
     return dict(found)
+
+
+def inserted_without_attempt(connection: Connection) -> list[str]:
+    """Names that VMs of attempts would have, which were inserted, and which no attempt of their project has."""
+    of = operations.c
+    known = exists().where(attempts.c.project == of.project, attempts.c.name == of.target_name)
+    query = select(of.target_name).distinct().where(of.kind == "insert", of.target_name.like("cg-%"), ~known)
+    return list(connection.scalars(query.where(of.error_code.is_(None)).order_by(of.target_name)))
 
 
 def _stored(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], SeenOperation]:

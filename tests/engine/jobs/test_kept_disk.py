@@ -251,19 +251,33 @@ def test_a_run_from_an_older_checkpoint_counts_what_lies_between(sqlite_url: str
 
 
 def test_orphans_that_may_hold_an_only_copy_are_stopped(sqlite_url: str) -> None:
-    """The database may be older than the VM: its label says what its disk is."""
+    """The ledger gave its attempt up, and nobody agreed that its disk goes."""
     with world(sqlite_url) as w:
         _running(w)
         assert DISK_LABEL in w.vm().labels
         with w.database.write() as connection:
-            for table in ("interruptions", "attempts", "seen_checkpoints", "jobs"):
-                connection.execute(text(f"DELETE FROM {table}"))
+            over = "state = 'over', outcome = 'lost', gone_at = intended_at"
+            connection.execute(text(f"UPDATE attempts SET {over}"))
+            connection.execute(text("UPDATE jobs SET state = 'failed'"))
         w.look()
         w.settle(60)
         assert [vm.status for vm in w.cloud.there()] == [Status.STOPPED]
         assert w.cloud.calls["delete"] == 0
         assert len(w.facts("OrphanKept")) == 1
         assert w.facts("OrphanDeleted") == []
+
+
+def test_a_vm_that_no_row_speaks_of_is_left_running(sqlite_url: str) -> None:
+    """The database may be older than the VM: nothing proves that anybody gave it up."""
+    with world(sqlite_url) as w:
+        _running(w)
+        with w.database.write() as connection:
+            for table in ("interruptions", "attempts", "seen_checkpoints", "jobs"):
+                connection.execute(text(f"DELETE FROM {table}"))
+        w.look()
+        w.settle(60)
+        assert [vm.status for vm in w.cloud.there()] == [Status.RUNNING]
+        assert len(w.facts("UnknownVmFound")) == 1
 
 
 def test_a_vm_that_was_thought_to_be_gone_is_no_orphan_to_delete(sqlite_url: str) -> None:

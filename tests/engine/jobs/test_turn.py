@@ -41,6 +41,8 @@ def test_a_job_runs_and_succeeds(database_url: str) -> None:
             "costguard-guard": "g1",
             "costguard-job": "j1",
             "costguard-attempt": "cg-j1-1",
+            "costguard-generation": "1",
+            "costguard-request": w.attempts()[0].request_uuid,
             "costguard-preset": "t4",
             "owner": "ana",
         }
@@ -252,15 +254,16 @@ def test_cancelled_before_there_was_a_vm(sqlite_url: str) -> None:
         assert [one.state for one in w.attempts()] == [AttemptState.OVER]
 
 
-def test_a_vm_that_somebody_else_made_an_orphan(sqlite_url: str) -> None:
-    """Ours without a live attempt is deleted after its grace; another installation's never is."""
+def test_the_orphan_of_a_given_up_intent_is_deleted(sqlite_url: str) -> None:
+    """The ledger's own row proves that it gave up the very request that the label names; another's VM stays."""
     with world(sqlite_url) as w:
         w.submit()
         _running(w)
         request, labels = w.vm().request, dict(w.vm().labels)
         with w.database.write() as connection:
-            connection.execute(text("DELETE FROM attempts"))
-            connection.execute(text("DELETE FROM jobs"))
+            over = "state = 'over', outcome = 'lost', gone_at = intended_at, gce_id = ''"
+            connection.execute(text(f"UPDATE attempts SET {over}"))
+            connection.execute(text("UPDATE jobs SET state = 'failed'"))
         w.cloud.insert("acme-training", ZONES[1], request, "by another guard")
         w.cloud.all[1].labels = {**labels, "costguard-guard": "g2"}
         w.look()

@@ -13,10 +13,12 @@ from costguard.engine.acting.launch_step import AboutAttempt, Means, Urgency, is
 from costguard.engine.jobs.boot import GUARD_LABEL
 from costguard.errors import CloudError, NotFound
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
-from costguard.model.instance import Status
+from costguard.model.generation import REQUEST_LABEL
+from costguard.model.instance import InstanceKey, Status
 from costguard.policy.jobs.view import DeleteOrphan
-from costguard.store import attempts, facts
+from costguard.store import attempts, facts, unknown_vms
 from costguard.store.attempts import JobVm
+from costguard.store.unknown_vms import Verdict
 
 _LOOK_AGAIN = timedelta(seconds=20)
 _LONGEST = timedelta(minutes=2)
@@ -96,7 +98,7 @@ class Orphan:
 
     means: Means
     guard_id: str
-    action: DeleteOrphan
+    action: DeleteOrphan  # of a VM whose giving up the ledger proves
     is_asked: bool = False
     asked_in: str = ""
     urgency: Urgency = field(default=Urgency.DELETE, init=False)
@@ -108,10 +110,15 @@ class Orphan:
         return self.action.project
 
     def intend(self, connection: Connection, now: datetime) -> bool:
-        """An attempt may have come to stand for it meanwhile."""
+        """An attempt may have come to stand for it meanwhile, or an admin may have changed their mind."""
         self.asked_in = f"{now:%Y%m%d%H%M}"  # what failed once is asked under another request id a minute later
-        named = attempts.of_instances(connection, self.action.project, names=[self.action.name])
-        return not any(stands_for(known, self.action.gce_id) for known in named)
+        action = self.action
+        named = attempts.of_instances(connection, action.project, names=[action.name])
+        if any(stands_for(known, action.gce_id) for known in named):
+            return False
+        if any(gave_up(known, action.gce_id, action.request_uuid) for known in named):
+            return True
+        return unknown_vms.verdict_on(connection, InstanceKey(action.project, action.gce_id)) is Verdict.DELETE
 
     def call(self) -> None:
         action = self.action
@@ -119,6 +126,7 @@ class Orphan:
         if seen is None or seen.gce_id != action.gce_id:
             return
         ours = seen.labels.get(GUARD_LABEL) == self.guard_id and seen.labels.get(ATTEMPT_LABEL) == action.name
+        ours = ours and seen.labels.get(REQUEST_LABEL, "") == action.request_uuid
         if not ours or seen.status in _ON_ITS_WAY:
             return
         if action.keeps_disk:
@@ -142,3 +150,12 @@ class Orphan:
 def stands_for(known: JobVm, gce_id: str) -> bool:
     """Whether this attempt answers for that VM: deleting it is its own affair."""
     return known.is_live and known.gce_id in ("", gce_id)
+
+
+def gave_up(known: JobVm, gce_id: str, request_uuid: str) -> bool:
+    """Whether this row proves that the ledger made the intent to launch that VM, and gave it up.
+
+    Its name alone proves nothing: an older database that was restored gives it out again. `request_uuid` is what its
+    label says; without one it was launched before there was that label, and only its id is proof.
+    """
+    return not known.is_live and (known.gce_id == gce_id or (bool(request_uuid) and known.request_uuid == request_uuid))

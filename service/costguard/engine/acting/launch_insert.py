@@ -27,7 +27,7 @@ from costguard.model.job import Job, JobKind
 from costguard.model.observation import Sighting
 from costguard.policy.jobs import image
 from costguard.policy.jobs.view import JobView, LaunchAttempt
-from costguard.store import attempts, facts, interruptions, job_news, jobs
+from costguard.store import attempts, facts, generation, interruptions, job_news, jobs
 
 
 @dataclass(slots=True)
@@ -59,7 +59,8 @@ class Insert:
         if not job_news.may_follow(connection, self.job_id):
             return False
         job, action, spec = self.view.job, self.action, self.view.job.spec
-        name = attempt_name(job.id, action.number)
+        life = generation.read(connection)
+        name = attempt_name(job.id, action.number, life.number)
         self.attempt = attempts.intend(
             connection,
             attempts.NewAttempt(
@@ -70,9 +71,11 @@ class Insert:
                 zone=action.zone,
                 gpu_type=job.recipe.gpu_type,
                 provisioning_model=action.provisioning_model,
-                request_uuid=request_uuid(spec.project, name),
+                # Of this very intent: should the database be restored, the same attempt has another one.
+                request_uuid=request_uuid(spec.project, name, f"insert/{now.isoformat()}"),
                 max_run=action.max_run,
                 intended_at=now,
+                generation=life.number,
                 rate=action.rate,
                 resume_from=self.point.resume_from,
                 resume_step=self.point.step,
@@ -118,6 +121,7 @@ class Insert:
 class InsertAgain(AboutAttempt):
     """An attempt of which it is not known whether Google was asked."""
 
+    only_looks: bool = False  # another VM of its job may be at work, so that this one must not be made now
     seen: Sighting | None = None
     operation: str = ""
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
@@ -129,6 +133,8 @@ class InsertAgain(AboutAttempt):
     def call(self) -> None:
         attempt = self.attempt
         self.seen = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
+        if self.only_looks:
+            return
         if self.seen is None and self.job.cancel_asked_at is None and not self.job.state.is_over:
             self.operation = _insert(self.means, self.job, attempt)
 
@@ -138,6 +144,8 @@ class InsertAgain(AboutAttempt):
             return troubled(connection, job, attempt, error, now)
         if self.operation:
             return asked(connection, job, attempt, self.operation, now)
+        if self.seen is None and self.only_looks and job.cancel_asked_at is None and not job.state.is_over:
+            return end(connection, job, attempt, Outcome.LOST, _OVERTAKEN, now)
         if self.seen is None:
             return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before there was a VM", now)
         if is_of(self.seen, attempt, self.means.maker):
@@ -206,6 +214,9 @@ def _image(view: JobView) -> str:
     spec = view.job.spec
     digests = (seen.attempt.heard.image_digest for seen in view.attempts)
     return spec.image if spec.pull else image.pinned(spec.image, next(filter(None, digests), ""))
+
+
+_OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be at work"
 
 
 def _taken(attempt: Attempt) -> str:

@@ -100,6 +100,7 @@ class Start(AboutAttempt):
 
     action: RestartVm | None = None
     number: int = 0
+    committed_at: datetime | None = None  # part of its request id, so that it is of this very intent
     seen: Sighting | None = None
     operation: str = ""
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
@@ -108,21 +109,22 @@ class Start(AboutAttempt):
     def begins_with(self) -> Kind:
         return Kind.WRITE if self.action is not None else Kind.READ
 
-    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
+    def intend(self, connection: Connection, now: datetime) -> bool:
         """Each start is counted, for each has a request id of its own: a repeat of one that failed fails for ever."""
         stored = attempts.read(connection, self.attempt.id)
         if stored is None:
             return False
         if self.action is None:
-            self.number = stored.restarts
+            self.number, self.committed_at = stored.restarts, stored.asked_at
             return stored.state is AttemptState.RESTARTING and not stored.operation
-        self.number = stored.restarts + 1
+        self.number, self.committed_at = stored.restarts + 1, now
         return attempts.change(
             connection,
             self.attempt.id,
             [AttemptState.RESTING],
             state=AttemptState.RESTARTING,
             restarts=self.number,
+            asked_at=now,
             operation="",
             tries=0,
             try_after=None,
@@ -135,7 +137,8 @@ class Start(AboutAttempt):
             self.seen = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
             if self.seen is not None and is_of(self.seen, attempt, self.means.maker) and self.seen.status in _UP:
                 return
-        uuid = request_uuid(attempt.project, attempt.name, f"start/{self.number}")
+        moment = self.committed_at.isoformat() if self.committed_at is not None else ""
+        uuid = request_uuid(attempt.project, attempt.name, f"start/{self.number}/{moment}")
         self.operation = self.means.launcher.start(attempt.project, attempt.zone, attempt.gce_id, uuid)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

@@ -27,9 +27,10 @@ def key_of(action: StopInstance, prefix: str = "stop") -> str:
     return f"{prefix}/{action.subject}/{f'c{parts[2]}' if len(parts) > 2 else action.rule}"
 
 
-def uuid_of(key: str, action: StopInstance) -> str:
-    """Row ids recur in another database; a VM and its start do not."""
-    return str(uuid5(_OURS, f"{key}|{action.key.project}|{action.key.gce_id}|{action.started_at.isoformat()}"))
+def uuid_of(key: str, action: StopInstance, now: datetime) -> str:
+    """Of this very intent: row ids recur in another database, and keys once an older one was restored."""
+    parts = (key, action.key.project, action.key.gce_id, action.started_at.isoformat(), now.isoformat())
+    return str(uuid5(_OURS, "|".join(parts)))
 
 
 def fallen_back(request_uuid: str) -> str:

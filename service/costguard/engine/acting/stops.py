@@ -196,7 +196,7 @@ def new_stop(
         evidence=action.evidence,
         reminder=action.reminder,
         request_id=action.request.id if action.request is not None else None,
-        request_uuid=stop_words.uuid_of(key, action),
+        request_uuid=stop_words.uuid_of(key, action, now),
         outcome=outcome,
         intended_at=now,
         rate=stop_case.rate_of(connection, vm, now),

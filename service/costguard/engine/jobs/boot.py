@@ -10,6 +10,7 @@ from datetime import timedelta
 from costguard.engine.jobs import resume
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.checkpoint import words_of
+from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import Job, JobKind
 from costguard.model.launch import VmRequest
 from costguard.policy.jobs.kept_disk import saves_on_disk
@@ -56,8 +57,12 @@ class VmMaker:
         )
 
     def is_ours(self, labels: Mapping[str, str], attempt: Attempt) -> bool:
-        """Whether a VM with these labels was made for this attempt, by this installation."""
-        return labels.get(ATTEMPT_LABEL) == attempt.name and labels.get(GUARD_LABEL) == self.guard_id
+        """Whether a VM with these labels was made for this attempt, by this installation.
+
+        One without the label of a request was launched before there was that label.
+        """
+        named = labels.get(ATTEMPT_LABEL) == attempt.name and labels.get(GUARD_LABEL) == self.guard_id
+        return named and labels.get(REQUEST_LABEL, attempt.request_uuid) == attempt.request_uuid
 
     def _labels(self, job: Job, attempt: Attempt) -> dict[str, str]:
         labels = dict(job.recipe.labels)
@@ -68,7 +73,14 @@ class VmMaker:
             labels[PRESET_LABEL] = job.spec.preset
         if saves_on_disk(job):
             labels[DISK_LABEL] = "only-copy"
-        return {**labels, GUARD_LABEL: self.guard_id, JOB_LABEL: job.id, ATTEMPT_LABEL: attempt.name}
+        return {
+            **labels,
+            GUARD_LABEL: self.guard_id,
+            JOB_LABEL: job.id,
+            ATTEMPT_LABEL: attempt.name,
+            GENERATION_LABEL: str(attempt.generation),
+            REQUEST_LABEL: attempt.request_uuid,
+        }
 
     def _metadata(self, job: Job, attempt: Attempt) -> Mapping[str, str]:
         if job.spec.kind is JobKind.DEV:  # nothing is to be run on it

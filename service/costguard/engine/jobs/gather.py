@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
+from costguard.engine.jobs import unknown_vms
 from costguard.engine.reminding import unread
 from costguard.errors import StoreError
 from costguard.model.attempt import Attempt, AttemptState
@@ -59,6 +60,7 @@ def _views(
     costs = job_costs.costs(connection, accrual, ids)
     looks = jobs.checkpoint(connection, ids)
     held = holds(connection, [job for job in found if not job.state.is_over], now)
+    strange = unknown_vms.holds(connection, found)
     standings = _standings(connection, [one for some in tried.values() for one in some])
     return [
         JobView(
@@ -70,6 +72,7 @@ def _views(
             hold=held[job.id].hold if job.id in held else "",
             pause=held[job.id].pause if job.id in held else "",
             pause_at=held[job.id].pause_at if job.id in held else None,
+            unknown=strange.get(job.id, ""),
         )
         for job in found
     ]

@@ -44,7 +44,7 @@ def of_decision(
             case LaunchAttempt():
                 steps.append(Insert(means, view, action, points.get(job.id, FROM_THE_BEGINNING)))
             case AskAgain():
-                steps.append(_again(means, job, known[action.attempt_id]))
+                steps.append(_again(means, job, known[action.attempt_id], action.only_looks))
             case RestartVm():
                 steps.append(Start(means, job, known[action.attempt_id], action))
             case StopVm():
@@ -69,9 +69,9 @@ def _speaks_early(attempt: Attempt, now: datetime) -> bool:
     return attempt.state is AttemptState.ASKED and attempt.heard.at is not None and is_later
 
 
-def _again(means: Means, job: Job, attempt: Attempt) -> Step:
+def _again(means: Means, job: Job, attempt: Attempt, only_looks: bool) -> Step:
     if attempt.state is AttemptState.INTENDED:
-        return InsertAgain(means, job, attempt)
+        return InsertAgain(means, job, attempt, only_looks)
     if attempt.state is AttemptState.RESTARTING:
         return WatchStart(means, job, attempt) if attempt.operation else Start(means, job, attempt)
     return Watch(means, job, attempt)

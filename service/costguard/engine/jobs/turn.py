@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import structlog
+from sqlalchemy import Connection
 
+from costguard.engine import reminding
 from costguard.engine.accrual import accrual_at
 from costguard.engine.acting.launch_delete import Delete, Orphan
 from costguard.engine.acting.launch_insert import Insert
 from costguard.engine.acting.launch_pace import Kind, PacedLauncher, said
 from costguard.engine.acting.launch_step import Means, Note, Step
 from costguard.engine.acting.launches import WORKERS, Launching
-from costguard.engine.jobs import gather, orphans, resume, steps
+from costguard.engine.jobs import gather, orphans, resume, steps, unknown_vms
 from costguard.engine.jobs.agenda import Agenda
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.progress import Progress
@@ -32,7 +34,7 @@ from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide
 from costguard.policy.jobs.suspects import suspects
 from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt, Terms
-from costguard.store import job_news
+from costguard.store import generation, job_news, projects
 from costguard.store.job_news import News
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
@@ -90,10 +92,13 @@ class JobsTurn:
         self._progress = Progress()
         self._listening_since = clock.now()
         self._looked_for_orphans_at: datetime | None = None
+        self._looks: tuple[datetime, ...] | None = None  # of the projects, when VMs were last compared with attempts
+        self._whole: set[str] = set()  # projects of which this process has seen every zone
 
     def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> TurnReport:
         """Raises LeaseLost when another daemon took over, and StoreError when the database failed."""
         now = self._clock.now()
+        self._compare(fence, now)
         with self._database.read() as connection:
             news = job_news.read(connection)
         self._progress.forget(news.marks.keys())
@@ -125,13 +130,15 @@ class JobsTurn:
         with self._database.read() as connection:
             accrual = accrual_at(connection, now)
             views, odd = gather.views(connection, accrual, job_ids, self._holds, now)
+            life = generation.read(connection)
+            unread = self._unread(connection)
             asking = [view for view in views if may_launch(view)]
             known = lately(connection, now) if asking else {}
         report.troubles += odd
-        views = [self._held_up(view, now) for view in views]
+        views = [self._held_up(_unseen(view, unread), now) for view in views]
         places = self._surroundings.places(asking, accrual, known)
         silent = all_silent(news.heard.values(), self._terms, now, self._listening_since)
-        about = Circumstances(self._terms, now, self._listening_since, silent)
+        about = Circumstances(self._terms, now, self._listening_since, silent, life)
         decided = [(view, decision) for view in views if (decision := self._decide(view, places, about, report))]
         decided, points = self._prepared(decided, places, about, report)
         notes: list[Note] = []
@@ -217,6 +224,29 @@ class JobsTurn:
         moments = [moment for moment in later if moment is not None and moment > now]
         return min([*moments, *([decision.next_at] if decision.next_at is not None else [])], default=None)
 
+    def _compare(self, fence: Lease | None, now: datetime) -> None:
+        """After each look: VMs with our labels against the attempts. It comes before anything is decided.
+
+        What a restore lost may run: it is adopted, or nothing is launched for its job meanwhile.
+        """
+        with self._database.read() as connection:
+            looks = tuple(look.last_tried_at for look in projects.read_all(connection))
+            if looks == self._looks:
+                return
+            ours = orphans.labelled(connection, self._means.maker.guard_id)
+            found = unknown_vms.find(connection, ours, self._looks is None, now)
+        if found:
+            with self._database.write(fence) as connection:
+                unknown_vms.write(connection, found, now)
+        self._looks = looks
+
+    def _unread(self, connection: Connection) -> dict[str, frozenset[str]]:
+        """The zones, by project, that this process has never read. What it has read once is in the ledger."""
+        looks = projects.read_all(connection)
+        found = reminding.unread([look for look in looks if look.project not in self._whole])
+        self._whole |= {project for project, zones in found.items() if not zones}
+        return {project: zones for project, zones in found.items() if zones}
+
     def _orphans(self, now: datetime) -> list[Step]:
         last = self._looked_for_orphans_at
         if last is not None and now - last < _ORPHANS_EVERY:
@@ -224,8 +254,17 @@ class JobsTurn:
         self._looked_for_orphans_at = now
         guard_id = self._means.maker.guard_id
         with self._database.read() as connection:
-            found = orphans.find(connection, guard_id, self._terms.orphan_grace, now)
+            found = orphans.find(connection, orphans.labelled(connection, guard_id), self._terms.orphan_grace, now)
         return [Orphan(self._means, guard_id, action) for action in found]
+
+
+def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:
+    """Where it may not be seen yet what runs for a job, nothing is launched for it."""
+    zones = unread.get(view.job.spec.project, frozenset()) & {*view.job.recipe.zones, "*"}
+    if not zones or view.hold:
+        return view
+    which = "its project" if "*" in zones else ", ".join(sorted(zones))
+    return replace(view, hold=f"{which} was not read since this guard started, so a VM of it may run unseen")
 
 
 def _launches(decision: JobDecision) -> bool:

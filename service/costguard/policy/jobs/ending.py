@@ -161,7 +161,7 @@ def _stop_ignored(run: Run, about: Circumstances) -> Ending | None:
 
 def _silent(run: Run, about: Circumstances) -> Ending | None:
     """Nothing is concluded where our own door may be shut, or where nobody can say whether the VM runs."""
-    if about.all_silent or (run.vm is not None and not run.vm.is_known):
+    if about.all_silent or (run.vm is not None and not run.vm.is_known) or is_unheard(run, about):
         return None
     place, terms = place_of(run.attempt), about.terms
     if run.heard.at is not None:
@@ -173,6 +173,17 @@ def _silent(run: Run, about: Circumstances) -> Ending | None:
     due = max(run.began_at + terms.boot, about.listening_since + terms.silence)
     reason = f"its VM in {place} did not report within {span(terms.boot)} of its start"
     return Ending(Outcome.NOT_STARTED, reason, due, Notice.SILENCE, due)
+
+
+def is_unheard(run: Run, about: Circumstances) -> bool:
+    """Whether nothing was heard of an agent since the database's generation began, before which it was launched.
+
+    Then it may speak to another guard, which works with a copy of this database, or with what came after the backup.
+    """
+    began_at = about.generation.began_at
+    if began_at is None or run.attempt.generation >= about.generation.number:
+        return False
+    return run.heard.at is None or run.heard.at < began_at
 
 
 def how(end: Exit) -> str:

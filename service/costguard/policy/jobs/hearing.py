@@ -102,6 +102,10 @@ def _take(told: Told, event: Event, now: datetime, shift: timedelta) -> Told:
             if heard.started_at is None:
                 heard = replace(heard, step=None, step_at=None)
             heard = replace(heard, started_at=heard.started_at or moment(fields.get("started_at")))
+        case "heartbeat" if fields.get("is_running") is True and heard.started_at is None:
+            # Its start was told to a guard whose database was replaced by an older one: it began before this.
+            heard = replace(heard, started_at=moment(event.at))
+            told = replace(told, started_run=True)
         case "image":
             heard = replace(heard, image_digest=_digest(fields.get("digest")) or heard.image_digest)
         case "notice" if fields.get("what") == "preemption":

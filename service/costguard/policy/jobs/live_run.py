@@ -55,7 +55,8 @@ def _ask(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
         reason = f"is cancelled once it is known whether there is a VM: {reason}"
     if not is_due(attempt.try_after, about.now):
         return Step(JobState.PROVISIONING, reason, next_at=attempt.try_after)
-    return Step(JobState.PROVISIONING, reason, (AskAgain(attempt.id, reason),))
+    only_looks = bool(view.unknown) and attempt.state is AttemptState.INTENDED
+    return Step(JobState.PROVISIONING, reason, (AskAgain(attempt.id, reason, only_looks),))
 
 
 def _resting(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
@@ -76,9 +77,9 @@ def _resting(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
         if not is_due(attempt.try_after, about.now):
             return Step(JobState.RECOVERING, reason, next_at=attempt.try_after)
         return Step(JobState.RECOVERING, reason, (StopVm(attempt.id, reason),))
-    if view.hold or view.pause:
+    if held := view.unknown or view.hold or view.pause:
         due = wait_stably(view, about.now + HOLD_AGAIN, about.now)
-        return Step(JobState.RECOVERING, f"waits: {view.hold or view.pause}", next_at=due)
+        return Step(JobState.RECOVERING, f"waits: {held}", next_at=due)
     if attempt.error and attempt.try_after is not None and attempt.try_after > about.now:
         again = f"asked again at {clock(attempt.try_after, about.now)}"
         reason = f"its VM in {place}, whose disk holds what it saved, could not be started: {attempt.error}; {again}"

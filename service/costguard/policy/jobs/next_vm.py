@@ -20,7 +20,7 @@ def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Ste
     """Launch it as soon as nothing of the one before can write into the same checkpoints."""
     if view.last is not None and holds_only_copy(view, view.last):
         return Step(without_vm(view), f"{_ended(view)}; its VM is looked at, whose disk holds what it saved")
-    stopped = view.hold or view.pause
+    stopped = view.unknown or view.hold or view.pause
     if stopped:
         until = wait_stably(view, about.now + HOLD_AGAIN, about.now)
         return Step(without_vm(view), f"waits: {stopped}", next_at=until)

@@ -9,7 +9,7 @@ from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobState
 from costguard.policy.jobs.certain import would_repeat
-from costguard.policy.jobs.ending import Ending, ending
+from costguard.policy.jobs.ending import Ending, ending, is_unheard
 from costguard.policy.jobs.kept_disk import nothing_saved, saves_on_disk
 from costguard.policy.jobs.limits import stop_at, too_many
 from costguard.policy.jobs.runs import Run, has_ended
@@ -151,6 +151,9 @@ def _how_it_stands(view: JobView, run: Run, about: Circumstances) -> str:
         return f"Google takes back its VM in {place}, as announced at {clock(heard.noticed_at, about.now)}; it saves"
     if about.all_silent and heard.at is not None and about.now - heard.at > about.terms.silence:
         return f"no agent is heard, this one since {clock(heard.at, about.now)}: check that VMs reach the guard"
+    if is_unheard(run, about) and about.generation.began_at is not None:
+        began = clock(about.generation.began_at, about.now)
+        return f"its VM in {place} was not heard since the database was restored at {began}; it is left running"
     if _works(run):
         since = f" since {clock(heard.started_at, about.now)}" if heard.started_at is not None else ""
         return f"runs in {place}{since}{_resumed(run)}{_late(view, about)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
+from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.lifetime import EndReason
@@ -63,6 +64,9 @@ class JobView:
     hold: str = ""
     pause: str = ""
     pause_at: datetime | None = None  # None: since nobody knows when, so nothing is waited for
+    unknown: str = (
+        ""  # why nothing may be launched at all: another VM may be at work on it, or none could be looked for
+    )
 
     @property
     def last(self) -> AttemptView | None:
@@ -81,6 +85,7 @@ class Circumstances:
     now: datetime
     listening_since: datetime
     all_silent: bool = False
+    generation: Generation = field(default_factory=Generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +103,14 @@ class LaunchAttempt:
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """An insert, start or delete whose answer is not known, or whose operation is not done: ask or look again."""
+    """An insert, start or delete whose answer is not known, or whose operation is not done: ask or look again.
+
+    `only_looks`: an insert is not repeated, for another VM may be at work on the job.
+    """
 
     attempt_id: int
     reason: str
+    only_looks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +161,10 @@ class DeleteVm:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOrphan:
-    """Delete a VM that bears our labels and belongs to no live attempt; `keeps_disk`: stop it, and no more."""
+    """Delete a VM whose intent the ledger gave up, or that an admin wants deleted; `keeps_disk`: stop it, and no more.
+
+    `request_uuid` is that of its label; "" where it has none.
+    """
 
     project: str
     zone: str
@@ -160,6 +172,7 @@ class DeleteOrphan:
     gce_id: str
     reason: str
     keeps_disk: bool = False
+    request_uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

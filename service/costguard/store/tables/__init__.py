@@ -5,6 +5,7 @@ Attribution columns (`preset`, `owner`, `job`) are never null: an empty string g
 
 from costguard.store.tables.access import api_tokens, sessions, sign_in_links, webhooks
 from costguard.store.tables.base import Id, Json, metadata
+from costguard.store.tables.installation import UNKNOWN_THERE, installation, unknown_vms
 from costguard.store.tables.jobs import (
     LIVE_ATTEMPT,
     OPEN_JOB,
@@ -46,6 +47,7 @@ __all__ = [
     "OF_JOB",
     "OPEN_JOB",
     "UNCHARGED",
+    "UNKNOWN_THERE",
     "UNPRICED_RANK",
     "WAITING",
     "Id",
@@ -62,6 +64,7 @@ __all__ = [
     "daily_spot_totals",
     "daily_totals",
     "facts",
+    "installation",
     "instances",
     "interruptions",
     "jobs",
@@ -82,6 +85,7 @@ __all__ = [
     "signing_keys",
     "stops",
     "storage_spans",
+    "unknown_vms",
     "utilisation",
     "webhooks",
 ]

@@ -77,6 +77,7 @@ attempts = Table(
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
     Column("number", Integer, nullable=False),
+    Column("generation", Integer, nullable=False, server_default=text("1")),  # of the database, when it was intended
     Column("name", String, nullable=False),
     Column("project", String, nullable=False),
     Column("zone", String, nullable=False),

@@ -1,0 +1,85 @@
+"""A database that was restored, moved or cloned begins a new generation: nothing that was pending acts on its own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.engine.acting.answering import refuse
+from costguard.model.fact import Fact
+from costguard.model.generation import FIRST, Cause, Generation
+from costguard.store import generation, messages, people, requests
+
+log = structlog.get_logger(__name__)
+
+KIND = "GenerationBegan"
+_WHY = "the database was restored from a backup after this was asked"
+_TEXTS = {
+    Cause.RESTORED: "The database was restored from a backup",
+    Cause.RECOGNISED: (
+        "The database is older than what runs, or another guard works with a copy of it: VMs bear this installation's "
+        "labels, and the ledger holds no intent to launch them"
+    ),
+    Cause.MOVED: "The database is in another place than before: it was moved, copied or restored",
+}
+_NEXT = (
+    "What was pending in it was withdrawn, everybody is signed out, and people are reminded again before anything is "
+    "stopped by a rule. VMs that the ledger does not know are adopted or reported, never deleted: "
+    "`costguard db unknown` lists them."
+)
+
+
+def begin(
+    connection: Connection,
+    cause: Cause,
+    now: datetime,
+    backup_at: datetime | None = None,
+    why: str = "",
+    seen: int = FIRST,
+) -> Generation:
+    """Within a write. The new generation, which VMs that are launched from now on bear in their labels.
+
+    It is later than that of the database, and than `seen`, the latest one of which anything is known.
+
+    Requests of people are refused, stops that may not have begun are withdrawn, and messages that were to be sent are
+    looked for in Slack first: all of that may have been done since the backup, or hit another run of the VM.
+    """
+    before = generation.read(connection)
+    new = Generation(max(before.number, seen) + 1, now, cause, backup_at)
+    taken = f" of {backup_at:%Y-%m-%d %H:%M} UTC" if backup_at is not None else ""
+    text = f"{_TEXTS[cause]}{taken}{f' ({why})' if why else ''}. Generation {new.number} begins. {_NEXT}"
+    data = {"generation": new.number, "cause": cause.value, "backup_at": backup_at}
+    generation.begin(connection, new, Fact(f"generation/{new.number}", KIND, now, text, data=data), now)
+    for _, request in requests.open_requests(connection):
+        refuse(connection, request, f"Nothing was done: {_WHY}. Ask again if you still want it.", now)
+    generation.withdraw_stops(connection, _WHY, now)
+    _suspect_messages(connection, now)
+    log.warning("generation_began", generation=new.number, cause=cause.value, why=why)
+    return new
+
+
+def settle_in(connection: Connection, now: datetime) -> None:
+    """At the start of a guard that may act: a database in another place than before begins a generation."""
+    home = generation.home_of(connection)
+    if generation.is_elsewhere(connection, home):
+        begin(connection, Cause.MOVED, now)
+    generation.settle_in(connection, home)
+
+
+def _suspect_messages(connection: Connection, now: datetime) -> None:
+    """Those whose place in Slack is known; of the others nobody can say whether they were sent."""
+    waiting = messages.intended(connection)
+    known = people.of_addresses(connection, [each.address for each in waiting if "@" in each.address])
+    for message in waiting:
+        if message.kind == "whisper":
+            continue
+        channel = message.address
+        if "@" in channel:
+            person = known.get(channel.lower())
+            channel = person.direct_channel if person is not None else ""
+        if not channel:
+            continue
+        root = messages.root_of(connection, message.thread, message.address, channel) if message.thread else None
+        messages.suspect(connection, message, channel, root.ts if root is not None else "", now)

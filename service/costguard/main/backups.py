@@ -1,0 +1,192 @@
+"""Backups, restores and checks of the database. They work without a server, and never show what the URL holds."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from costguard import __version__
+from costguard.engine import restoring
+from costguard.engine.schedule import LEASE
+from costguard.errors import BackupUnusable, DaemonActs
+from costguard.model.generation import FIRST, Cause, Generation
+from costguard.store import connect, generation, health, migrate
+from costguard.store.backup import archive, postgresql, sqlite, verify
+from costguard.store.backup.archive import FORMAT, Manifest, Reader, Rows
+from costguard.store.backup.verify import Check
+from costguard.store.transaction import Database
+
+_WHO_IS_IT = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """`kept` is where the replaced SQLite database is now; None where there was none, or none that is kept."""
+
+    manifest: Manifest
+    generation: Generation
+    revision: str
+    kept: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was looked at, its manifest where it is a backup, and each check."""
+
+    name: str
+    revision: str
+    manifest: Manifest | None
+    checks: tuple[Check, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        return all(check.holds for check in self.checks)
+
+
+def backup(url: str, to: Path, now: datetime) -> Manifest:
+    """Write the archive, and read it once more before it is called made. Raises BackupExists and StoreError."""
+    parsed = connect.parse(url)
+    kind = parsed.get_backend_name()
+    with archive.writing(to) as writer:
+        if kind == "sqlite":
+            with tempfile.TemporaryDirectory(prefix=".costguard-backup-", dir=to.absolute().parent) as scratch:
+                sqlite.write(Path(str(parsed.database)), writer, Path(scratch), _describing(kind, now))
+        else:
+            with _opened(url) as database, database.read() as connection:
+                postgresql.write(connection, writer, _describing(kind, now))
+    with archive.reading(to) as reader:
+        _read_through(reader)
+        return reader.manifest
+
+
+def restore(url: str, source: Path, now: datetime, *, replace: bool = False) -> Restored:
+    """Put a backup in the place of the database, at this version and in a new generation.
+
+    Raises DaemonActs while a guard acts, DatabaseNewer, DatabaseNotEmpty, BackupUnusable; then nothing was changed.
+    """
+    parsed = connect.parse(url)
+    with archive.reading(source) as reader:
+        kind = reader.manifest.kind
+        if kind != parsed.get_backend_name():
+            raise BackupUnusable(
+                f"{source} is a backup of {_WHO_IS_IT.get(kind, kind)}, and the settings name another database.",
+                "Restore it where it came from, or change database.url.",
+            )
+        migrate.check_known(reader.manifest.revision, str(source))
+        if kind == "sqlite":
+            return _restore_sqlite(url, Path(str(parsed.database)).absolute(), reader, now)
+        return _restore_postgresql(url, reader, now, replace=replace)
+
+
+def verify_database(url: str) -> Verified:
+    """The live database, in one unmoving view of it."""
+    with _opened(url) as database:
+        migrate.check(database)
+        with database.read() as connection:
+            if database.dialect == "postgresql":
+                postgresql.unhurried(connection)
+            return Verified(database.name, migrate.head(), None, tuple(verify.checks(connection)))
+
+
+def verify_backup(source: Path) -> Verified:
+    """Every byte of the archive; of SQLite also what it holds, brought to this version in a copy."""
+    with archive.reading(source) as reader:
+        manifest = reader.manifest
+        migrate.check_known(manifest.revision, str(source))
+        if manifest.kind != "sqlite":
+            _read_through(reader)
+            return Verified(str(source), manifest.revision, manifest, (Check("every part is what was written"),))
+        with (
+            tempfile.TemporaryDirectory(prefix="costguard-verify-") as scratch,
+            sqlite.unpacked(reader, Path(scratch)) as path,
+        ):
+            migrate.upgrade(f"sqlite:///{path}")
+            found = verify_database(f"sqlite:///{path}")
+        whole = Check("every part is what was written")
+        return Verified(str(source), manifest.revision, manifest, (whole, *found.checks))
+
+
+def _restore_sqlite(url: str, path: Path, reader: Reader, now: datetime) -> Restored:
+    replaced = _refuse_while_acting(url) if path.exists() else FIRST
+    with sqlite.unpacked(reader, path.parent) as new:
+        revision = migrate.upgrade(f"sqlite:///{new}")
+        with _opened(f"sqlite:///{new}") as database, database.write() as connection:
+            life = _begin(connection, reader.manifest, now, replaced)
+        kept = sqlite.put_in_place(new, path, now)
+    return Restored(reader.manifest, life, revision, kept)
+
+
+def _restore_postgresql(url: str, reader: Reader, now: datetime, *, replace: bool) -> Restored:
+    with _opened(url) as database, database.write() as connection:
+        postgresql.unhurried(connection)
+        replaced = _refuse_holder(connection)
+        postgresql.check_may_fill(connection, replace)
+        postgresql.clear(connection)
+        migrate.upgrade_within(connection, reader.manifest.revision)
+        postgresql.fill(connection, reader)
+        revision = migrate.upgrade_within(connection)
+        life = _begin(connection, reader.manifest, now, replaced)
+    return Restored(reader.manifest, life, revision, None)
+
+
+def _begin(connection: Connection, manifest: Manifest, now: datetime, replaced: int) -> Generation:
+    """`replaced` is the generation of the database that goes: an older backup must not begin it a second time."""
+    generation.leave_home(connection)  # it is settled where the next guard opens it
+    generation.free_leases(connection, now)
+    return restoring.begin(connection, Cause.RESTORED, now, manifest.made_at, seen=replaced)
+
+
+def _refuse_while_acting(url: str) -> int:
+    """The generation of the database. One that cannot be read may be replaced: that is what backups are for."""
+    with _opened(url) as database:
+        try:
+            with database.read() as connection:
+                return _refuse_holder(connection)
+        except DaemonActs:
+            raise
+        except Exception:  # broken, of an older version, or not Costguard's: nobody can act on it
+            return FIRST
+
+
+def _refuse_holder(connection: Connection) -> int:
+    """The generation, unless somebody acts."""
+    for holder in health.holders_if_any(connection):
+        if holder.is_held and holder.lease.name == LEASE:
+            raise DaemonActs(
+                f"A Costguard daemon ({holder.lease.holder}) acts on this database, and nothing was changed.",
+                "Stop it. If it was killed, its lease runs out within half a minute: then try again.",
+            )
+    return generation.read_if_any(connection).number
+
+
+def _read_through(reader: Reader) -> None:
+    for name in reader.manifest.parts:
+        for _ in reader.read(name):
+            pass
+
+
+def _describing(kind: str, now: datetime) -> Callable[[str, int, dict[str, Rows]], Manifest]:
+    def made(revision: str, number: int, tables: dict[str, Rows]) -> Manifest:
+        return Manifest(
+            format=FORMAT,
+            kind=kind,
+            made_at=now,
+            costguard=__version__,
+            revision=revision,
+            generation=number,
+            tables=tables,
+        )
+
+    return made
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Database]:
+    with closing(Database.open(url)) as database:
+        yield database

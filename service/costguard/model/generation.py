@@ -1,0 +1,59 @@
+"""Which life of its database a guard is in: the number grows whenever the database is restored, moved or cloned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+GENERATION_LABEL = "costguard-generation"  # on a VM: of the database that held the intent to launch it
+REQUEST_LABEL = "costguard-request"  # on a VM: the request id of that very intent
+FIRST = 1
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_NAME = re.compile(r"cg-([a-z][a-z0-9]*)-([1-9][0-9]{0,8})(?:-g([1-9][0-9]{0,8}))?")
+
+
+class Cause(StrEnum):
+    """Why a generation began."""
+
+    RESTORED = "restored"  # by `costguard db restore`
+    RECOGNISED = "recognised"  # VMs showed that another copy of this database launched them
+    MOVED = "moved"  # the database is not the file, or not in the server, that it was in
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """`began_at` is None for the first one."""
+
+    number: int = FIRST
+    began_at: datetime | None = None
+    cause: Cause | None = None
+    backup_at: datetime | None = None  # when the backup was made; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptName:
+    """What the name of an attempt says."""
+
+    job_id: str
+    number: int
+    generation: int = FIRST
+
+    def __str__(self) -> str:
+        later = "" if self.generation == FIRST else f"-g{self.generation}"
+        return f"cg-{self.job_id}-{self.number}{later}"
+
+    @classmethod
+    def parse(cls, name: str) -> AttemptName | None:
+        """None: it is no attempt's name."""
+        found = _NAME.fullmatch(name)
+        return None if found is None else cls(found[1], int(found[2]), int(found[3] or FIRST))
+
+
+def generation_of(labels: Mapping[str, str]) -> int:
+    """Of a VM by its labels. One that was launched before there was this label is of the first."""
+    value = labels.get(GENERATION_LABEL, "")
+    return int(value) if _NUMBER.fullmatch(value) else FIRST

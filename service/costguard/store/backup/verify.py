@@ -1,0 +1,94 @@
+"""Whether a database is sound: what the database itself checks, and what always holds in a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+_SHOWN = 3
+
+_OVERLAPS = """
+SELECT instance_id, started_at FROM (
+  SELECT instance_id, started_at,
+         lag(started_at) OVER of_vm AS before_at,
+         lag(coalesce(ended_at, 9223372036854775807)) OVER of_vm AS before_ended_at
+  FROM lifetimes WINDOW of_vm AS (PARTITION BY instance_id ORDER BY started_at)
+) AS runs WHERE before_at IS NOT NULL AND before_ended_at > started_at ORDER BY instance_id, started_at
+"""
+_BACKWARDS = "SELECT id FROM lifetimes WHERE ended_at < started_at ORDER BY id"
+_CHARGED_OUTSIDE = """
+SELECT charges.span_id, charges.started_at FROM charges JOIN lifetimes ON lifetimes.id = charges.span_id
+WHERE charges.span = 'lifetime'
+  AND (charges.ended_at < charges.started_at OR charges.started_at < lifetimes.started_at)
+ORDER BY charges.span_id, charges.started_at
+"""
+_CHARGED_TO_NOTHING = """
+SELECT span, span_id FROM charges
+WHERE (span = 'lifetime' AND NOT EXISTS (SELECT 1 FROM lifetimes WHERE lifetimes.id = span_id))
+   OR (span = 'storage' AND NOT EXISTS (SELECT 1 FROM storage_spans WHERE storage_spans.id = span_id))
+ORDER BY span, span_id
+"""
+_TOTALS = """
+SELECT day, sum(charged) AS charged, sum(rolled_up) AS rolled_up FROM (
+  SELECT day, amount_nanos AS charged, 0 AS rolled_up FROM charges
+  UNION ALL
+  SELECT day, 0, machine_nanos + gpu_nanos + storage_nanos FROM daily_totals
+) AS both_of_them GROUP BY day HAVING sum(charged) <> sum(rolled_up) ORDER BY day
+"""
+_TWO_OPEN = "SELECT job_id FROM attempts WHERE outcome IS NULL GROUP BY job_id HAVING count(*) > 1 ORDER BY job_id"
+_SAME_REQUEST = "SELECT request_uuid FROM attempts GROUP BY request_uuid HAVING count(*) > 1 ORDER BY request_uuid"
+
+_RULES: Sequence[tuple[str, str]] = (
+    ("no two lifetimes of a VM overlap", _OVERLAPS),
+    ("no lifetime ends before it starts", _BACKWARDS),
+    ("every charge belongs to a lifetime or storage", _CHARGED_TO_NOTHING),
+    ("no charge is from before its lifetime", _CHARGED_OUTSIDE),
+    ("charges of each day are its running total", _TOTALS),
+    ("no job has two open attempts", _TWO_OPEN),
+    ("no two attempts share a request to Google", _SAME_REQUEST),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule, and what breaks it, in words; "" where it holds."""
+
+    rule: str
+    wrong: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return not self.wrong
+
+
+def checks(connection: Connection) -> list[Check]:
+    """All of them, of a database at this version."""
+    of_database: Callable[[Connection], list[Check]] = _sqlite if connection.dialect.name == "sqlite" else _postgresql
+    return [*of_database(connection), *(_check(connection, rule, query) for rule, query in _RULES)]
+
+
+def _check(connection: Connection, rule: str, query: str) -> Check:
+    rows = connection.execute(text(query)).all()
+    if not rows:
+        return Check(rule)
+    shown = "; ".join(", ".join(str(value) for value in row) for row in rows[:_SHOWN])
+    return Check(rule, f"{len(rows)} of them break it: {shown}")
+
+
+def _sqlite(connection: Connection) -> list[Check]:
+    said = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+    loose = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+    refers = f"{len(loose)} rows do not, the first in {loose[0][0]}" if loose else ""
+    return [
+        Check("the file is whole", "" if said == ["ok"] else "; ".join(said[:_SHOWN])),
+        Check("rows refer to rows that are there", refers),
+    ]
+
+
+def _postgresql(connection: Connection) -> list[Check]:
+    """The server enforces what refers to what, but for constraints that somebody left unchecked."""
+    query = "SELECT conname FROM pg_constraint WHERE contype = 'f' AND NOT convalidated ORDER BY conname"
+    names = list(connection.scalars(text(query)))
+    return [Check("rows refer to rows that are there", f"not checked: {', '.join(names[:_SHOWN])}" if names else "")]

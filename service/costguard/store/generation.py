@@ -1,0 +1,121 @@
+"""The database's generation: read at every turn, raised by a restore, and where the database was last."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, func, inspect, select, text, update
+
+from costguard.model.action import StopOutcome
+from costguard.model.fact import Fact
+from costguard.model.generation import FIRST, Cause, Generation
+from costguard.store.facts import append
+from costguard.store.tables import facts, installation, leases, metadata, sessions, sign_in_links, stops
+from costguard.store.upsert import upsert
+
+_ROW = 1
+ID_GAP = 1_000_000  # more than a ledger gains between a backup and its restore
+
+
+def read(connection: Connection) -> Generation:
+    row = connection.execute(select(installation).where(installation.c.id == _ROW)).one_or_none()
+    if row is None:
+        return Generation()
+    return Generation(row.generation, row.began_at, Cause(row.cause) if row.cause else None, row.backup_at)
+
+
+def read_if_any(connection: Connection) -> Generation:
+    """As `read`, of a database that may be older than its table."""
+    return read(connection) if inspect(connection).has_table(installation.name) else Generation()
+
+
+def home_of(connection: Connection) -> str:
+    """Where this database is, as a digest: the file itself, or the server and its database.
+
+    A copy of the file has another inode, and a dump that was restored into a new database another oid.
+    """
+    if connection.dialect.name == "sqlite":
+        file = connection.exec_driver_sql("PRAGMA database_list").one()[2]
+        place = f"{Path(file).resolve()}|{Path(file).stat().st_ino}"
+    else:
+        query = (
+            "SELECT system_identifier, d.oid FROM pg_control_system(), pg_database d WHERE datname = current_database()"
+        )
+        place = "|".join(str(part) for part in connection.execute(text(query)).one())
+    return hashlib.sha256(place.encode()).hexdigest()[:32]
+
+
+def is_elsewhere(connection: Connection, home: str) -> bool:
+    """Whether the database was last opened to act in another place than this."""
+    known = connection.scalar(select(installation.c.home).where(installation.c.id == _ROW))
+    return bool(known) and known != home
+
+
+def leave_home(connection: Connection) -> None:
+    """It was restored on purpose: where it is opened next is where it is at home."""
+    connection.execute(update(installation).values(home=""))
+
+
+def free_leases(connection: Connection, now: datetime) -> None:
+    """Whoever held a lease when the backup was made acts no more, and the epochs since are passed over."""
+    connection.execute(update(leases).values(expires_at=now, epoch=leases.c.epoch + ID_GAP))
+
+
+def settle_in(connection: Connection, home: str) -> None:
+    """Remember where the database is."""
+    row = {"id": _ROW, "generation": FIRST, "home": home}
+    upsert(connection, installation, [row], ["id"], ["home"])
+
+
+def begin(connection: Connection, new: Generation, fact: Fact, now: datetime) -> None:
+    """Write down that a generation begins, and make what the one before left pending safe.
+
+    Ids that the lost time may have given out are not given out again where the database can skip them: those of facts
+    on both, since receivers of webhooks know facts by them, and all on PostgreSQL.
+    """
+    row = {
+        "id": _ROW,
+        "generation": new.number,
+        "began_at": new.began_at,
+        "cause": new.cause.value if new.cause is not None else "",
+        "backup_at": new.backup_at,
+    }
+    upsert(connection, installation, [row], ["id"], ["generation", "began_at", "cause", "backup_at"])
+    _skip_ids(connection)
+    _append_far_on(connection, fact, now)
+    # Whoever was signed out since the backup was, and a link that was used since was used.
+    connection.execute(delete(sessions))
+    connection.execute(delete(sign_in_links))
+
+
+def withdraw_stops(connection: Connection, why: str, now: datetime) -> int:
+    """Stops that Google may not have been asked for are over. What it accepted is settled by the ledger."""
+    pending = [StopOutcome.INTENDED.value, StopOutcome.UNKNOWN.value]
+    of = stops.c
+    mine = update(stops).where(of.outcome.in_(pending), of.settled_at.is_(None))
+    done = connection.execute(mine.values(outcome=StopOutcome.NOT_NEEDED.value, settled_at=now, error=why))
+    return done.rowcount
+
+
+def _append_far_on(connection: Connection, fact: Fact, now: datetime) -> None:
+    """Facts that follow have higher ids than this one, on both databases."""
+    last = connection.scalar(select(func.max(facts.c.id))) or 0
+    append(connection, [fact], now)
+    at = last + ID_GAP
+    connection.execute(update(facts).where(facts.c.key == fact.key).values(id=at))
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT setval(pg_get_serial_sequence('facts', 'id'), :at)"), {"at": at})
+
+
+def _skip_ids(connection: Connection) -> None:
+    if connection.dialect.name != "postgresql":
+        return
+    for table in metadata.sorted_tables:
+        if table.autoincrement_column is None or table is facts:
+            continue
+        column = table.autoincrement_column.name
+        last = connection.scalar(select(func.max(table.c[column]))) or 0
+        sequence = text("SELECT setval(pg_get_serial_sequence(:table, :column), :at)")
+        connection.execute(sequence, {"table": table.name, "column": column, "at": last + ID_GAP})

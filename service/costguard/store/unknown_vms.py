@@ -1,0 +1,116 @@
+"""VMs with our labels and no intent in the ledger: written down while they are there, with an admin's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, Row, select, text, update
+
+from costguard.model.instance import InstanceKey, Status
+from costguard.store.accruing import chunks
+from costguard.store.tables import UNKNOWN_THERE, unknown_vms
+from costguard.store.types import storable
+from costguard.store.upsert import upsert
+
+
+class Verdict(StrEnum):
+    NONE = ""
+    ADOPT = "adopt"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownVm:
+    """`job` is what its label says. `reason` is why it is not adopted, in words."""
+
+    key: InstanceKey
+    name: str
+    zone: str
+    job: str
+    generation: int
+    request_uuid: str
+    status: Status
+    reason: str
+    found_at: datetime
+    verdict: Verdict = Verdict.NONE
+    verdict_by: str = ""
+
+
+def there(connection: Connection) -> list[UnknownVm]:
+    """All that are there and were not adopted, by project and name."""
+    of = unknown_vms.c
+    query = select(unknown_vms).where(text(UNKNOWN_THERE)).order_by(of.project, of.name, of.gce_id)
+    return [_vm(row) for row in connection.execute(query)]
+
+
+def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[UnknownVm]]:
+    """Those that are there, by the job that their labels name."""
+    found: dict[str, list[UnknownVm]] = {}
+    query = select(unknown_vms).where(text(UNKNOWN_THERE))
+    for some in chunks(set(job_ids)):
+        for row in connection.execute(query.where(unknown_vms.c.job.in_(some))):
+            found.setdefault(row.job, []).append(_vm(row))
+    return found
+
+
+def save(connection: Connection, seen: Sequence[UnknownVm]) -> int:
+    """Writes those that are new or changed; of a verdict nothing is touched. How many were written."""
+    rows = [
+        {
+            "project": vm.key.project,
+            "gce_id": vm.key.gce_id,
+            "name": storable(vm.name),
+            "zone": storable(vm.zone),
+            "job": storable(vm.job),
+            "generation": vm.generation,
+            "request_uuid": storable(vm.request_uuid),
+            "status": vm.status.value,
+            "reason": storable(vm.reason),
+            "found_at": vm.found_at,
+            "cleared_at": None,
+        }
+        for vm in seen
+    ]
+    return upsert(connection, unknown_vms, rows, ["project", "gce_id"], ["status", "reason", "cleared_at", "zone"])
+
+
+def clear(connection: Connection, keys: Collection[InstanceKey], now: datetime) -> None:
+    """They are gone, or were adopted."""
+    of = unknown_vms.c
+    for key in keys:
+        mine = update(unknown_vms).where(of.project == key.project, of.gce_id == key.gce_id, text(UNKNOWN_THERE))
+        connection.execute(mine.values(cleared_at=now))
+
+
+def decide(connection: Connection, key: InstanceKey, verdict: Verdict, by: str, now: datetime) -> bool:
+    """What an admin wants done with it. False: no such VM is there."""
+    of = unknown_vms.c
+    mine = update(unknown_vms).where(of.project == key.project, of.gce_id == key.gce_id, text(UNKNOWN_THERE))
+    values = {"verdict": verdict.value, "verdict_by": storable(by), "verdict_at": now}
+    return connection.execute(mine.values(values)).rowcount == 1
+
+
+def verdict_on(connection: Connection, key: InstanceKey) -> Verdict:
+    of = unknown_vms.c
+    query = select(of.verdict).where(of.project == key.project, of.gce_id == key.gce_id, text(UNKNOWN_THERE))
+    return Verdict(connection.scalar(query) or "")
+
+
+def _vm(row: Row[Any]) -> UnknownVm:
+    return UnknownVm(
+        InstanceKey(row.project, row.gce_id),
+        row.name,
+        row.zone,
+        row.job,
+        row.generation,
+        row.request_uuid,
+        Status(row.status),
+        row.reason,
+        row.found_at,
+        Verdict(row.verdict),
+        row.verdict_by,
+    )
