@@ -76,7 +76,7 @@ def signed_in(role: Role, address: str) -> OpenDoor:
 
 def gate(database: Database, clock: Clock, access: Access = Access(), master: str | None = None) -> Gate:
     """The real one."""
-    return Gate(database, clock, access, SEAL, Sessions(database, clock, SEAL, timedelta(hours=12)), master)
+    return Gate(database, clock, access, SEAL, Sessions(database, clock, timedelta(hours=12)), master)
 
 
 def begun(
@@ -90,7 +90,7 @@ def begun(
 def sign_in_pages(database: Database, clock: Clock, access: Access = Access()) -> SignInPages:
     """Where people sign in by links, for `gate` to know them by."""
     lasts = timedelta(hours=12)
-    sign_ins = SignIns(database, clock, access, SEAL, Sessions(database, clock, SEAL, lasts))
+    sign_ins = SignIns(database, clock, access, SEAL, Sessions(database, clock, lasts))
     return SignInPages(sign_ins, TokenBucket(1000), lasts)
 
 

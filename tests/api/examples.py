@@ -93,6 +93,8 @@ def made(story: Story) -> dict[str, Any]:
         found[operation] = {"body": body} if body is not None else {}
         found[operation][str(answer.status_code)] = _shown(answer.json())
     token = found["makeToken"]["201"]["token"]["id"]
+    answer = client.post(f"/api/v1/tokens/{token}/confirm", json={}, headers=_bearer(MASTER))
+    found["confirmToken"] = {"200": answer.json()}
     answer = client.delete(f"/api/v1/tokens/{token}", headers=_bearer(MASTER))
     found["revokeToken"] = {"200": answer.json()}
     for operation, address in (("endSession", "/0000000000000000"), ("endSessions", f"?address={ADA}")):

@@ -11,7 +11,7 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.dashboard import job_story
-from tests.doors import SEAL, begun, gate, somebody
+from tests.doors import begun, gate, somebody
 from tests.engine import reminder_rows
 from tests.engine.jobs.office import Office
 
@@ -99,7 +99,7 @@ def told(database: Database) -> Story:
         is_stopping=lambda: True,
     )
     ids = iter(range(1000))
-    sessions = Sessions(database, plain.clock, SEAL, 12 * HOUR, lambda: f"{next(ids):016x}")
+    sessions = Sessions(database, plain.clock, 12 * HOUR, lambda: f"{next(ids):016x}")
     begun(database, sessions, ADA, Via.OIDC, client="10.0.0.7")
     ids = iter(range(1000))
     tokens = TokenOffice(database, plain.clock, lambda: f"{next(ids):010x}")

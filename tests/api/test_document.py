@@ -16,7 +16,16 @@ from costguard.api.document import operations
 from costguard.store.transaction import Database
 from costguard.web.problems import KINDS
 
-_REPEATABLE = {"quoteJob", "cancelJob", "deleteDisk", "tellEvents", "revokeToken", "endSession", "endSessions"}
+_REPEATABLE = {
+    "quoteJob",
+    "cancelJob",
+    "deleteDisk",
+    "tellEvents",
+    "revokeToken",
+    "confirmToken",
+    "endSession",
+    "endSessions",
+}
 _STREAMED = {"streamFacts", "getMetrics"}  # answered with no JSON
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from fastapi.testclient import TestClient
 from tests.api.story import ADA, MASTER, ROOT, told
-from tests.doors import SEAL, begun
+from tests.doors import begun
 
 from costguard.engine.access.sessions import Sessions
 from costguard.model.access import Role, Via
@@ -16,7 +16,7 @@ from costguard.store.transaction import Database
 def test_sessions_over_rest(sqlite_database: Database) -> None:
     """One's own, an admin's everybody's, page by page; ended one by one or all of a person's; problems say why."""
     story = told(sqlite_database)
-    sessions = Sessions(sqlite_database, story.office.clock, SEAL, timedelta(hours=1))
+    sessions = Sessions(sqlite_database, story.office.clock, timedelta(hours=1))
     roots, cookie = begun(sqlite_database, sessions, ROOT, Via.LINK, Role.ADMIN)
     client = TestClient(story.app)
     ada, master = ({"Authorization": f"Bearer {each}"} for each in (story.token(Role.VIEWER, ADA), MASTER))

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.benchmarks import busy_year, year
 from tests.benchmarks.databases import both
 from tests.benchmarks.measure import Measured
-from tests.doors import SEAL, begun, gate
+from tests.doors import begun, gate
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
@@ -176,7 +176,7 @@ def addresses(app: FastAPI) -> list[str]:
 def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
     """With the real door, and the cookie of an administrator's browser."""
     clock = _Standstill()
-    sessions = Sessions(database, clock, SEAL, timedelta(hours=12))
+    sessions = Sessions(database, clock, timedelta(hours=12))
     _, cookie = begun(database, sessions, "ada@lab.example", Via.LINK, Role.ADMIN)
     deps = Deps(
         database=database,

@@ -199,7 +199,7 @@ def _sessions(database: Database) -> None:
             session = Session(
                 f"s{number}", f"{name}@lab.example", Via.LINK, role, f"10.0.0.{number + 7}", at, at + 12 * HOUR
             )
-            sessions.add(connection, session)
+            sessions.add(connection, session, f"digest {number}")
             sessions.used(connection, session.id, NOW - number * MINUTE)
 
 

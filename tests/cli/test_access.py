@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.api.conftest import deps_of
 from tests.cli.typed import Typist
-from tests.doors import SEAL, begun, gate, redeem
+from tests.doors import begun, gate, redeem, somebody
 from tests.serving import serving
 
 from costguard.api.app import create_app
@@ -20,6 +20,7 @@ from costguard.cli import profile
 from costguard.cli.profile import Profile
 from costguard.clock import SystemClock
 from costguard.engine.access.sessions import Sessions
+from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.errors import CostguardError
 from costguard.model.access import Role, Via
 from costguard.policy.rules import Access
@@ -125,6 +126,25 @@ def test_here_and_there_answer_alike(run: Run, here: Path, url: str) -> None:
     assert secret not in shown
 
 
+def test_a_token_of_a_links_session_is_confirmed(run: Run, here: Path, url: str, sqlite_database: Database) -> None:
+    """On the server, or with an admin's token; until then the list says that it is not."""
+    sessions = Sessions(sqlite_database, SystemClock(), timedelta(hours=1))
+    session, _ = begun(sqlite_database, sessions, "lead@lab.example", Via.LINK, Role.ADMIN)
+    by = somebody(Role.ADMIN, "lead@lab.example", Via.LINK)
+    by = replace(by, link_session=session.id, link_until=session.expires_at)
+    office = TokenOffice(sqlite_database, SystemClock())
+    one, two = (office.make(NewToken(name, lasts=timedelta(days=90)), by)[0] for name in ("one", "two"))
+    assert run("token", "list").stdout.count("unless") == 2
+    confirmed = run("token", "confirm", one.id)
+    assert (confirmed.returncode, "is good until" in confirmed.stdout) == (0, True)
+    secret = run("token", "create", "laptop").stdout.strip()
+    (here / "home").mkdir(exist_ok=True)
+    there = {"folder": here / "home", "COSTGUARD_TOKEN": secret, "COSTGUARD_URL": url}
+    told = json.loads(run("token", "confirm", two.id, "--json", **there).stdout)["token"]
+    assert (told["is_provisional"], told["is_usable"], told["confirmed_by"]) == (False, True, "lead@lab.example")
+    assert "no token" in run("token", "confirm", "nothing").stderr
+
+
 def test_whose_token_and_what_it_may(run: Run) -> None:
     """Without a role a token has its owner's; whom no list names needs one; nobody gets more than the role has."""
     made = json.loads(run("token", "create", "vic", "--owner", "vic@lab.example", "--json").stdout)["token"]
@@ -156,7 +176,7 @@ def test_who_is_signed_in(run: Run, here: Path, url: str, sqlite_database: Datab
     secret = run("token", "create", "laptop").stdout.strip()
     (here / "home").mkdir(exist_ok=True)
     there = {"folder": here / "home", "COSTGUARD_TOKEN": secret, "COSTGUARD_URL": url}
-    sessions = Sessions(sqlite_database, SystemClock(), SEAL, timedelta(hours=1))
+    sessions = Sessions(sqlite_database, SystemClock(), timedelta(hours=1))
     one, _ = begun(sqlite_database, sessions, "vic@lab.example", Via.LINK, Role.VIEWER, "10.0.0.7")
     begun(sqlite_database, sessions, "vic@lab.example", Via.OIDC)
     shown = run("session", "list", **there)

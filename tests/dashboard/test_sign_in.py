@@ -85,7 +85,7 @@ def built(
     database: Database, provider: Provider | None = None, address: str = HOME, tries: int = 1000, iap: bool = False
 ) -> Iterator[House]:
     clock = HandClock(NOW)
-    sessions = Sessions(database, clock, SEAL, timedelta(hours=12))
+    sessions = Sessions(database, clock, timedelta(hours=12))
     gate = Gate(database, clock, ACCESS, SEAL, sessions, iap=iap_of if iap else None)
     through = None
     if provider is not None:

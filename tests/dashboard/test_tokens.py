@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
 from tests.dashboard.html import Page, tidy
-from tests.doors import SEAL, OpenDoor, begun, signed_in, somebody
+from tests.doors import OpenDoor, begun, signed_in, somebody
 from tests.fakes import HandClock
 
 from costguard.engine.access.sessions import Sessions
@@ -106,7 +106,7 @@ def test_ones_own_tokens_are_seen_and_revoked_an_admin_those_of_all(database: Da
 
 def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) -> None:
     """One's own, an admin's everybody's, asked first; to end the one that asks leads to where one signs in."""
-    sessions = Sessions(database, HandClock(NOW), SEAL, timedelta(hours=12))
+    sessions = Sessions(database, HandClock(NOW), timedelta(hours=12))
     here, _ = begun(database, sessions, ADA, Via.LINK, Role.OPERATOR, "10.0.0.7")
     there, _ = begun(database, sessions, ADA, Via.OIDC)
     bobs, _ = begun(database, sessions, BOB, Via.OIDC)
@@ -153,3 +153,31 @@ def test_many_tokens_are_shown_page_by_page(database: Database, client_with: Cli
     shown = page.text + Page(client.get(older).text).text
     assert all(f"token-{number} " in tidy(shown) for number in range(51))
     assert client.get("/tokens?before=x").status_code == client.get("/tokens?before=2026-11-20").status_code == 422
+
+
+def test_a_token_of_a_links_session_says_when_it_ends_and_is_confirmed(
+    database: Database, client_with: Clients
+) -> None:
+    """Who came by a link is shown the command, and no button; an admin who came another way confirms it there."""
+    sessions = Sessions(database, HandClock(NOW), timedelta(hours=12))
+    here, _ = begun(database, sessions, ADA, Via.LINK, Role.ADMIN)
+    by_link = replace(
+        somebody(Role.ADMIN, ADA, Via.LINK), session=here.id, link_session=here.id, link_until=here.expires_at
+    )
+    ada, root = client_with(door=OpenDoor(by_link)), client_with(door=signed_in(Role.ADMIN, "root@lab.example"))
+    made = Page(ada.post("/tokens", data=FORM).text)
+    assert made.mistakes == []
+    token = known(database, secret_of(made))
+    assert token is not None
+    place = f"/tokens/{token.id}/confirm"
+    assert f"costguard token confirm {token.id}" in made.text
+    assert "unless confirmed" in tidy(made.text)
+    assert place not in ada.get("/tokens").text
+    assert ada.post(place, data=FORM).status_code == 422
+    assert place in root.get("/tokens").text
+    assert root.post(place, data={}).status_code == 403
+    told = root.post(place, data=FORM, headers={"HX-Request": "true"})
+    assert "Confirmed nightly" in told.text
+    page = tidy(Page(root.get("/tokens").text).text)
+    assert "unless confirmed" not in page
+    assert place not in root.get("/tokens").text

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import combinations
 from typing import Any
 
@@ -173,6 +174,21 @@ def token_revoked(method: str, path: str) -> Case:
     return case
 
 
+def token_confirmed(path: str) -> Case:
+    """Of a session of a link: by admins, whose it is."""
+
+    def case(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
+        if not OWNERS[whose]:
+            return None
+        by = somebody(Role.ADMIN, OWNERS[whose], Via.LINK)
+        made, _ = house._tokens.make(NewToken("x"), replace(by, link_session="s1", link_until=NOW + timedelta(hours=1)))
+        status = house.post(held, path.format(token=made.id), {})
+        may = Permission.ADMIN in held.permissions
+        return (status, may) if held.permissions == PERMISSIONS[Role.ADMIN] or not may else None
+
+    return case
+
+
 CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     **{("POST", f"/api/v1/instances/{{project}}/{{gce_id}}/{wish}"): (vm_over_rest(wish),) for wish in WISHES},
     ("POST", "/vm/{project}/{gce_id}/{wish}"): tuple(vm_on_a_page(wish) for wish in WISHES if wish != "suspend"),
@@ -186,6 +202,8 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     ("POST", "/tokens"): (token_made("/tokens"),),
     ("DELETE", "/api/v1/tokens/{token_id}"): (token_revoked("DELETE", "/api/v1/tokens/{token}"),),
     ("POST", "/tokens/{token_id}/revoke"): (token_revoked("POST", "/tokens/{token}/revoke"),),
+    ("POST", "/api/v1/tokens/{token_id}/confirm"): (token_confirmed("/api/v1/tokens/{token}/confirm"),),
+    ("POST", "/tokens/{token_id}/confirm"): (token_confirmed("/tokens/{token}/confirm"),),
     ("DELETE", "/api/v1/sessions"): (session_ended("/api/v1/sessions"),),
     ("POST", "/sessions/end"): (session_ended("/sessions/end"),),
 }

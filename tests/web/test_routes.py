@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from tests.api.conftest import Standstill, deps_of
-from tests.doors import SEAL, begun, gate, sign_in_pages, somebody
+from tests.doors import begun, gate, sign_in_pages, somebody
 from tests.engine.jobs.office import Office
 from tests.store import job_rows
 
@@ -80,7 +80,7 @@ class House:
         add_sign_in(self.app, sign_in_pages(database, clock))
         self.client = TestClient(self.app, follow_redirects=False)
         self._tokens = TokenOffice(database, clock)
-        self._sessions = Sessions(database, clock, SEAL, timedelta(hours=1))
+        self._sessions = Sessions(database, clock, timedelta(hours=1))
         with database.write() as connection:
             job_rows.added(connection)
             job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71")

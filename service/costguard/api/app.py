@@ -96,7 +96,7 @@ def create_app(deps: Deps) -> FastAPI:
         slack,
     ):
         app.include_router(module.router)
-    for router in (acts.acting_router, jobs.acting_router, tokens.open_router):
+    for router in (acts.acting_router, jobs.acting_router, tokens.admin_router, tokens.open_router):
         app.include_router(router)
     describe(app)
 

@@ -23,6 +23,7 @@ from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 
 router = routes("tokens", Permission.TOKENS)
+admin_router = routes("tokens", Permission.ADMIN)
 open_router = routes("tokens", None)
 
 _CURSOR = (int, str)
@@ -48,7 +49,13 @@ class Token(Out):
     permissions: list[Annotated[str, one_of(Permission)]]
     made_at: Moment
     made_by: str
-    expires_at: Moment | None = Field(description="null: never.")
+    expires_at: Moment | None = Field(description="As things stand; null: never.")
+    is_provisional: bool = Field(
+        description="Made in a session of a one-time link: it ends with that session, and at expires_at at the latest, "
+        "unless an admin confirms it."
+    )
+    confirmed_at: Moment | None
+    confirmed_by: str
     revoked_at: Moment | None
     revoked_by: str
     last_used_at: Moment | None = Field(description="To the minute; null: never yet.")
@@ -101,7 +108,7 @@ def me(asker: Asker) -> Me:
         permissions=sorted(each.value for each in asker.permissions),
         via=asker.via.value,
         token=asker.token_id or None,
-        expires_at=asker.until,
+        expires_at=min((end for end in (asker.until, asker.link_until) if end and asker.token_id), default=None),
     )
 
 
@@ -164,6 +171,25 @@ def revoke(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> Toke
     return TokenAnswer(as_of=now, token=_token(revoked, now))
 
 
+@admin_router.post(
+    "/tokens/{token_id}/confirm",
+    summary="Confirm a token that was made in a session of a one-time link",
+    operation_id="confirmToken",
+    dependencies=[CHECKED],
+    responses={409: problem("It is over, or who asks may not confirm it."), **NOT_FOUND, **WRITTEN},
+)
+def confirm(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> TokenAnswer:
+    """It lasts as long as was asked for when it was made. Who came by a link themselves confirms none."""
+    try:
+        confirmed = TokenOffice(deps.database, deps.clock).confirm(token_id, asker)
+    except TokenUnknown as unknown:
+        raise ProblemError(HTTPStatus.NOT_FOUND, unknown.message, "GET /api/v1/tokens lists them.") from None
+    except TokenRefused as refused:
+        raise ProblemError(HTTPStatus.CONFLICT, refused.message, refused.what_next, kind="token-refused") from None
+    now = deps.clock.now()
+    return TokenAnswer(as_of=now, token=_token(confirmed, now))
+
+
 def _token(of: ApiToken, now: datetime) -> Token:
     return Token(
         id=of.id,
@@ -173,9 +199,12 @@ def _token(of: ApiToken, now: datetime) -> Token:
         permissions=sorted(each.value for each in of.permissions),
         made_at=of.made_at,
         made_by=of.made_by,
-        expires_at=of.expires_at,
+        expires_at=of.ends_at,
+        is_provisional=of.provisional_until is not None,
+        confirmed_at=of.confirmed_at,
+        confirmed_by=of.confirmed_by,
         revoked_at=of.revoked_at,
         revoked_by=of.revoked_by,
         last_used_at=of.last_used_at,
-        is_usable=of.revoked_at is None and (of.expires_at is None or of.expires_at > now),
+        is_usable=not of.is_over(now),
     )

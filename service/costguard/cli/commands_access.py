@@ -8,6 +8,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -149,6 +150,27 @@ def revoke(
     else:
         ended = answer["token"]
         print(clean_lines(f"The token {ended['name']} ({ended['id']}) of {ended['owner']} opens nothing any more."))
+
+
+@token.command("confirm", epilog="Example:  costguard token confirm 4f0e19a2c7")
+def confirm(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `costguard token list` shows it.")],
+    config: Config = None,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Let a token outlive the one-time link's session that it was made in. For admins, or where the server runs."""
+    here = _here(config, url)
+    if here is None:
+        answer = Server(url).post(f"tokens/{quote(token_id, safe='')}/confirm", body={})
+    else:
+        answer = here.confirm(token_id)
+    if as_json:
+        print_json(answer)
+    else:
+        made = answer["token"]
+        until = f"until {when(made['expires_at'])}" if made["expires_at"] else "without an end"
+        print(clean_lines(f"The token {made['name']} ({made['id']}) of {made['owner']} is good {until}."))
 
 
 def _here(config: Path | None, url: str) -> TokensHere | None:

@@ -54,4 +54,6 @@ def _until(token: dict[str, Any]) -> str:
         return f"revoked {when(token['revoked_at'])} by {token['revoked_by']}"
     if not token["expires_at"]:
         return "without an end"
+    if token["is_usable"] and token["is_provisional"]:
+        return f"{when(token['expires_at'])}, unless confirmed"
     return when(token["expires_at"]) if token["is_usable"] else f"over since {when(token['expires_at'])}"

@@ -35,6 +35,7 @@ _ROUTERS = (
     routes_jobs.acting_router,
     routes_spend.router,
     routes_facts.router,
+    routes_tokens.admin_router,
     routes_tokens.router,
     routes_prices.router,
     routes_health.router,

@@ -20,6 +20,8 @@ from costguard.web.who import Asker, needs
 
 router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.TOKENS)])
 
+admin_router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.ADMIN)])
+
 
 @router.get("/tokens")
 def show_access(request: Request, board: Given, me: Asker, before: str = "", sessions: str = "") -> HTMLResponse:
@@ -44,6 +46,14 @@ def revoke(request: Request, board: Given, me: Asker, token_id: str) -> Response
     if not is_in_place(request):
         return _to("/tokens")
     return _told(request, board, f"Revoked {token.name}. What shows it is refused from now on.")
+
+
+@admin_router.post("/tokens/{token_id}/confirm")
+def confirm(request: Request, board: Given, me: Asker, token_id: str) -> Response:
+    token = tokens.office(board.source).confirm(token_id, me)
+    if not is_in_place(request):
+        return _to("/tokens")
+    return _told(request, board, f"Confirmed {token.name}: it does not end with the session that it was made in.")
 
 
 @router.get("/sessions/end")

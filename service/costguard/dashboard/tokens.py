@@ -44,11 +44,12 @@ class Tokens:
     lasts: Sequence[str]
     form: str  # names the form, so that sending it twice makes one
     made: Made | None = None
+    confirms: bool = False  # who looks may confirm tokens that were made in a session of a link
 
     def state(self, token: ApiToken) -> str:
         if token.revoked_at is not None:
             return "revoked"
-        return "expired" if token.expires_at is not None and token.expires_at <= self.now else "usable"
+        return "expired" if token.is_over(self.now) else "usable"
 
 
 def tokens_page(source: Source, me: Principal, before: str, form: str, made: Made | None = None) -> Tokens:
@@ -57,7 +58,11 @@ def tokens_page(source: Source, me: Principal, before: str, form: str, made: Mad
     here = found[:_PAGE]
     more = link("/tokens", before=f"{here[-1].made_at.isoformat()} {here[-1].id}") if len(found) > _PAGE else None
     given = {each.value: words for each, words in _MAY.items() if each in me.permissions & PERMISSIONS[me.role]}
-    return Tokens(here, more, source.clock.now(), given, tuple(_LASTS), form, made)
+    return Tokens(here, more, source.clock.now(), given, tuple(_LASTS), form, made, _confirms(me))
+
+
+def _confirms(me: Principal) -> bool:
+    return me.may(Permission.ADMIN) and not me.link_session
 
 
 def make(source: Source, me: Principal, form: Sequence[tuple[str, str]]) -> Made:

@@ -75,7 +75,7 @@ def _sessions(settings: Settings, database: Database, clock: Clock, speed: float
     """Sessions last by the viewer's clock, whatever clock the guard keeps."""
     with database.write() as connection:
         seal = Seal(signing.key(connection, _KEY, clock.now()))
-    return seal, Sessions(database, clock, seal, settings.sign_in.session * speed)
+    return seal, Sessions(database, clock, settings.sign_in.session * speed)
 
 
 def _called(issuer: str) -> str:

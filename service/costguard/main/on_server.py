@@ -75,11 +75,15 @@ class TokensHere:
             revoked = office.revoke(token_id, _THEY)
         return self._answer(token=self._described(revoked))
 
+    def confirm(self, token_id: str) -> dict[str, Any]:
+        with self._office() as office:
+            confirmed = office.confirm(token_id, _THEY)
+        return self._answer(token=self._described(confirmed))
+
     def _answer(self, **parts: Any) -> dict[str, Any]:
         return {"as_of": _z(self._clock.now()), **parts}
 
     def _described(self, token: ApiToken) -> dict[str, Any]:
-        is_over = token.expires_at is not None and token.expires_at <= self._clock.now()
         return {
             "id": token.id,
             "name": token.name,
@@ -88,11 +92,14 @@ class TokensHere:
             "permissions": sorted(each.value for each in token.permissions),
             "made_at": _z(token.made_at),
             "made_by": token.made_by,
-            "expires_at": _z(token.expires_at),
+            "expires_at": _z(token.ends_at),
+            "is_provisional": token.provisional_until is not None,
+            "confirmed_at": _z(token.confirmed_at),
+            "confirmed_by": token.confirmed_by,
             "revoked_at": _z(token.revoked_at),
             "revoked_by": token.revoked_by,
             "last_used_at": _z(token.last_used_at),
-            "is_usable": token.revoked_at is None and not is_over,
+            "is_usable": not token.is_over(self._clock.now()),
         }
 
     @contextmanager

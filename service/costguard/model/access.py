@@ -74,7 +74,8 @@ class Principal:
 
     `session` and `token_id` name the session or the token that was shown; "" where it was none.
     `is_granted`: the role was given on the server with the token or the link, and not by the settings' lists.
-    `until` is when the token expires; None: never, or there is none.
+    `until` is when the token expires; None: never, or there is none. `link_session` is the session of a one-time link
+    that all of this rests on, which is over at `link_until`; "" where it rests on none.
     """
 
     address: str
@@ -85,6 +86,8 @@ class Principal:
     session: str = ""
     is_granted: bool = False
     until: datetime | None = None
+    link_session: str = ""
+    link_until: datetime | None = None
 
     def may(self, wanted: Permission) -> bool:
         return wanted in self.permissions

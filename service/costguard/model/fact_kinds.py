@@ -64,6 +64,7 @@ FACT_KINDS = frozenset(
         "SlackResumed",
         "SlackTrouble",
         "SpanUnpriced",
+        "TokenConfirmed",
         "TokenMade",
         "TokenRevoked",
         "UnknownVmAdopted",

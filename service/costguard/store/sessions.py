@@ -16,8 +16,9 @@ from costguard.store.types import storable
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`granted` is the role that came with a link of the server's; None: the settings' lists say it each time.
+    """`id` is what people see of it, and opens nothing.
 
+    `granted` is the role that came with a link of the server's; None: the settings' lists say it each time.
     `client` is the address that they signed in from; "" where that is not known.
     """
 
@@ -31,12 +32,13 @@ class Session:
     last_used_at: datetime | None = None
 
 
-def add(connection: Connection, session: Session) -> None:
-    """Those that have expired are forgotten."""
+def add(connection: Connection, session: Session, digest: str) -> None:
+    """`digest` is of the secret that opens it. Those that have expired are forgotten."""
     connection.execute(delete(sessions).where(sessions.c.expires_at <= session.began_at))
     connection.execute(
         insert(sessions).values(
             id=session.id,
+            digest=digest,
             address=storable(session.address),
             via=session.via.value,
             role=session.granted.value if session.granted is not None else "",
@@ -49,8 +51,12 @@ def add(connection: Connection, session: Session) -> None:
 
 def read(connection: Connection, session_id: str, now: datetime) -> Session | None:
     """None: it has expired, was ended, or never was."""
-    row = connection.execute(select(sessions).where(sessions.c.id == session_id)).one_or_none()
-    return None if row is None or row.expires_at <= now else _session(row)
+    return _one(connection, sessions.c.id == session_id, now)
+
+
+def of_digest(connection: Connection, digest: str, now: datetime) -> Session | None:
+    """The session that the secret with this digest opens; None as above."""
+    return _one(connection, sessions.c.digest == digest, now)
 
 
 def page(
@@ -72,6 +78,11 @@ def end(connection: Connection, ids: Sequence[str]) -> None:
 
 def used(connection: Connection, session_id: str, at: datetime) -> None:
     connection.execute(update(sessions).where(sessions.c.id == session_id).values(last_used_at=at))
+
+
+def _one(connection: Connection, condition: Any, now: datetime) -> Session | None:
+    row = connection.execute(select(sessions).where(condition)).one_or_none()
+    return None if row is None or row.expires_at <= now else _session(row)
 
 
 def _session(row: Row[Any]) -> Session:

@@ -16,7 +16,11 @@ from costguard.store.types import storable
 
 @dataclass(frozen=True, slots=True)
 class ApiToken:
-    """`role` is the most that it may be used for; without `is_granted` its owner's role today decides too."""
+    """`role` is the most that it may be used for; without `is_granted` its owner's role today decides too.
+
+    `expires_at` is as long as was asked for. One that was made in a session of a one-time link is provisional: it ends
+    with the session `session_id`, and at `provisional_until` at the latest, unless it is confirmed.
+    """
 
     id: str
     name: str
@@ -30,6 +34,18 @@ class ApiToken:
     revoked_at: datetime | None = None
     revoked_by: str = ""
     last_used_at: datetime | None = None
+    provisional_until: datetime | None = None
+    session_id: str = ""
+    confirmed_at: datetime | None = None
+    confirmed_by: str = ""
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """As things stand; None: never."""
+        return min((end for end in (self.expires_at, self.provisional_until) if end is not None), default=None)
+
+    def is_over(self, now: datetime) -> bool:
+        return self.revoked_at is not None or (self.ends_at is not None and self.ends_at <= now)
 
 
 def add(connection: Connection, token: ApiToken, digest: str, idempotency_key: str | None) -> None:
@@ -46,6 +62,8 @@ def add(connection: Connection, token: ApiToken, digest: str, idempotency_key: s
             made_at=token.made_at,
             made_by=storable(token.made_by),
             expires_at=token.expires_at,
+            provisional_until=token.provisional_until,
+            session_id=token.session_id,
         )
     )
 
@@ -81,6 +99,21 @@ def revoke(connection: Connection, token_id: str, by: str, at: datetime) -> bool
     return connection.execute(query.values(revoked_at=at, revoked_by=storable(by))).rowcount == 1
 
 
+def confirm(connection: Connection, token_id: str, by: str, at: datetime) -> bool:
+    """It lasts as long as was asked for. False: it was not provisional, or is revoked."""
+    of = api_tokens.c
+    query = update(api_tokens).where(of.id == token_id, of.provisional_until.is_not(None), of.revoked_at.is_(None))
+    values = {"provisional_until": None, "confirmed_at": at, "confirmed_by": storable(by)}
+    return connection.execute(query.values(values)).rowcount == 1
+
+
+def ending_with(connection: Connection, session_ids: Sequence[str]) -> Sequence[ApiToken]:
+    """Those that were made in these sessions, are not revoked, and were not confirmed."""
+    of = api_tokens.c
+    where = (of.session_id.in_(session_ids), of.provisional_until.is_not(None), of.revoked_at.is_(None))
+    return [_token(row) for row in connection.execute(select(api_tokens).where(*where).order_by(of.made_at, of.id))]
+
+
 def used(connection: Connection, token_id: str, at: datetime) -> None:
     connection.execute(update(api_tokens).where(api_tokens.c.id == token_id).values(last_used_at=at))
 
@@ -104,4 +137,8 @@ def _token(row: Row[Any]) -> ApiToken:
         revoked_at=row.revoked_at,
         revoked_by=row.revoked_by,
         last_used_at=row.last_used_at,
+        provisional_until=row.provisional_until,
+        session_id=row.session_id,
+        confirmed_at=row.confirmed_at,
+        confirmed_by=row.confirmed_by,
     )

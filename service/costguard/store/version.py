@@ -7,7 +7,7 @@ from sqlalchemy import Column, MetaData, String, Table, select
 from costguard.errors import StoreError
 from costguard.store.transaction import Database
 
-HEAD = "0016"  # the last of alembic/versions
+HEAD = "0017"  # the last of alembic/versions
 
 _version = Table("alembic_version", MetaData(), Column("version_num", String))
 

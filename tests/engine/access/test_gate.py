@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
+from sqlalchemy import select
 from tests.doors import SEAL, begun, is_good, redeem, somebody
 
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.links import make_link
-from costguard.engine.access.seal import Seal
 from costguard.engine.access.session_office import SessionOffice
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import NewToken, TokenOffice
@@ -27,10 +29,10 @@ from costguard.errors import (
 )
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.policy.rules import Access
-from costguard.store import facts, sessions, tokens
+from costguard.store import facts, sessions, tables, tokens
 from costguard.store.transaction import Database
 
-ANA, EVE = "ana@lab.example", "eve@lab.example"
+ANA, EVE, ROOT = "ana@lab.example", "eve@lab.example", "root@localhost"
 ACCESS = Access(viewers=frozenset({"@lab.example"}), operators=frozenset({ANA}), admins=frozenset({"ada@lab.example"}))
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -50,7 +52,7 @@ class House:
 
     @property
     def sessions(self) -> Sessions:
-        return Sessions(self.database, self, SEAL, timedelta(hours=12))
+        return Sessions(self.database, self, timedelta(hours=12))
 
     @property
     def office(self) -> TokenOffice:
@@ -165,21 +167,19 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: Ho
         office.find(late.id, root)
 
 
-def test_cookies_cannot_be_made_or_used_elsewhere(house: House) -> None:
-    """One changed character, another key or another purpose, and it is nobody's."""
-    _, cookie = begun(house.database, house.sessions, ANA, Via.OIDC)
-    told = SEAL.opened("session", cookie)
-    assert told is not None
-    others = [
-        cookie[:-9] + ("A" if cookie[-9] != "A" else "B") + cookie[-8:],
-        "A" + cookie,
-        cookie.partition(".")[0],
-        "",
-        "\udcff",
-    ]
-    others += [Seal(b"another key").seal("session", told), SEAL.seal("oidc", told), SEAL.seal("session", {})[:-2]]
-    for other in others:
-        assert house.sessions.read(other) is None, other
+def test_a_cookie_is_a_secret_of_which_the_database_keeps_the_digest(house: House) -> None:
+    """256 random bits; nothing that the database holds opens the session, nor the id that people see, nor any other."""
+    session, cookie = begun(house.database, house.sessions, ANA, Via.OIDC)
+    other, _ = begun(house.database, house.sessions, ANA, Via.OIDC)
+    assert len(urlsafe_b64decode(cookie + "=")) * 8 == 256
+    assert house.known(session=cookie).session == session.id != other.id
+    with house.database.read() as connection:
+        (row,) = connection.execute(select(tables.sessions).where(tables.sessions.c.id == session.id))
+        key = connection.scalars(select(tables.signing_keys.c.value)).all()
+    assert row.digest == hashlib.sha256(cookie.encode()).hexdigest()
+    sealed = SEAL.seal("session", {"id": session.id})  # what a cookie was before
+    for wrong in (*map(str, row), *key, sealed, cookie[:-1], cookie + "A", cookie.swapcase(), "", "\udcff"):
+        assert house.sessions.read(wrong) is None, wrong
 
 
 def test_proofs_are_of_one_session(house: House) -> None:
@@ -266,3 +266,64 @@ def test_a_link_signs_in_once(house: House) -> None:
     assert redeem(house.database, code, NOW + timedelta(minutes=9)) == ("root@localhost", Role.ADMIN)
     assert redeem(house.database, code, NOW) is None
     assert not is_good(house.database, code, NOW)
+
+
+def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
+    """Also when the session is ended early, with what it asked for; tokens that it made end with it, too."""
+    session, cookie = begun(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
+    made, secret = house.office.make(NewToken("short"), house.known(session=cookie))
+    child, of_child = house.office.make(NewToken("shorter", lasts=None), house.known(secret or ""))
+    assert (made.provisional_until, child.provisional_until) == (session.expires_at, session.expires_at)
+    assert house.known(of_child or "").role is Role.ADMIN
+    SessionOffice(house.database, house, ACCESS).end(session.id, house.known(session=cookie))
+    for over in (secret, of_child):
+        assert "was revoked" in house.refused(over or "")
+    with house.database.read() as connection:
+        told = [each.fact.text for each in facts.read(connection, kind="TokenRevoked")]
+    assert all(text.endswith("with the session of a link in which it was made.") for text in told)
+    assert len(told) == 2
+
+
+def test_a_token_of_a_long_links_session_ends_within_a_day(house: House) -> None:
+    """However long sessions last, and however long was asked for."""
+    lasting = Sessions(house.database, house, 30 * DAY)
+    _, cookie = begun(house.database, lasting, ROOT, Via.LINK, Role.ADMIN)
+    made, secret = house.office.make(NewToken("x", lasts=None), house.known(session=cookie))
+    assert made.ends_at == NOW + DAY
+    house.at += DAY - timedelta(seconds=1)
+    assert house.known(secret or "").is_granted
+    house.at += timedelta(seconds=1)
+    assert house.refused(secret or "").endswith("nobody confirmed it in the time of the link's session.")
+
+
+def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
+    """By an admin of the lists or on the server; never by whoever came by a link, nor with what they made there."""
+    session, cookie = begun(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
+    by_link, office = house.known(session=cookie), house.office
+    made, secret = office.make(NewToken("ci", lasts=90 * DAY), by_link)
+    ana, ada = (somebody(Role.OPERATOR, ANA, Via.OIDC, is_granted=False), house.known(iap="ada@lab.example"))
+    for who in (by_link, house.known(secret or "")):
+        with pytest.raises(TokenRefused, match="came by a one-time link"):
+            office.confirm(made.id, who)
+    with pytest.raises(TokenUnknown):
+        office.confirm(made.id, ana)
+    confirmed = office.confirm(made.id, ada)
+    assert (confirmed.ends_at, confirmed.confirmed_by, confirmed.confirmed_at) == (NOW + 90 * DAY, ada.address, NOW)
+    assert office.confirm(made.id, somebody()) == confirmed, "once more changes nothing"
+    SessionOffice(house.database, house, ACCESS).end(session.id, by_link)
+    house.at += 2 * DAY
+    assert house.known(secret or "").link_session == ""
+    with house.database.read() as connection:
+        (told,) = facts.read(connection, kind="TokenConfirmed")
+    assert told.fact.text == f"{ada.address} confirmed the token ci ({made.id}) of {ROOT}: it is good until 2027-02-18."
+
+
+def test_a_token_that_is_over_is_not_confirmed(house: House) -> None:
+    """It stays over; and one that was never provisional needs nobody's word."""
+    _, cookie = begun(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
+    made, _ = house.office.make(NewToken("late"), house.known(session=cookie))
+    plain, _ = house.office.make(NewToken("plain"), house.known(iap="ada@lab.example"))
+    assert house.office.confirm(plain.id, somebody()) == plain
+    house.at += DAY
+    with pytest.raises(TokenRefused, match="is over"):
+        house.office.confirm(made.id, somebody())

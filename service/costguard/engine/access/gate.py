@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -62,7 +63,9 @@ class Gate:
             return self._of_bearer(shown.bearer)
         if shown.session and (session := self._sessions.read(shown.session)) is not None:
             self._note(session.id, session.last_used_at, sessions.used)
-            return self._person(session.address, session.via, session.granted, session.id)
+            known = self._person(session.address, session.via, session.granted, session.id)
+            is_of_link = session.via is Via.LINK
+            return replace(known, link_session=session.id, link_until=session.expires_at) if is_of_link else known
         if shown.iap and self._iap is not None:
             try:
                 return self._person(self._iap(shown.iap), Via.IAP, None, "")
@@ -89,8 +92,10 @@ class Gate:
         now = self._clock.now()
         if token.revoked_at is not None:
             return Stranger(f"The token {token.id} ({token.name}) was revoked.", _SIGN_IN)
-        if token.expires_at is not None and token.expires_at <= now:
-            return Stranger(f"The token {token.id} ({token.name}) has expired.", _SIGN_IN)
+        if token.is_over(now):
+            is_short = token.expires_at is None or token.expires_at > now
+            why = ": nobody confirmed it in the time of the link's session" if is_short else ""
+            return Stranger(f"The token {token.id} ({token.name}) has expired{why}.", _SIGN_IN)
         self._note(token.id, token.last_used_at, tokens.used)
         role = token.role if token.is_granted else lower_of(token.role, role_of(token.owner, self._access))
         return Principal(
@@ -101,6 +106,8 @@ class Gate:
             token_id=token.id,
             is_granted=token.is_granted,
             until=token.expires_at,
+            link_session=token.session_id if token.provisional_until is not None else "",
+            link_until=token.provisional_until,
         )
 
     def _person(self, address: str, via: Via, granted: Role | None, session: str) -> Principal:

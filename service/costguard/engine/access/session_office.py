@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.engine.access.tokens import digest_of
+from costguard.engine.access.tokens import digest_of, end_with_sessions
 from costguard.engine.ports import Clock
 from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
 from costguard.model.access import Permission, Principal, Role
@@ -39,7 +39,7 @@ class SessionOffice:
             return self._found(connection, session_id, by)
 
     def end(self, session_id: str, by: Principal) -> Session:
-        """Its cookie opens nothing from now on. Raises SessionUnknown."""
+        """Its cookie opens nothing from now on, nor do unconfirmed tokens made in it. Raises SessionUnknown."""
         with self._database.write() as connection:
             session = self._found(connection, session_id, by)
             self._end(connection, [session], by)
@@ -74,7 +74,9 @@ class SessionOffice:
 
     def _end(self, connection: Connection, found: Sequence[Session], by: Principal) -> None:
         now = self._clock.now()
-        sessions.end(connection, [session.id for session in found])
+        ended = [session.id for session in found]
+        sessions.end(connection, ended)
+        end_with_sessions(connection, ended, by, now)
         # The audit log is no place for whoever has an account somewhere, and comes and goes again.
         told = [each for each in found if self.role(each) is not Role.NOBODY or each.address != by.address]
         facts.append(connection, [_fact(session, by, now) for session in told], now)

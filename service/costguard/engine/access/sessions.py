@@ -1,4 +1,4 @@
-"""Sessions of people: their browsers hold a signed cookie that names one, and the database holds the rest."""
+"""Sessions of people: their browsers hold a secret, and the database its digest and the rest."""
 
 from __future__ import annotations
 
@@ -8,42 +8,38 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.access.seal import Seal
+from costguard.engine.access.tokens import digest_of
 from costguard.engine.ports import Clock
 from costguard.model.access import Role, Via
 from costguard.store import sessions
 from costguard.store.sessions import Session
 from costguard.store.transaction import Database
 
-_PURPOSE = "session"
-
 
 class Sessions:
-    """`lasts` is how long somebody stays signed in."""
+    """`lasts` is how long somebody stays signed in. A secret has 256 random bits."""
 
     def __init__(
         self,
         database: Database,
         clock: Clock,
-        seal: Seal,
         lasts: timedelta,
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
+        new_secret: Callable[[], str] = lambda: secrets.token_urlsafe(32),
     ) -> None:
-        self._database, self._clock, self._seal, self._lasts, self._new_id = database, clock, seal, lasts, new_id
+        self._database, self._clock, self._lasts = database, clock, lasts
+        self._new_id, self._new_secret = new_id, new_secret
 
     def begin(
         self, connection: Connection, address: str, via: Via, granted: Role | None = None, client: str = ""
     ) -> tuple[Session, str]:
         """The session, and the cookie that is to hold it."""
-        now = self._clock.now()
+        now, secret = self._clock.now(), self._new_secret()
         session = Session(self._new_id(), address.lower(), via, granted, client, now, now + self._lasts)
-        sessions.add(connection, session)
-        return session, self._seal.seal(_PURPOSE, {"id": session.id})
+        sessions.add(connection, session, digest_of(secret))
+        return session, secret
 
     def read(self, cookie: str) -> Session | None:
         """None: it is not ours, it has expired, or it was ended, wherever a copy of the cookie lies."""
-        told = self._seal.opened(_PURPOSE, cookie)
-        if told is None:
-            return None
         with self._database.read() as connection:
-            return sessions.read(connection, str(told.get("id", "")), self._clock.now())
+            return sessions.of_digest(connection, digest_of(cookie), self._clock.now())

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sqlalchemy import Connection
+
 from costguard.engine.ports import Clock
 from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
@@ -18,6 +20,7 @@ from costguard.store.transaction import Database
 
 PREFIX = "cgt_"
 LONGEST_NAME = 100
+PROVISIONAL = timedelta(hours=24)  # at most, of a token that was made in a session of a one-time link
 
 
 def digest_of(secret: str) -> str:
@@ -75,10 +78,24 @@ class TokenOffice:
             token = tokens.read(connection, token_id)
             if token is None or not _is_seen(token, by):
                 raise TokenUnknown(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
-            if tokens.revoke(connection, token_id, _name(by), now):
-                why = f"The token {token.name} ({token.id}), with which this was asked, was revoked by {_name(by)}."
-                withdrawn = requests.withdraw(connection, token_id, why, now)
-                facts.append(connection, [_revoked(token, by, withdrawn, now)], now)
+            _revoke(connection, token, _name(by), now)
+            return tokens.read(connection, token_id) or token
+
+    def confirm(self, token_id: str, by: Principal) -> ApiToken:
+        """It outlives the link's session that it was made in; once more changes nothing.
+
+        Who came by a link themselves confirms none. Raises TokenUnknown, or TokenRefused.
+        """
+        now = self._clock.now()
+        with self._database.write() as connection:
+            token = tokens.read(connection, token_id)
+            if token is None or not _is_seen(token, by):
+                raise TokenUnknown(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
+            if token.confirmed_at is not None or (token.provisional_until is None and not token.is_over(now)):
+                return token
+            _check_confirms(token, by, now)
+            tokens.confirm(connection, token_id, _name(by), now)
+            facts.append(connection, [_confirmed(token, by, now)], now)
             return tokens.read(connection, token_id) or token
 
     def listing(
@@ -124,7 +141,37 @@ class TokenOffice:
             made_at=now,
             made_by=_name(by),
             expires_at=min(ends, default=None),
+            provisional_until=min(now + PROVISIONAL, by.link_until or now) if by.link_session else None,
+            session_id=by.link_session,
         )
+
+
+def end_with_sessions(connection: Connection, session_ids: Sequence[str], by: Principal, now: datetime) -> int:
+    """Tokens that were made in these sessions end with them, unless they were confirmed; how many did."""
+    ended = tokens.ending_with(connection, session_ids)
+    for token in ended:
+        _revoke(connection, token, _name(by), now, ", with the session of a link in which it was made")
+    return len(ended)
+
+
+def _revoke(connection: Connection, token: ApiToken, by: str, now: datetime, why: str = "") -> None:
+    if not tokens.revoke(connection, token.id, by, now):
+        return
+    said = f"The token {token.name} ({token.id}), with which this was asked, was revoked by {by}."
+    withdrawn = requests.withdraw(connection, token.id, said, now)
+    facts.append(connection, [_revoked(token, by, withdrawn, why, now)], now)
+
+
+def _check_confirms(token: ApiToken, by: Principal, now: datetime) -> None:
+    on_server = f"Run `costguard token confirm {token.id}` where the server runs."
+    if token.is_over(now):
+        raise TokenRefused(f"The token {token.id} ({token.name}) is over.", "Make another.")
+    if by.link_session:
+        text = "Who came by a one-time link confirms no token: the link may not have been theirs."
+        raise TokenRefused(text, f"Sign in another way, as an admin of the settings' lists. {on_server}")
+    more = token.permissions - by.permissions
+    if not by.may(Permission.ADMIN) or token.role.rank > by.role.rank or more:
+        raise TokenRefused(f"Only an admin confirms the token {token.id} ({token.name}).", f"Ask one. {on_server}")
 
 
 def _is_seen(token: ApiToken, by: Principal) -> bool:
@@ -138,17 +185,25 @@ def _name(by: Principal) -> str:
 def _made(token: ApiToken, now: datetime) -> Fact:
     may = ", ".join(sorted(each.value for each in token.permissions))
     until = f"until {token.expires_at:%Y-%m-%d}" if token.expires_at is not None else "without an end"
+    if token.provisional_until is not None:
+        until = f"until {token.provisional_until:%Y-%m-%d %H:%M} UTC unless an admin confirms it"
     text = f"{token.made_by} made the token {token.name} ({token.id}) for {token.owner}, {until}; it may: {may}."
     return _fact("TokenMade", token, token.made_by, text, now)
 
 
-def _revoked(token: ApiToken, by: Principal, withdrawn: int, now: datetime) -> Fact:
-    text = f"{_name(by)} revoked the token {token.name} ({token.id}) of {token.owner}."
+def _confirmed(token: ApiToken, by: Principal, now: datetime) -> Fact:
+    until = f"until {token.expires_at:%Y-%m-%d}" if token.expires_at is not None else "without an end"
+    text = f"{_name(by)} confirmed the token {token.name} ({token.id}) of {token.owner}: it is good {until}."
+    return _fact("TokenConfirmed", token, _name(by), text, now)
+
+
+def _revoked(token: ApiToken, by: str, withdrawn: int, why: str, now: datetime) -> Fact:
+    text = f"{by} revoked the token {token.name} ({token.id}) of {token.owner}{why}."
     if withdrawn:
         text += (
             f" {withdrawn} {'request' if withdrawn == 1 else 'requests'} made with it and not carried out yet ended."
         )
-    return _fact("TokenRevoked", token, _name(by), text, now)
+    return _fact("TokenRevoked", token, by, text, now)
 
 
 def _fact(kind: str, token: ApiToken, actor: str, text: str, now: datetime) -> Fact:

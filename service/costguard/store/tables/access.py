@@ -22,11 +22,17 @@ api_tokens = Table(
     Column("made_at", Timestamp, nullable=False),
     Column("made_by", String, nullable=False),
     Column("expires_at", Timestamp),  # NULL: never
+    # Made in a session of a one-time link: it ends then at the latest, unless an admin confirms it. NULL: it does not.
+    Column("provisional_until", Timestamp),
+    Column("session_id", String, nullable=False, server_default=""),  # the session that it ends with
+    Column("confirmed_at", Timestamp),
+    Column("confirmed_by", String, nullable=False, server_default=""),
     Column("revoked_at", Timestamp),
     Column("revoked_by", String, nullable=False, server_default=""),
     Column("last_used_at", Timestamp),
 )
 Index("ix_api_tokens_owner", api_tokens.c.owner)
+Index("ix_api_tokens_session_id", api_tokens.c.session_id)
 
 # Links that sign somebody in, once.
 sign_in_links = Table(
@@ -40,11 +46,13 @@ sign_in_links = Table(
     Column("used_at", Timestamp),
 )
 
-# People who are signed in: the cookie in their browser names the row. To end a session takes its row away.
+# People who are signed in: the digest is of the secret in their browser's cookie, and the id is what people see. To
+# end a session takes its row away.
 sessions = Table(
     "sessions",
     metadata,
     Column("id", String, primary_key=True),
+    Column("digest", String, nullable=False, unique=True),  # SHA-256, hexadecimal
     Column("address", String, nullable=False),  # whose it is, in lower case
     Column("via", String, nullable=False),
     Column("role", String, nullable=False),  # that came with a link; "": the settings' lists say it each time
