@@ -14,7 +14,7 @@ from costguard.engine.accrual import Accrual, accrual_at
 from costguard.model.action import SendReminder, StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
-from costguard.model.reminder import About, Claim, Keep, Request, Sent, Subject, Target
+from costguard.model.reminder import About, Claim, Keep, Ownership, Request, Sent, Subject, Target
 from costguard.model.utilisation import Evidence
 from costguard.policy import not_stopped, teams
 from costguard.policy.not_stopped import NotStopped
@@ -47,6 +47,7 @@ class _SubjectPast(TypedDict):
     stop: StopOutcome | None
 
 
+_UNCLAIMED = Ownership()
 _NOTHING_YET: _SubjectPast = {"sent": (), "keeps": (), "claims": (), "stop": None}
 
 
@@ -152,6 +153,7 @@ def gather(
         },
         generation.read(connection).began_at,
     )
+    ownerships = answers.ownerships(connection, list(asked))
     found = [
         Watched(
             key=row.key,
@@ -168,6 +170,7 @@ def gather(
             owner=row.owner,
             rate=_rate(row, accrual, storage) if row.instance_id in alive else None,
             requests=tuple(asked[row.instance_id]) if row.instance_id in asked else (),
+            ownership=ownerships.get(row.instance_id, _UNCLAIMED),
             job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
             **past.of(subjects.get(row.instance_id), row.started_at or row.rests_since),
         )

@@ -124,6 +124,15 @@ class Claim:
     owner: str
     by: str
     at: datetime
+    notified_at: datetime | None = None  # when Slack accepted the notice of it in the team's channel
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """How somebody came to answer for a VM: who made it ("" where that is not known), and the latest claim of it."""
+
+    made_by: str = ""
+    claim: Claim | None = None
 
 
 class Asked(StrEnum):

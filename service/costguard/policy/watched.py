@@ -9,7 +9,7 @@ from datetime import datetime
 from costguard.model.action import Action, StopOutcome
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.money import Money
-from costguard.model.reminder import About, Claim, Keep, Request, Sent, Subject
+from costguard.model.reminder import About, Claim, Keep, Ownership, Request, Sent, Subject
 from costguard.model.utilisation import Evidence
 
 
@@ -37,6 +37,7 @@ class Watched:
     keeps: tuple[Keep, ...] = ()
     claims: tuple[Claim, ...] = ()
     requests: tuple[Request, ...] = ()  # open ones
+    ownership: Ownership = field(default_factory=Ownership)  # where there are requests
     stop: StopOutcome | None = None  # of the latest stop in this cycle
     is_gone: bool = False
     job: str = ""  # the training job that it works on; "" as soon as it does not

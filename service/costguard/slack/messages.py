@@ -24,6 +24,7 @@ _ICONS = {
     "budget": ":moneybag:",
     "anomaly": ":chart_with_upwards_trend:",
     "trouble": ":warning:",
+    "owner": ":bust_in_silhouette:",
     "test": ":wave:",
     "job": ":large_green_circle:",
     "waits": ":hourglass_flowing_sand:",

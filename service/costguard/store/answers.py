@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, String, cast, literal, select
 
-from costguard.model.reminder import Claim, Keep, Subject
+from costguard.model.reminder import Claim, Keep, Ownership, Subject
 from costguard.store.accruing import chunks
-from costguard.store.tables import claims, keeps
+from costguard.store.tables import claims, instances, keeps, messages
 from costguard.store.types import storable
 from costguard.store.upsert import upsert
+
+# The fact of a claim names its request, and its notice names the fact.
+_NOTICE = "notice/OwnerClaimed:"
+_is_its_notice = messages.c.key == literal(_NOTICE) + cast(claims.c.request_id, String)
 
 
 def add_keep(connection: Connection, new: Keep, request_id: int | None) -> bool:
@@ -39,6 +43,17 @@ def add_claim(connection: Connection, new: Claim, request_id: int | None) -> boo
     return upsert(connection, claims, [row], ["request_id"], update_columns=[]) == 1
 
 
+def ownerships(connection: Connection, instance_ids: Collection[int]) -> dict[int, Ownership]:
+    """Of each of these instances."""
+    claimed = claims_of(connection, instance_ids)
+    of = instances.c
+    return {
+        row.id: Ownership(row.created_by, claimed[row.id][-1] if row.id in claimed else None)
+        for chunk in chunks(sorted(set(instance_ids)))
+        for row in connection.execute(select(of.id, of.created_by).where(of.id.in_(chunk)))
+    }
+
+
 def keeps_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Keep, ...]]:
     """The oldest first; subjects that nobody kept are left out."""
     found: dict[Subject, list[Keep]] = {}
@@ -53,6 +68,8 @@ def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int
     """The oldest first; instances that nobody spoke for are left out."""
     found: dict[int, list[Claim]] = {}
     for chunk in chunks(sorted(set(instance_ids))):
-        for row in connection.execute(select(claims).where(claims.c.instance_id.in_(chunk)).order_by(claims.c.id)):
-            found.setdefault(row.instance_id, []).append(Claim(row.instance_id, row.owner, row.by, row.at))
+        query = select(claims, messages.c.accepted_at).join_from(claims, messages, _is_its_notice, isouter=True)
+        for row in connection.execute(query.where(claims.c.instance_id.in_(chunk)).order_by(claims.c.id)):
+            claim = Claim(row.instance_id, row.owner, row.by, row.at, row.accepted_at)
+            found.setdefault(row.instance_id, []).append(claim)
     return {instance_id: tuple(claimed) for instance_id, claimed in found.items()}

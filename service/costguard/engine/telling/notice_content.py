@@ -20,7 +20,8 @@ from costguard.policy.rules import Rules
 from costguard.store import burning
 from costguard.store.spend import Grouping
 
-BUDGET, GPUS, BURN = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual"  # kinds of facts
+# Kinds of facts.
+BUDGET, GPUS, BURN, CLAIM = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual", "OwnerClaimed"
 SHOWN = 3  # of those that spent the most, and of refused prices
 
 
@@ -82,6 +83,19 @@ def gpus(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> Noti
         text=fact.text,
         figures={"GPUs now": shown, "Now": f"{rate} an hour{'' if is_whole else ' and what the unpriced cost'}"},
         what_next=f"See whose they are with: costguard ps --project {fact.project}",
+        url=url,
+    )
+
+
+def claimed(fact: Fact, url: str) -> NoticeContent:
+    """Who took a VM over: from now on they may stop it, so those who know better hear of it first."""
+    before = str(fact.data["before"] or "") or "unowned"
+    return NoticeContent(
+        icon="owner",
+        title=f"{fact.actor} claimed {fact.name}",
+        text=fact.text,
+        figures={"Before": before, "Project": fact.project},
+        what_next=f"If that is wrong, an admin or an operator of the team takes it back: costguard claim {fact.name}",
         url=url,
     )
 

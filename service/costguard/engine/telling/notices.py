@@ -24,7 +24,14 @@ from costguard.store.transaction import Database
 
 KIND = "notice"
 _PRICE = "PriceRefused"
-_TOLD = (notice_content.BUDGET, notice_content.GPUS, notice_content.BURN, _PRICE, *job_notices.KINDS)
+_TOLD = (
+    notice_content.CLAIM,
+    notice_content.BUDGET,
+    notice_content.GPUS,
+    notice_content.BURN,
+    _PRICE,
+    *job_notices.KINDS,
+)
 _NEWS_FOR = timedelta(days=1)  # older facts are no news: Slack may be set up on a ledger of years
 _GOOD_FOR = timedelta(days=3)
 
@@ -95,6 +102,8 @@ class NoticeComposer:
                 return notice_content.crossing(connection, accrual, found[0], self._rules, self._page("/budgets"))
             case notice_content.GPUS:
                 return notice_content.gpus(connection, accrual, found[0], self._page("/"))
+            case notice_content.CLAIM:
+                return notice_content.claimed(found[0], self._page(f"/vm/{found[0].project}/{found[0].gce_id}"))
             case notice_content.BURN:
                 return notice_content.burn(found[0], self._page("/"))
             case _:
@@ -111,6 +120,9 @@ def _messages(found: Sequence[tuple[datetime, Fact]], rules: Rules, channel: str
             refused[recorded_at].append(fact)
         elif fact.kind == notice_content.BUDGET:
             yield from _of_budget(fact, rules, channel)
+        elif fact.kind == notice_content.CLAIM:
+            team = teams.team_of(fact.project, str(fact.data["before"] or ""), rules.teams)
+            yield from _new(f"notice/{fact.key}", teams.channel_of(team, rules), [fact])
         else:
             team = teams.team_of(fact.project, "", rules.teams)
             yield from _new(f"notice/{fact.key}", _channel_of(team, channel), [fact])
