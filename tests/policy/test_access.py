@@ -56,8 +56,15 @@ def test_whose_vm_it_is_decides(asked: Asked) -> None:
 
 
 def test_claims() -> None:
-    """Anybody may claim what is nobody's; from somebody else only those who may act for it."""
-    assert may(Asked.CLAIM, BEN, owner="")
+    """What is unowned is claimed by its team's operators, or by any where it is of no team; what somebody owns, by
+    those who may act for it."""
+    assert not may(Asked.CLAIM, BEN, owner="")
+    assert not may(Asked.CLAIM, ANA, owner="", team=VISION)
+    assert may(Asked.CLAIM, OP, owner="")
+    assert not may(Asked.CLAIM, OP, owner="", team=VISION)
+    assert may(Asked.CLAIM, OP, owner="", team=MANAGED)
+    assert may(Asked.CLAIM, LEAD, owner="", team=VISION)
+    assert may(Asked.CLAIM, ROOT, owner="", team=VISION)
     assert may(Asked.CLAIM, ANA)
     assert not may(Asked.CLAIM, BEN)
     assert not may(Asked.CLAIM, OP)

@@ -12,12 +12,11 @@ from costguard.engine.fleet import InstanceView
 from costguard.engine.reminding import look_at
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import elapsed
-from costguard.model.reminder import Asked, Request
-from costguard.policy import access
+from costguard.model.reminder import Asked, Ownership, Request
+from costguard.policy import access, claiming
 from costguard.policy.answer import pointless
 from costguard.policy.rules import Rules
 from costguard.policy.suspend import never_suspended
-from costguard.policy.teams import team_of
 from costguard.policy.watched import Decision
 
 
@@ -69,14 +68,14 @@ def rows_of(
     for view in views:
         key = view.instance.key
         decision = decisions.get(key)
-        offers = _offers(rules, me, view, decision) if me is not None and decision is not None else ()
+        offers = _offers(rules, me, view, decision, now) if me is not None and decision is not None else ()
         asked = {request.asked for request in waiting.get(key, ())}
         offers = tuple(offer for offer in offers if offer.asked not in asked)
         rows.append(Row(view, _bar(view, rules.limits, now), decision, waiting.get(key, ()), offers))
     return rows
 
 
-def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision) -> tuple[Offer, ...]:
+def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision, now: datetime) -> tuple[Offer, ...]:
     """Nothing for who may ask for nothing at all: that is said once, and not beside each VM."""
     if not me.address or not me.may(Permission.INSTANCES):
         return ()
@@ -88,10 +87,10 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision)
         wishes.append(Asked.SUSPEND)
     wishes += [Asked.KEEP] if decision.due_at is not None else []
     wishes.append(Asked.DISOWN if is_mine else Asked.CLAIM)
-    team = team_of(vm.key.project, vm.owner, rules.teams)
+    owned = Ownership(vm.created_by)
 
     def refusal(wish: Asked) -> str:
-        return access.refusal(wish, actor.address, vm.name, vm.owner, team, rules.access, actor.authority, vm.job) or ""
+        return claiming.refusal(wish, actor.address, vm, owned, rules, actor.authority, now) or ""
 
     return tuple(Offer(wish, refusal(wish)) for wish in wishes)
 

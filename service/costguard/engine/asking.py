@@ -13,14 +13,13 @@ from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNot
 from costguard.model.access import Principal
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
-from costguard.model.reminder import About, Asked, Request, Subject
-from costguard.policy import access
+from costguard.model.reminder import About, Asked, Ownership, Request, Subject
+from costguard.policy import access, claiming
 from costguard.policy.access import Actor
 from costguard.policy.answer import pointless
 from costguard.policy.rules import Rules
 from costguard.policy.suspend import never_suspended
-from costguard.policy.teams import team_of
-from costguard.store import facts, fleet, requests, watched
+from costguard.store import answers, facts, fleet, requests, watched
 from costguard.store.requests import StoredRequest
 from costguard.store.transaction import Database
 from costguard.store.types import storable
@@ -107,7 +106,8 @@ def ask(
         known = requests.of_key(connection, new.key)
         if known is not None:
             return Outcome(_same(known, new), False, name)
-        refused = _refused(rules, new, actor, row, name, started_at)
+        ownership = ownership_of(connection, row) if row is not None else Ownership()
+        refused = _refused(rules, new, actor, row, ownership, name, started_at)
         store(connection, new, row, name, None if refused is None else refused.message)
         stored = requests.of_key(connection, new.key)
     if refused is not None:
@@ -162,10 +162,15 @@ def subject_of(row: WatchedRow) -> Subject:
     return Subject(about, row.instance_id, row.lifetime_id)
 
 
-def refusal(rules: Rules, asked: Asked, actor: Actor, row: WatchedRow) -> str | None:
+def refusal(
+    rules: Rules, asked: Asked, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
+) -> str | None:
     """Why this person may not do this to this VM; None: they may."""
-    team = team_of(row.key.project, row.owner, rules.teams)
-    return access.refusal(asked, actor.address, row.name, row.owner, team, rules.access, actor.authority, row.job)
+    return claiming.refusal(asked, actor.address, row, ownership, rules, actor.authority, now)
+
+
+def ownership_of(connection: Connection, row: WatchedRow) -> Ownership:
+    return answers.ownerships(connection, [row.instance_id]).get(row.instance_id, Ownership())
 
 
 def _key(via: str, actor: Actor, own: str) -> str:
@@ -188,12 +193,18 @@ def _same(known: StoredRequest, new: Request) -> StoredRequest:
 
 
 def _refused(
-    rules: Rules, new: Request, actor: Actor, row: WatchedRow | None, name: str, started_at: datetime | None
+    rules: Rules,
+    new: Request,
+    actor: Actor,
+    row: WatchedRow | None,
+    ownership: Ownership,
+    name: str,
+    started_at: datetime | None,
 ) -> AskError | None:
     """What can be known before the pass, which looks at all of it again."""
     if row is None:
         return VmNotAsSeen(f"{name} is gone, so there is nothing left to do.", "The facts say what became of it.")
-    if refused := refusal(rules, new.asked, actor, row):
+    if refused := refusal(rules, new.asked, actor, row, ownership, new.at):
         return VmNotTheirs(refused, "Ask one of them.")
     if started_at is not None and row.started_at != started_at:
         return VmNotAsSeen(f"{name} was stopped or started anew since: nothing was done.", _LOOK)

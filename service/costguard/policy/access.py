@@ -108,9 +108,9 @@ def refusal(
     authority: Authority | None = None,
     job: str = "",
 ) -> str | None:
-    """Why this person may not do this to the VM `name`, which works on `job`; None: they may.
+    """Why this person may not do this to the VM `name`, which works on `job`; None: they may, but for claims.
 
-    A VM that is nobody's may be claimed by anybody who has an address.
+    What claims give and take besides is in `claiming`.
     """
     if not by:
         return f"Slack tells no e-mail address of yours, so you cannot {_VERB[asked]} {name}."
@@ -118,13 +118,13 @@ def refusal(
     if why := lapsed(by, access, authority, {Permission.INSTANCES} | cancels):
         return why
     is_owner = bool(owner) and by.lower() == owner.lower()
-    if is_owner or (asked is Asked.CLAIM and not owner) or operates(by, owner, team, access, authority):
+    if is_owner or operates(by, owner, team, access, authority):
         return None
     who = [] if asked is Asked.CLAIM or not owner else [owner]
     if team is not None or not owner:
         who.append(f"an operator of team {team.name}" if team is not None else "an operator")
     sentence = f"Only {', '.join(who)}{' or ' if who else ''}an admin can {_VERB[asked]} {name}"
-    return f"{sentence} from {owner}." if asked is Asked.CLAIM else f"{sentence}."
+    return f"{sentence} from {owner}." if asked is Asked.CLAIM and owner else f"{sentence}."
 
 
 def operates(by: str, owner: str, team: Team | None, access: Access, authority: Authority | None) -> bool:

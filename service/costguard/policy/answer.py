@@ -19,7 +19,8 @@ from costguard.model.action import (
 )
 from costguard.model.instance import Status
 from costguard.model.reminder import About, Asked, Enforcement, Keep, ReminderRule, Request
-from costguard.policy.access import refusal, role_for
+from costguard.policy.access import role_for
+from costguard.policy.claiming import refusal
 from costguard.policy.due import Due
 from costguard.policy.keep import kept_until
 from costguard.policy.moments import moment_text
@@ -71,10 +72,8 @@ def _answer(asking: _Asking, request: Request) -> Action | str:
         return f"{vm.name} is gone: there is nothing left to {'claim' if _is_claim(request) else _DONE[request.asked]}."
     if not _is_claim(request) and request.subject != subject_of(vm):
         return _over(asking, request)
-    team = asking.about.team(vm)
-    refused = refusal(
-        request.asked, request.by, vm.name, vm.owner, team, asking.about.rules.access, request.authority, vm.job
-    )
+    about = asking.about
+    refused = refusal(request.asked, request.by, vm, vm.ownership, about.rules, request.authority, about.now)
     refused = refused or pointless(request.asked, request.by, vm, vm.running_since is not None)
     return refused or _WAYS[request.asked](asking, request)
 

@@ -3,11 +3,56 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Protocol
 
-from costguard.model.reminder import Ownership, Team
+from costguard.model.access import Authority, Role
+from costguard.model.instance import InstanceKey
+from costguard.model.reminder import Asked, Ownership, Team
+from costguard.policy import access
 from costguard.policy.owner import is_person
+from costguard.policy.rules import Rules
+from costguard.policy.teams import channel_of, team_of
 
-HOLD = timedelta(hours=1)  # how long a claim gives no right to stop, unless the team's channel hears of it sooner
+HOLD = timedelta(hours=1)  # how long a claim gives no right to stop, unless the team's channel is notified sooner
+
+_STOPS = frozenset({Asked.STOP, Asked.SUSPEND})
+
+
+class Vm(Protocol):
+    """What is known of a VM, by a plan or by a single request."""
+
+    @property
+    def key(self) -> InstanceKey: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def job(self) -> str: ...
+
+
+def refusal(
+    asked: Asked, by: str, vm: Vm, ownership: Ownership, rules: Rules, authority: Authority | None, now: datetime
+) -> str | None:
+    """Why this person may not do this to this VM at this moment; None: they may.
+
+    An unowned VM is claimed by its team's operators, or by any where it is of no team. A claim that nobody had time
+    to object to gives no right to stop: neither to who claimed it, nor to the team that the VM came to by that.
+    """
+    team = team_of(vm.key.project, vm.owner, rules.teams)
+    refused = access.refusal(asked, by, vm.name, vm.owner, team, rules.access, authority, vm.job)
+    if refused or access.role_for(by, rules.access, authority) is Role.ADMIN:
+        return refused
+    if asked is Asked.CLAIM and not vm.owner:
+        return outsider_text(vm.name, ownership, team)
+    if asked not in _STOPS or vm.job or not is_held(ownership, now):
+        return None
+    assert ownership.claim is not None  # it is held
+    before = team_of(vm.key.project, "", rules.teams)
+    is_claimant = by.lower() == ownership.claim.owner.lower()
+    if not is_claimant and access.operates(by, "", before, rules.access, authority):
+        return None
+    return hold_text(vm.name, ownership, channel_of(before, rules))
 
 
 def is_held(ownership: Ownership, now: datetime) -> bool:

@@ -129,7 +129,8 @@ class Desk:
             name = row.name if row is not None else _name(connection, press.subject)
             why = not_theirs or _over(connection, press.subject, row, name, zone_of(member, self._rules))
             if why is None and row is not None:
-                why = asking.refusal(self._rules, press.asked, Actor(address), row)
+                owned = asking.ownership_of(connection, row)
+                why = asking.refusal(self._rules, press.asked, Actor(address), row, owned, now)
             asking.store(connection, _request(press, address, now), row, name, why)
             if why is not None:
                 _whisper(connection, press, why, now)
