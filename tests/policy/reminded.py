@@ -49,7 +49,7 @@ def rules(one: Preset | None = None, **given: Any) -> Rules:
         "quiet": NEVER_QUIET,
         "channel": "#gpu",
         "contact": CARA,
-        "access": Access(admins=frozenset({"root@example.com"})),
+        "access": Access(operators=frozenset({"op@example.com"}), admins=frozenset({"root@example.com"})),
         "is_shadow": False,
     }
     return Rules(**{**values, **given})

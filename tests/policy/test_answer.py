@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -36,11 +38,12 @@ from costguard.model.action import (
     StopOutcome,
 )
 from costguard.model.instance import Status
-from costguard.model.reminder import About, Asked, Enforcement, Keep, Request, Subject
+from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Ownership, Request, Subject
 from costguard.policy.watched import Watched
 
 NOW = at("12:00")
 ROOT = "root@example.com"
+OP = "op@example.com"
 
 
 def outcome(request: Request, one: Watched | None = None, **given: Any) -> Action:
@@ -195,8 +198,9 @@ def test_what_a_token_may_is_looked_at_again() -> None:
 
 def test_claiming_and_disowning() -> None:
     """Whose it is changes at once; to claim one's own, or to disown what is nobody's, changes nothing."""
-    claim, disown = asked(Asked.CLAIM, BEN), asked(Asked.DISOWN)
-    assert outcome(claim, owner="") == AssignOwner(claim, BEN, "ben@example.com said that debug-ana is theirs")
+    claim, disown = asked(Asked.CLAIM, OP), asked(Asked.DISOWN)
+    assert outcome(claim, owner="") == AssignOwner(claim, OP, "op@example.com said that debug-ana is theirs")
+    assert refused(asked(Asked.CLAIM, BEN), owner="") == "Only an operator or an admin can take over debug-ana."
     assert outcome(disown) == AssignOwner(disown, "", "ana@example.com said that debug-ana is not theirs")
     by_root = asked(Asked.DISOWN, ROOT)
     assert outcome(by_root) == AssignOwner(by_root, "", "root@example.com said that debug-ana is not ana@example.com's")
@@ -206,8 +210,17 @@ def test_claiming_and_disowning() -> None:
 
 def test_a_claim_outlives_the_run() -> None:
     """Whose VM it is has nothing to do with its being started again."""
-    claim = asked(Asked.CLAIM, BEN, subject=Subject(About.RUN, 1, 3))
+    claim = asked(Asked.CLAIM, OP, subject=Subject(About.RUN, 1, 3))
     assert isinstance(outcome(claim, owner=""), AssignOwner)
+
+
+def test_a_claim_of_this_moment_stops_nothing() -> None:
+    """Until the channel was notified of it, or an hour has passed: the plan asks what a request asks when it comes."""
+    stop = asked(Asked.STOP, OP)
+    claimed = Ownership(claim=Claim(1, OP, OP, NOW - timedelta(minutes=59)))
+    assert refused(stop, owner=OP, ownership=claimed).startswith("debug-ana was claimed less than an hour ago.")
+    notified = replace(claimed, claim=Claim(1, OP, OP, NOW - timedelta(minutes=59), notified_at=NOW))
+    assert isinstance(outcome(stop, owner=OP, ownership=notified), StopInstance)
 
 
 def test_one_answer_a_pass() -> None:

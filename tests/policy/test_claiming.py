@@ -109,7 +109,7 @@ def test_a_fresh_claim_stops_nothing(asked: Asked) -> None:
     """Not for who claimed it, nor for the team that it came to: until the channel was notified, or for an hour."""
     claimed = Ownership(claim=Claim(1, OLGA, OLGA, AT))
     vm = replace(NO_TEAMS, owner=OLGA)
-    assert may(asked, vm, claimed) == {OLAF, ADAM}  # OLAF as he might before: nothing of no team was his either
+    assert may(asked, vm, claimed) == {ADAM}
     assert may(asked, vm, claimed, HOLD) == {OLGA, ADAM}
     notified = replace(claimed, claim=replace(CLAIM, owner=OLGA, notified_at=AT + timedelta(seconds=3)))
     assert may(asked, vm, notified, timedelta(seconds=3)) == {OLGA, ADAM}

@@ -124,7 +124,7 @@ def test_one_keep_more_than_the_preset_allows(sqlite_url: str) -> None:
 
 def test_not_mine_and_mine(sqlite_url: str) -> None:
     """A disowned VM is asked about in the channel until somebody claims it, who then has its cost and its reminders."""
-    with story(sqlite_url) as told:
+    with story(sqlite_url, access=ACCESS) as told:
         vm = told.vm()
         told.later(8 * HOUR)
         asked = told.only()
@@ -136,11 +136,36 @@ def test_not_mine_and_mine(sqlite_url: str) -> None:
         assert "disown" not in buttons(unclaimed)
         told.press(unclaimed, "claim", by="ben")
         assert "It is ben@example.com's now" in shown(unclaimed)
+        notice = told.last("#gpu-costs")
+        assert "ben@example.com claimed trainer" in shown(notice)
         told.later(4 * HOUR)
         assert "counted as yours" in shown(told.only("ben"))
-        assert (told.only("ana"), told.only("#gpu-costs")) == (asked, unclaimed)
+        assert (told.only("ana"), told.sent("#gpu-costs")) == (asked, [unclaimed, notice])
         of = told.get(f"/api/v1/instances/{PROJECT}/{vm.id}")
         assert of["instance"]["owner"] == "ben@example.com"
+
+
+def test_a_claim_is_announced_before_it_stops_anything(sqlite_url: str) -> None:
+    """What a service account made is claimed by its team alone, and stopped by them once the channel has read of it."""
+    teams = {"vision": {"members": ["ben@example.com"], "projects": [PROJECT], "channel": "#ml-team"}}
+    with story(sqlite_url, access=ACCESS, teams=teams) as told:
+        told.vm(owner="", user="ci@acme-training.iam.gserviceaccount.com")
+        told.later(8 * HOUR)
+        unclaimed = told.only("#ml-team")
+        told.press(unclaimed, "claim", by="dana")
+        assert told.told("dana") == ["Only an operator of team vision or an admin can take over trainer."]
+        told.world.slack.faults.add("error", method="chat.postMessage", code="is_archived")
+        told.press(unclaimed, "claim", by="ben")
+        told.press(unclaimed, "stop", by="ben")
+        assert told.status() is Status.RUNNING
+        assert "trainer was claimed less than an hour ago" in told.facts("RequestRefused")[-1]
+        told.world.slack.faults.clear()
+        told.later(HOUR)
+        told.world.slack.command("ben", "#gpu-costs")
+        listed = [each for each in told.world.slack.messages("#gpu-costs", ephemeral=True) if each.ephemeral_to][-1]
+        told.press(listed, "stop", by="ben")
+        told.later(MINUTE)
+        assert told.status() in (Status.STOPPING, Status.TERMINATED)
 
 
 def test_owners_whom_slack_does_not_know(sqlite_url: str) -> None:
