@@ -142,7 +142,14 @@ _offer(
     f"Its memory is saved, and bills. Google suspends none with a GPU or a local SSD. {_AFTER}",
 )
 _offer(Asked.KEEP, "Keep a VM", f"Nobody is asked about it for so long, and no rule stops it. {_AFTER}")
-_offer(Asked.CLAIM, "Say that a VM is yours", f"What it costs from now on counts for you. {_AFTER}")
+_offer(
+    Asked.CLAIM,
+    "Say that a VM is yours",
+    (
+        "What it costs from now on counts for you. An unowned VM is for operators of its team. The team's channel is "
+        f"notified, and until then, or for an hour, a claim gives no right to stop. {_AFTER}"
+    ),
+)
 _offer(Asked.DISOWN, "Say that a VM is not its owner's", f"Its team is asked about it from now on. {_AFTER}")
 
 
