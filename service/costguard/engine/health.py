@@ -17,13 +17,16 @@ from costguard.engine.telling.slack_health import SlackHealth, slack_health
 from costguard.errors import StoreError
 from costguard.model.observation import Unread
 from costguard.model.webhook import WebhookState
+from costguard.policy.jobs.words import listed
 from costguard.policy.mending import with_command
 from costguard.store import health as stored
-from costguard.store import projects
+from costguard.store import projects, unknown_vms
 from costguard.store.health import Holder
 from costguard.store.projects import ProjectLook
 from costguard.store.transaction import Database
+from costguard.store.unknown_vms import UnknownVm
 
+_SHOWN = 3  # of VMs that the ledger does not know
 ANSWER = timedelta(seconds=2)  # a monitor waits for an answer some seconds at most
 
 
@@ -85,6 +88,7 @@ class VitalSigns:
     prices_at: datetime | None = None
     webhooks: Sequence[WebhookState] = ()
     outbox: OutboxTrouble | None = None
+    unknown_vms: Sequence[UnknownVm] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,11 @@ def health(of: Guard) -> Health:
         has_answered=has_answered,
         is_acting=stored.is_held_by(signs.holders, of.holder),
         reasons=reasons,
-        warnings=[*_warnings(daemon, states, slack), *(_of_webhook(each) for each in signs.webhooks if each.error)],
+        warnings=[
+            *_warnings(daemon, states, slack),
+            *_of_unknown(signs.unknown_vms),
+            *(_of_webhook(each) for each in signs.webhooks if each.error),
+        ],
         holders=signs.holders,
         projects=states,
         prices_at=signs.prices_at,
@@ -163,6 +171,7 @@ def _vital_signs(of: Guard) -> VitalSigns:
             projects.read_all(connection),
             stored.prices_recorded_at(connection),
             of.webhook_states(connection),
+            unknown_vms=unknown_vms.there(connection),
         )
     return replace(signs, outbox=of.outbox_trouble())
 
@@ -201,6 +210,14 @@ def _warnings(daemon: Daemon, states: Sequence[ProjectState], slack: SlackHealth
 def _of_part(project: str, part: Unread) -> str:
     what = f"Project {project} is not read" if part.is_whole else f"{project}, {part.scope}"
     return f"{what}: {with_command(project, part)}"
+
+
+def _of_unknown(vms: Sequence[UnknownVm]) -> Iterator[str]:
+    if not vms:
+        return
+    names = listed([vm.name for vm in vms[:_SHOWN]] + ([f"{len(vms) - _SHOWN} more"] if len(vms) > _SHOWN else []))
+    what = "bears this installation's labels and is" if len(vms) == 1 else "bear this installation's labels and are"
+    yield f"{names} {what} not in the ledger, as after a restore: `costguard db unknown` says what to do."
 
 
 def _of_webhook(of: WebhookState) -> str:

@@ -56,7 +56,6 @@ def begin(
         refuse(connection, request, f"Nothing was done: {_WHY}. Ask again if you still want it.", now)
     generation.withdraw_stops(connection, _WHY, now)
     _suspect_messages(connection, now)
-    log.warning("generation_began", generation=new.number, cause=cause.value, why=why)
     return new
 
 
@@ -64,7 +63,8 @@ def settle_in(connection: Connection, now: datetime) -> None:
     """At the start of a guard that may act: a database in another place than before begins a generation."""
     home = generation.home_of(connection)
     if generation.is_elsewhere(connection, home):
-        begin(connection, Cause.MOVED, now)
+        life = begin(connection, Cause.MOVED, now)
+        log.warning("generation_began", generation=life.number, cause=Cause.MOVED.value)
     generation.settle_in(connection, home)
 
 

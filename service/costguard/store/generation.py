@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, inspect, select, text, update
+from sqlalchemy.exc import ProgrammingError
 
 from costguard.model.action import StopOutcome
 from costguard.model.fact import Fact
@@ -40,11 +41,18 @@ def home_of(connection: Connection) -> str:
         file = connection.exec_driver_sql("PRAGMA database_list").one()[2]
         place = f"{Path(file).resolve()}|{Path(file).stat().st_ino}"
     else:
-        query = (
-            "SELECT system_identifier, d.oid FROM pg_control_system(), pg_database d WHERE datname = current_database()"
-        )
-        place = "|".join(str(part) for part in connection.execute(text(query)).one())
+        oid = connection.scalar(text("SELECT oid FROM pg_database WHERE datname = current_database()"))
+        place = f"{_server_of(connection)}|{oid}"
     return hashlib.sha256(place.encode()).hexdigest()[:32]
+
+
+def _server_of(connection: Connection) -> str:
+    """Which server it is, by itself; "" where a managed one lets nobody ask."""
+    try:
+        with connection.begin_nested():
+            return str(connection.scalar(text("SELECT system_identifier FROM pg_control_system()")))
+    except ProgrammingError:
+        return ""
 
 
 def is_elsewhere(connection: Connection, home: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import structlog
 from sqlalchemy import Connection
 
 from costguard.engine import restoring
@@ -24,6 +25,8 @@ from costguard.policy.jobs.unknown_vms import Candidate, in_the_way, number_of, 
 from costguard.store import attempts, facts, generation, jobs, operations, unknown_vms
 from costguard.store.job_vms import PresentVm
 from costguard.store.unknown_vms import UnknownVm, Verdict
+
+log = structlog.get_logger(__name__)
 
 FOUND, ADOPTED = "UnknownVmFound", "UnknownVmAdopted"  # kinds of facts
 
@@ -93,7 +96,8 @@ def find(connection: Connection, ours: Sequence[Labelled], is_first_look: bool, 
 
 def write(connection: Connection, found: Findings, now: datetime) -> None:
     if found.why:
-        restoring.begin(connection, Cause.RECOGNISED, now, why=found.why, seen=found.seen)
+        life = restoring.begin(connection, Cause.RECOGNISED, now, why=found.why, seen=found.seen)
+        log.warning("generation_began", generation=life.number, cause=Cause.RECOGNISED.value, why=found.why)
     unknown_vms.save(connection, found.reported)
     unknown_vms.clear(connection, found.cleared, now)
     facts.append(connection, [_found(vm) for vm in found.reported if vm.key in found.new], now)

@@ -22,6 +22,7 @@ from costguard.store.spend import Grouping
 
 # Kinds of facts.
 BUDGET, GPUS, BURN, CLAIM = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual", "OwnerClaimed"
+GENERATION, UNKNOWN_VM = "GenerationBegan", "UnknownVmFound"
 SHOWN = 3  # of those that spent the most, and of refused prices
 
 
@@ -107,6 +108,29 @@ def burn(fact: Fact, url: str) -> NoticeContent:
         text=fact.text,
         figures={"Then": f"{_money(fact, 'rate')} an hour", "Usual": f"{_money(fact, 'usual')} an hour"},
         what_next=f"See what runs, the most expensive first, with: costguard ps --project {fact.project}",
+        url=url,
+    )
+
+
+def generation(fact: Fact, url: str) -> NoticeContent:
+    return NoticeContent(
+        icon="anomaly",
+        title="Costguard works with an older or another database",
+        text=fact.text,
+        figures={"Generation": str(fact.data["generation"])},
+        what_next="See which VMs it does not know with: costguard db unknown",
+        url=url,
+    )
+
+
+def unknown_vms(found: Sequence[Fact], many: int, url: str) -> NoticeContent:
+    more = f"\nand {many - SHOWN} more" if many > SHOWN else ""
+    return NoticeContent(
+        icon="anomaly",
+        title="A VM that the ledger does not know" if many == 1 else f"{many} VMs that the ledger does not know",
+        text="\n".join(fact.text for fact in found[:SHOWN]) + more,
+        figures={"Found": str(many)},
+        what_next="Have each adopted or deleted with: costguard db unknown",
         url=url,
     )
 

@@ -24,12 +24,14 @@ from costguard.store.transaction import Database
 
 KIND = "notice"
 _PRICE = "PriceRefused"
+_RESTORE = (notice_content.GENERATION, notice_content.UNKNOWN_VM)
 _TOLD = (
     notice_content.CLAIM,
     notice_content.BUDGET,
     notice_content.GPUS,
     notice_content.BURN,
     _PRICE,
+    *_RESTORE,
     *job_notices.KINDS,
 )
 _NEWS_FOR = timedelta(days=1)  # older facts are no news: Slack may be set up on a ledger of years
@@ -106,6 +108,10 @@ class NoticeComposer:
                 return notice_content.claimed(found[0], self._page(f"/vm/{found[0].project}/{found[0].gce_id}"))
             case notice_content.BURN:
                 return notice_content.burn(found[0], self._page("/"))
+            case notice_content.GENERATION:
+                return notice_content.generation(found[0], self._page("/health"))
+            case notice_content.UNKNOWN_VM:
+                return notice_content.unknown_vms(found, int(str(message.data["count"])), self._page("/health"))
             case _:
                 return notice_content.refused(found, int(str(message.data["count"])))
 
@@ -115,9 +121,14 @@ class NoticeComposer:
 
 def _messages(found: Sequence[tuple[datetime, Fact]], rules: Rules, channel: str) -> Iterator[NewMessage]:
     refused: dict[datetime, list[Fact]] = defaultdict(list)
+    unknown: dict[datetime, list[Fact]] = defaultdict(list)
     for recorded_at, fact in found:
         if fact.kind == _PRICE:
             refused[recorded_at].append(fact)
+        elif fact.kind == notice_content.UNKNOWN_VM:
+            unknown[recorded_at].append(fact)
+        elif fact.kind == notice_content.GENERATION:
+            yield from _new(f"notice/{fact.key}", channel, [fact])
         elif fact.kind == notice_content.BUDGET:
             yield from _of_budget(fact, rules, channel)
         elif fact.kind == notice_content.CLAIM:
@@ -126,6 +137,9 @@ def _messages(found: Sequence[tuple[datetime, Fact]], rules: Rules, channel: str
         else:
             team = teams.team_of(fact.project, "", rules.teams)
             yield from _new(f"notice/{fact.key}", _channel_of(team, channel), [fact])
+    # One look after a restore can find many.
+    for recorded_at, facts in unknown.items():
+        yield from _new(f"notice/unknown/{recorded_at.isoformat()}", channel, facts)
     # One reading of the catalogue can refuse hundreds of prices, for one and the same reason.
     for recorded_at, facts in refused.items():
         yield from _new(f"notice/prices-refused/{recorded_at.isoformat()}", channel, facts)

@@ -16,6 +16,7 @@ from costguard.engine.telling.cards import when, zone_of
 from costguard.engine.telling.introductions import Introductions
 from costguard.engine.telling.listing import Cards
 from costguard.errors import CostguardError, SlackError
+from costguard.model.generation import Generation
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Acquaintance
 from costguard.model.press import Command, Press
@@ -24,7 +25,7 @@ from costguard.policy import access
 from costguard.policy.access import Actor
 from costguard.policy.narrate import ended_text
 from costguard.policy.rules import Rules
-from costguard.store import fleet, messages, requests, spans, watched
+from costguard.store import fleet, generation, messages, requests, spans, watched
 from costguard.store.messages import NewMessage
 from costguard.store.transaction import Database
 from costguard.store.watched import WatchedRow
@@ -127,7 +128,11 @@ class Desk:
                 return  # delivered once more, and perhaps carried out by now
             row = next(iter(watched.read(connection, [press.subject.instance_id])), None)
             name = row.name if row is not None else _name(connection, press.subject)
-            why = not_theirs or _over(connection, press.subject, row, name, zone_of(member, self._rules))
+            why = (
+                not_theirs
+                or _from_before(generation.read(connection), press.message_ts)
+                or _over(connection, press.subject, row, name, zone_of(member, self._rules))
+            )
             if why is None and row is not None:
                 owned = asking.ownership_of(connection, row)
                 why = asking.refusal(self._rules, press.asked, Actor(address), row, owned, now)
@@ -147,6 +152,13 @@ class Desk:
             self._notifier.whisper(press.channel, press.user_id, WhisperContent(text), press.thread_ts)
         except SlackError as trouble:
             log.error("press_loss_not_told", press=press.key, error=str(trouble))
+
+
+def _from_before(life: Generation, message_ts: str) -> str | None:
+    """Where a restore lost what came after a backup, an older message may be about another VM than it seems."""
+    if life.began_at is None or int(message_ts.partition(".")[0]) >= life.began_at.timestamp():
+        return None
+    return "This message is from before Costguard's database was restored, so nothing was done. /gpu has buttons anew."
 
 
 def _over(connection: Connection, subject: Subject, row: WatchedRow | None, name: str, zone: tzinfo) -> str | None:

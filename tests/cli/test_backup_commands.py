@@ -1,0 +1,101 @@
+"""Backups from the command line: without a server, and with exit codes that scripts can use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.api.rows import NOW
+from tests.cli.test_run_commands import settings, typed
+from tests.cli.typed import Typist
+
+from costguard.engine.schedule import LEASE
+from costguard.model.instance import InstanceKey, Status
+from costguard.store import lease, migrate, unknown_vms
+from costguard.store.transaction import Database
+from costguard.store.unknown_vms import UnknownVm
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(typist: Typist, tmp_path: Path) -> Run:
+    """`costguard db COMMAND` of an installation with an empty ledger."""
+    config = settings(tmp_path, "http://127.0.0.1:9")
+    migrate.upgrade(f"sqlite:///{tmp_path}/costguard.db")
+    return partial(typed, typist, "db", config=config)
+
+
+def test_a_backup_is_written_verified_and_restored(run: Run, tmp_path: Path) -> None:
+    """Each says what it did, and the restore what is to be expected; with --json, as values."""
+    file = tmp_path / "backup.zip"
+    made = run("backup", str(file))
+    assert made.returncode == 0, made.stderr
+    assert f"revision {migrate.head()}" in made.stdout
+    verified = run("verify", str(file), "--json")
+    assert verified.returncode == 0
+    assert json.loads(verified.stdout)["ok"] is True
+    restored = run("restore", str(file))
+    assert restored.returncode == 0, restored.stderr
+    assert "generation 2" in restored.stdout
+    assert "costguard.db.replaced-" in restored.stdout
+    assert "costguard db unknown" in restored.stdout
+    again = json.loads(run("restore", str(file), "--json").stdout)
+    assert again["generation"] == 3
+    assert run("verify").returncode == 0
+
+
+def test_what_cannot_be_done_exits_1_and_says_what_to_do(run: Run, tmp_path: Path) -> None:
+    """A file that is there, a file that is none, a guard that acts."""
+    file = tmp_path / "backup.zip"
+    assert run("backup", str(file)).returncode == 0
+    twice = run("backup", str(file))
+    assert (twice.returncode, "Name another file" in twice.stderr) == (1, True)
+    (tmp_path / "notes.txt").write_text("nothing")
+    assert run("verify", str(tmp_path / "notes.txt")).returncode == 1
+    with closing(Database.open(f"sqlite:///{tmp_path}/costguard.db")) as database:
+        assert lease.acquire(database, LEASE, "host:1", timedelta(minutes=5)) is not None
+    refused = run("restore", str(file))
+    assert refused.returncode == 1
+    assert "host:1" in refused.stderr
+    assert "Stop it" in refused.stderr
+
+
+def test_a_ledger_that_is_not_sound_exits_1(run: Run, tmp_path: Path) -> None:
+    """The rule that is broken stands there."""
+    with closing(Database.open(f"sqlite:///{tmp_path}/costguard.db")) as database, database.write() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO daily_totals (day, project, preset, provisioning_model, machine_nanos, gpu_nanos, "
+            "storage_nanos, seconds) VALUES ('2026-11-20', 'p', 't4', 'spot', 1, 0, 0, 0)"
+        )
+    found = run("verify")
+    assert found.returncode == 1
+    assert "WRONG  charges of each day are its running total" in found.stdout
+
+
+def test_unknown_vms_are_listed_and_decided_on(run: Run, tmp_path: Path) -> None:
+    """An admin of the server says what becomes of each; nothing is deleted without --yes or an answer."""
+    assert run("unknown").stdout == "There is none.\n"
+    vm = UnknownVm(
+        InstanceKey("acme", "71"), "cg-j1-1", "us-central1-a", "j1", 1, "", Status.RUNNING, "job j1 is lost", NOW
+    )
+    with closing(Database.open(f"sqlite:///{tmp_path}/costguard.db")) as database:
+        with database.write() as connection:
+            unknown_vms.save(connection, [vm])
+        assert "acme/cg-j1-1 in us-central1-a, running" in run("unknown").stdout
+        assert run("adopt", "acme/cg-j1-1").returncode == 0
+        (item,) = json.loads(run("unknown", "--json").stdout)["items"]
+        assert item["wanted"] == "adopt"
+        assert item["wanted_by"]
+        assert run("delete-vm", "acme/cg-j1-1", "--yes").returncode == 0
+        (item,) = json.loads(run("unknown", "--json").stdout)["items"]
+        assert item["wanted"] == "delete"
+    missing = run("adopt", "acme/other")
+    assert missing.returncode == 1
+    assert "db unknown" in missing.stderr

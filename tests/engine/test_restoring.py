@@ -1,0 +1,144 @@
+"""What was pending in a backup does nothing by itself once it is restored."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from tests.api.rows import NOW
+from tests.builders import at
+from tests.engine.execute_setup import Scene
+from tests.engine.last_check_setup import judged_at
+from tests.engine.office import ADA, Office, press
+from tests.engine.outbox_setup import Place
+
+from costguard.engine import restoring
+from costguard.engine.acting.stops import new_stop
+from costguard.model.action import StopInstance, StopOutcome
+from costguard.model.generation import Cause
+from costguard.model.reminder import Asked, Enforcement
+from costguard.store import generation, ledger, messages, people, requests, stops
+from costguard.store.tables import messages as message_rows
+from costguard.store.transaction import Database
+
+
+def test_a_stop_that_somebody_asked_for_before_the_backup_is_refused(database: Database) -> None:
+    """It may have been done since, or hit another run of the VM: they are asked to ask again."""
+    scene = Scene(database)
+    subject = scene.run()
+    wanted = scene.ask(subject)
+    _restored(database)
+    assert wanted.id is not None
+    with database.read() as connection:
+        stored = requests.read(connection, wanted.id)
+        assert requests.open_requests(connection) == []
+    assert stored is not None
+    assert stored.status == "refused"
+    assert "Ask again" in stored.outcome
+
+
+@pytest.mark.parametrize("outcome", [StopOutcome.INTENDED, StopOutcome.UNKNOWN])
+def test_a_stop_that_may_not_have_begun_is_withdrawn(database: Database, outcome: StopOutcome) -> None:
+    """Google is not asked on the strength of a decision that a backup remembers."""
+    scene = Scene(database)
+    subject = scene.run()
+    action = scene.stop_by_rule(subject)
+    with database.write() as connection:
+        vm = ledger.known(connection, subject.instance_id)
+        assert vm is not None
+        new = new_stop(connection, "stop/1", action, vm, Enforcement.STOP, StopOutcome.INTENDED, at("11:00"))
+        stop_id = stops.add(connection, new)
+        assert stop_id is not None
+        stops.advance(connection, stop_id, outcome)
+    _restored(database)
+    scene.executor().settle()
+    assert scene.google.calls == []
+    assert scene.stop(subject).outcome is StopOutcome.NOT_NEEDED
+
+
+def test_nobody_is_stopped_for_a_warning_from_before_the_restore(sqlite_database: Database) -> None:
+    """They may have answered it since; they are asked again, in a new cycle, before a rule stops anything."""
+    judged = judged_at(sqlite_database)
+    assert isinstance(judged.decided(), StopInstance)
+    _restored(sqlite_database, judged.scene.clock.now())
+    with pytest.raises(StopIteration):
+        judged.decided()
+    judged.warn("12:00", "12:30", cycle=1)
+    judged.scene.clock.advance(timedelta(hours=2))
+    assert judged.decided().reminder.split("/")[2] == "1"
+
+
+def test_a_message_that_was_sent_since_the_backup_is_not_sent_again(sqlite_database: Database) -> None:
+    """The backup has it as waiting; Slack's history has it already, in a channel and among direct messages."""
+    place = Place(sqlite_database)
+    place.intend("to-channel", "#ops")
+    place.intend("to-ada", ADA)
+    place.intend("new", "#ops")
+    with sqlite_database.write() as connection:
+        known = people.of_addresses(connection, [ADA])
+        assert known == {}
+    place.run(timedelta(minutes=5))
+    sent = list(place.slack.keys())
+    with sqlite_database.write() as connection:
+        connection.execute(
+            message_rows.update().values(status="intended", sending_at=None, accepted_at=None, channel="", ts="")
+        )
+        messages.intend(connection, messages.NewMessage("later", "notice", "#ops"), place.clock.now())
+    _restored(sqlite_database, place.clock.now())
+    place.run(timedelta(minutes=10))
+    assert sorted(place.slack.keys()) == sorted([*sent, "later"])
+    with sqlite_database.read() as connection:
+        assert set(connection.scalars(select(message_rows.c.status))) == {"accepted"}
+
+
+def test_a_button_from_before_the_restore_does_nothing(sqlite_database: Database) -> None:
+    """Rows are numbered again in a restored database, so an old message may be about another VM than it seems."""
+    office = Office(sqlite_database)
+    with closing(office.desk):
+        subject = office.running()
+        office.know("ada")
+        _restored(sqlite_database, NOW)
+        earlier = f"{int(NOW.timestamp()) - 60}.000100"
+        office.desk.press(press(subject, asked=Asked.STOP, message_ts=earlier))
+        assert office.open == []
+        (said,) = office.whispered
+        assert "before Costguard's database was restored" in said
+        office.desk.press(press(subject, at="2.2", message_ts=f"{int(NOW.timestamp()) + 60}.000100"))
+        assert len(office.open) == 1
+
+
+def test_a_copied_file_begins_a_generation_and_the_same_file_does_not(sqlite_url: str, tmp_path: Path) -> None:
+    """A restart is no restore; a backup that was moved into place is another file."""
+    assert _started(sqlite_url) == 1
+    assert _started(sqlite_url) == 1
+    path, copy = Path(sqlite_url.removeprefix("sqlite:///")), tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    assert _started(sqlite_url) == 1
+    copy.replace(path)
+    assert _started(sqlite_url) == 2
+    assert _started(sqlite_url) == 2
+
+
+def test_a_postgresql_database_is_at_home_where_it_is(postgres_url: str) -> None:
+    """The server's own identifier and the database's number tell it from a dump that was restored elsewhere."""
+    assert [_started(postgres_url) for _ in range(3)] == [1, 1, 1]
+    with closing(Database.open(postgres_url)) as database, database.write() as connection:
+        generation.settle_in(connection, "another server")
+    assert [_started(postgres_url) for _ in range(2)] == [2, 2]
+
+
+def _started(url: str) -> int:
+    """What a guard finds that starts on it."""
+    with closing(Database.open(url)) as database, database.write() as connection:
+        restoring.settle_in(connection, NOW)
+        return generation.read(connection).number
+
+
+def _restored(database: Database, now: datetime | None = None) -> None:
+    moment = now or at("12:00")
+    with database.write() as connection:
+        restoring.begin(connection, Cause.RESTORED, moment)
