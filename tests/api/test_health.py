@@ -17,8 +17,10 @@ from costguard.api.deps import DaemonStatus
 from costguard.engine.one_question import OneQuestion
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.errors import DatabaseUnreachable
-from costguard.store import lease
+from costguard.model.instance import InstanceKey, Status
+from costguard.store import lease, unknown_vms
 from costguard.store.transaction import Database
+from costguard.store.unknown_vms import UnknownVm
 
 HOUR = timedelta(hours=1)
 
@@ -43,6 +45,20 @@ def test_ready(database: Database, client: TestClient) -> None:
     assert (answer.status_code, body["status"], body["reasons"], body["warnings"]) == (200, "ready", [], [])
     assert (body["leases"][0]["holder"], body["leases"][0]["is_held"]) == ("guard-1:4242", True)
     assert body["projects"][0]["age_seconds"] == 0
+
+
+def test_vms_that_a_restored_ledger_does_not_know_are_warned_of(database: Database, client: TestClient) -> None:
+    """They bill and work, and nobody but a person knows for whom."""
+    _watched(database)
+    key = InstanceKey("lab", "71")
+    vm = UnknownVm(key, "cg-j9-1", "us-central1-a", "j9", 1, "", Status.RUNNING, "job j9 is lost", NOW)
+    with database.write() as connection:
+        unknown_vms.save(connection, [vm])
+    body = client.get("/readyz").json()
+    assert body["status"] == "degraded"
+    (warning,) = body["warnings"]
+    assert "cg-j9-1 bears this installation's labels" in warning
+    assert "costguard db unknown" in warning
 
 
 def test_the_database_says_who_acts(database: Database, client_with: Callable[..., TestClient]) -> None:

@@ -9,10 +9,12 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.fakes import HandClock
 
+from costguard.engine import restoring
 from costguard.engine.budgets import BudgetWatch
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
+from costguard.model.generation import Cause
 from costguard.model.message import NoticeContent
 from costguard.model.money import Money
 from costguard.model.reminder import Team
@@ -63,6 +65,26 @@ def a_crossing(database: Database) -> None:
         rows.lifetime(connection, vm, NOW - 9 * DAY, ended_at=NOW - 8 * DAY, charged_to=NOW - 8 * DAY)
         rows.lifetime(connection, vm, NOW - 2 * HOUR)
     BudgetWatch(database, HandClock(NOW), [LAB]).look()
+
+
+def test_a_restore_and_the_vms_that_it_lost_are_two_notices(database: Database) -> None:
+    """However many VMs were found at one look: who runs the guard is to read of it, not to be flooded."""
+    with database.write() as connection:
+        restoring.begin(connection, Cause.RESTORED, NOW, NOW - DAY)
+        for number in range(5):
+            rows.fact(connection, f"unknown/lab/{number}", NOW, kind="UnknownVmFound", text=f"vm-{number} is unknown.")
+    assert len(intend(database)) == 2
+    assert {each.address for each in stored(database)} == {"#costs"}
+    assert intend(database) == []
+    first, second = (made for made in stored(database))
+    with database.read() as connection:
+        compose = NoticeComposer(RULES, "https://guard.example")
+        found = [compose(connection, each, NOW) for each in (first, second)]
+    titles = {each.content.title for each in found if isinstance(each, Composed)}  # type: ignore[union-attr]
+    assert titles == {
+        "Costguard works with an older or another database",
+        "5 VMs that the ledger does not know",
+    }
 
 
 def test_a_crossing_is_told_to_the_channel_and_to_the_contact_once(database: Database) -> None:

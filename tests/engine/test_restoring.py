@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 from tests.api.rows import NOW
-from tests.builders import at
+from tests.builders import PROJECT, at
 from tests.engine.execute_setup import Scene
-from tests.engine.last_check_setup import judged_at
+from tests.engine.last_check_setup import ROOT, judged_at
 from tests.engine.office import ADA, Office, press
 from tests.engine.outbox_setup import Place
 
@@ -20,10 +20,12 @@ from costguard.engine import restoring
 from costguard.engine.acting.stops import new_stop
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.generation import Cause
+from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import Asked, Enforcement
-from costguard.store import generation, ledger, messages, people, requests, stops
+from costguard.store import generation, ledger, messages, people, requests, stops, unknown_vms
 from costguard.store.tables import messages as message_rows
 from costguard.store.transaction import Database
+from costguard.store.unknown_vms import UnknownVm
 
 
 def test_a_stop_that_somebody_asked_for_before_the_backup_is_refused(database: Database) -> None:
@@ -70,6 +72,20 @@ def test_nobody_is_stopped_for_a_warning_from_before_the_restore(sqlite_database
     judged.warn("12:00", "12:30", cycle=1)
     judged.scene.clock.advance(timedelta(hours=2))
     assert judged.decided().reminder.split("/")[2] == "1"
+
+
+def test_a_vm_that_a_restored_ledger_does_not_know_is_only_reminded_of(sqlite_database: Database) -> None:
+    """It may work on a job, and jobs have limits of their own; what a person asks for is done."""
+    judged = judged_at(sqlite_database)
+    assert isinstance(judged.decided(), StopInstance)
+    key = InstanceKey(PROJECT, "1001")
+    vm = UnknownVm(key, "vm-1", "us-central1-a", "j9", 1, "", Status.RUNNING, "job j9 is lost", at("11:00"))
+    with sqlite_database.write() as connection:
+        unknown_vms.save(connection, [vm])
+    with pytest.raises(StopIteration):
+        judged.decided()
+    judged.scene.ask(judged.subject, Asked.STOP, by=ROOT)
+    assert judged.decided().rule == "request"
 
 
 def test_a_message_that_was_sent_since_the_backup_is_not_sent_again(sqlite_database: Database) -> None:

@@ -31,6 +31,7 @@ from costguard.store import (
     projects,
     requests,
     stops,
+    unknown_vms,
     utilisation,
     watched,
 )
@@ -134,6 +135,7 @@ def gather(
     }
     of_jobs = {row.job for row in rows if row.job}
     at_work = attempts.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
+    unknown = {vm.key for vm in unknown_vms.there(connection)}
     accrual = accrual_at(connection, now)
     resting = [row.instance_id for row in rows if row.started_at is None]
     storage = _storage_rates(connection, accrual, {*alive, *resting})
@@ -172,6 +174,7 @@ def gather(
             requests=tuple(asked[row.instance_id]) if row.instance_id in asked else (),
             ownership=ownerships.get(row.instance_id, _UNCLAIMED),
             job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
+            is_unknown=row.key in unknown,
             **past.of(subjects.get(row.instance_id), row.started_at or row.rests_since),
         )
         for row in rows

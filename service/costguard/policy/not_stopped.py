@@ -142,6 +142,8 @@ def _out_of_reach(vm: Watched, preset: Preset, rules: Rules) -> NotStopped | Non
     text = enforcement.rule_text(preset)
     if vm.job:
         return NotStopped(Cause.JOB, f"it works on job {vm.job}, which has limits of its own", text)
+    if vm.is_unknown:
+        return NotStopped(Cause.JOB, "the database was restored and does not know which job it works on", text)
     if protection := protected_because(vm.name, vm.key.project, vm.labels, rules.protection):
         return NotStopped(Cause.PROTECTED, f"it is protected by {protection}", text)
     if preset.limit is None:

@@ -58,6 +58,8 @@ def _enforce(
         return None, "", None
     if vm.job:
         return None, f"; job {vm.job}, which it works on, has its own limits; it is only reminded of", None
+    if vm.is_unknown:
+        return None, "; a restored database does not know what it works on; it is only reminded of", None
     rule, is_shadow = preset.reminders, about.rules.is_shadow
     protection = protected_because(vm.name, vm.key.project, vm.labels, about.rules.protection)
     if protection:

@@ -41,6 +41,7 @@ class Watched:
     stop: StopOutcome | None = None  # of the latest stop in this cycle
     is_gone: bool = False
     job: str = ""  # the training job that it works on; "" as soon as it does not
+    is_unknown: bool = False  # it bears our labels, and the ledger holds no intent to launch it
 
     @property
     def cycle(self) -> int:
