@@ -55,8 +55,9 @@ def spend_page(source: Source, asked: SpendAsked, now: datetime) -> Spend:
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
-        month = month_of(connection, accrual, asked.scope)
+        # The story first: it may tell owners apart, and what it reads of today answers the month as well.
         story = story_of(connection, accrual, asked.first, asked.last, asked.group_by, asked.scope, SERIES)
+        month = month_of(connection, accrual, asked.scope)
         known = choices.read(connection)
     whole = max(1, story.total.total.nanos)
     return Spend(

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from itertools import chain
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -24,16 +25,16 @@ from costguard.policy import budget as policy
 from costguard.policy.budget import On, Outlook, Standing, Threshold
 from costguard.policy.forecast import HISTORY, Burn, forecast
 from costguard.policy.teams import team_of
-from costguard.store import burning, facts, projects, tables
-from costguard.store.burning import Running, Stored, Whose
+from costguard.store import burning, facts, projects
+from costguard.store.burning import Whose
 from costguard.store.lease import Lease
-from costguard.store.remembered import remembers
-from costguard.store.spend import Grouping, UnpricedSpan, rolled_up
+from costguard.store.spend import Grouping, UnpricedSpan, rolled_up_days
 from costguard.store.transaction import Database
 
 EVERY = timedelta(minutes=5)
 _DAY = timedelta(days=1)
 _Until: TypeAlias = datetime | None
+_Rate: TypeAlias = tuple[Whose, _Until, int]  # nano-dollars an hour, and when they end
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,9 @@ def outlooks(
     for scope, _ in asked:
         kinds[_told_apart_by(scope)].append(scope)
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
+    burning_now = _burning_now(connection, accrual, set(chain.from_iterable(kinds)))
     ledgers = {
-        groups: _ledger(connection, accrual, first, groups, _common(scopes), watched, teams)
+        groups: _ledger(connection, accrual, first, groups, _common(scopes), burning_now, watched, teams)
         # What has run up is read once: the finest first, and the others from it.
         for groups, scopes in sorted(kinds.items(), key=lambda kind: -len(kind[0]))
     }
@@ -118,6 +120,7 @@ def _ledger(
     first: date,
     groups: tuple[Grouping, ...],
     within: Scope,
+    burning_now: Sequence[_Rate],
     watched: Mapping[str, datetime],
     teams: Sequence[Team],
 ) -> _Ledger:
@@ -126,11 +129,12 @@ def _ledger(
     for whose, stored in _stored_days(connection, first, today, groups, within).items():
         days[whose] = Counter(stored)
     running = live(connection, accrual, first, today, within, {group.value for group in groups})
-    for day, (project, whom, _), amounts in running.figures:
-        values = {"project": project, "preset": whom.preset, "owner": whom.owner, "job": whom.job}
-        days[_whose_of(groups, [values[group.value] for group in groups])][day] += amounts.total.nanos
+    for day, (project, of, _), amounts in running.figures:
+        days[_whose_of(groups, project, of.preset, of.owner, of.job)][day] += amounts.total.nanos
     unpriced = all_unpriced(connection, running, first, today, within)
-    burns = _burns(connection, accrual, groups)
+    burns: dict[Whose, Counter[_Until]] = defaultdict(Counter)
+    for whose, until, nanos in burning_now:
+        burns[_whose_of(groups, whose.project, whose.preset, whose.owner, whose.job)][until] += nanos
     everybody = {*days, *burns, *map(_whose, unpriced)} if teams and Grouping.OWNER in groups else ()
     named = {
         (each.project, each.owner): team.name
@@ -140,20 +144,25 @@ def _ledger(
     return _Ledger(days, burns, unpriced, watched, named)
 
 
-@remembers(tables.daily_owners, tables.daily_spend, tables.daily_totals)
 def _stored_days(
     connection: Connection, first: date, last: date, groups: tuple[Grouping, ...], within: Scope
 ) -> Mapping[Whose, Mapping[date, int]]:
     """What was rolled up, in nano-dollars."""
-    days: dict[Whose, dict[date, int]] = defaultdict(dict)
-    for (day, *values), amounts in rolled_up(connection, first, last, (Grouping.DAY, *groups), within):
-        days[_whose_of(groups, values)][date.fromisoformat(day)] = amounts.total.nanos
-    return days
+    found: dict[Whose, dict[date, int]] = {}
+    for values, days in rolled_up_days(connection, first, last, groups, within).items():
+        of = dict(zip(groups, values, strict=True))
+        names = (of.get(each, "") for each in (Grouping.PROJECT, Grouping.PRESET, Grouping.OWNER, Grouping.JOB))
+        found[Whose(*names)] = days
+    return found
 
 
-def _whose_of(groups: Sequence[Grouping], values: Sequence[str]) -> Whose:
-    known = {group.value: value for group, value in zip(groups, values, strict=True)}
-    return Whose(known["project"], known.get("preset", ""), known.get("owner", ""), known.get("job", ""))
+def _whose_of(groups: Collection[Grouping], project: str, preset: str, owner: str, job: str) -> Whose:
+    return Whose(
+        project,
+        preset if Grouping.PRESET in groups else "",
+        owner if Grouping.OWNER in groups else "",
+        job if Grouping.JOB in groups else "",
+    )
 
 
 class BudgetWatch:
@@ -258,21 +267,22 @@ def _watched_since(scope: Scope, watched: Mapping[str, datetime]) -> date | None
     return min((since.date() for since in watched.values()), default=None)
 
 
-def _burns(connection: Connection, accrual: Accrual, groups: Collection[Grouping]) -> Mapping[Whose, Counter[_Until]]:
+def _burning_now(connection: Connection, accrual: Accrual, groups: Collection[Grouping]) -> list[_Rate]:
     """What bills now at which rate, by owner and job where they are asked for; what has no price is not in it."""
-    found: dict[Whose, Counter[_Until]] = defaultdict(Counter)
     if burn_rates.are_current(connection, accrual):
-        for kept in burning.kept_rates(connection, Grouping.OWNER in groups, Grouping.JOB in groups):
-            found[kept.whose][kept.until] += kept.machine_nanos
-            found[kept.whose][None] += kept.storage_nanos
-        return found
-    kinds: list[tuple[Running | Stored, Money | None]] = [
-        *((each, accrual.rate(each.shape, each.zone, each.provisioning_model)) for each in burning.running(connection)),
-        *((each, accrual.storage_rate(each.resource, each.size_mib, each.zone)) for each in burning.stored(connection)),
+        kept = burning.kept_rates(connection, Grouping.OWNER in groups, Grouping.JOB in groups)
+        machines: list[_Rate] = [(each.whose, each.until, each.machine_nanos) for each in kept]
+        return machines + [(each.whose, None, each.storage_nanos) for each in kept]
+    found: list[_Rate] = [
+        (run.whose, run.until, rate.nanos * run.count)
+        for run in burning.running(connection)
+        if (rate := accrual.rate(run.shape, run.zone, run.provisioning_model)) is not None
     ]
-    for each, rate in kinds:
-        if rate is not None:
-            found[each.whose][each.until if isinstance(each, Running) else None] += rate.nanos * each.count
+    found += [
+        (store.whose, None, rate.nanos * store.count)
+        for store in burning.stored(connection)
+        if (rate := accrual.storage_rate(store.resource, store.size_mib, store.zone)) is not None
+    ]
     return found
 
 

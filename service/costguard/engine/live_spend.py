@@ -32,7 +32,6 @@ _NOBODY = ("", "", "", "")
 _NO_KEY = InstanceKey("", "")
 
 InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money it is, provisioning model
-_Key: TypeAlias = tuple[Connection, date, date, Scope, frozenset[str]]
 _Read: TypeAlias = Callable[[Connection, datetime, datetime, Collection[str], Scope], list[Alike]]
 _Sums: TypeAlias = dict[tuple[date, InstanceKind], list[int]]  # machine, GPU and storage in nano-dollars, seconds
 
@@ -43,68 +42,114 @@ class Live:
     unpriced: list[UnpricedSpan]
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is not stored of the days [first, last] by day, and the spans that could not be priced whole."""
+
+    scope: Scope
+    first: date
+    last: date
+    whose: frozenset[str]
+    sums: _Sums
+    gaps: Sequence[AccruingLifetime | AccruingStorage]
+
+    def answers(self, scope: Scope, first: date, last: date, whose: Collection[str]) -> bool:
+        return self.scope == scope and self.first <= first and last <= self.last and self.whose.issuperset(whose)
+
+
 def live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]) -> Live:
     """What is not stored of the UTC days [first, last], up to now, told apart by the columns that `by` names.
 
-    A page asks more than once: within one transaction and moment the answer is the same, and is kept.
+    A page asks for several ranges and groupings of one moment. The ledger is read once for as many of them as
+    possible: ranges are widened to two months and today, and a reading that tells more apart answers those that need
+    less. A day's figure is the same in every range, since charges are cut at midnight.
     """
+    today = accrual.now.date()
+    if first > today:
+        return Live([], [])
     # Telling projects and presets apart costs nothing, and so more answers are the same; all else always is.
-    whose = {"owner", "job"}.intersection(by) | {"project", "preset"}
-    kept = _kept.setdefault(accrual, {})
-    key = (connection, first, last, scope, frozenset(whose))
-    if key not in kept:
-        finer = next((one for one in kept if one[:-1] == key[:-1] and one[-1] > whose), None)
-        kept[key] = (
-            _live(connection, accrual, first, last, scope, whose) if finer is None else _coarser(kept[finer], whose)
-        )
-    return kept[key]
-
-
-def _coarser(finer: Live, by: Collection[str]) -> Live:
-    """The same, without telling apart what nobody asks for."""
-    sums: _Sums = defaultdict(lambda: [0, 0, 0, 0])
-    for day, (project, whose, model), of in finer.figures:
-        told = Attribution(whose.preset, whose.owner if "owner" in by else "", whose.job if "job" in by else "")
-        _add(sums, day, (project, told, model), (of.machine.nanos, of.gpu.nanos, of.storage.nanos, of.seconds))
-    return Live(_figures(sums), finer.unpriced)
+    whose = frozenset({"owner", "job"}.intersection(by) | {"project", "preset"})
+    readings = _kept.setdefault(accrual, {}).setdefault(connection, [])
+    reading = next((each for each in readings if each.answers(scope, first, last, whose)), None)
+    if reading is None:
+        reading = _read(connection, accrual, min(first, today - _LOOK_BACK), max(last, today), scope, whose)
+        readings.append(reading)
+    start, end = day_start(first), day_start(last) + _DAY
+    gaps = [gap for each in reading.gaps if (gap := _gap(each, accrual, start, end)) is not None]
+    return Live(_figures(reading, first, last, whose), gaps)
 
 
 # What a transaction has written since is not seen, so writers ask before they write.
-_kept: WeakKeyDictionary[Accrual, dict[_Key, Live]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Accrual, dict[Connection, list[_Reading]]] = WeakKeyDictionary()
 
 
-def _live(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]) -> Live:
-    start, end = day_start(first), day_start(last) + _DAY
-    if accrual.now <= start:
-        return Live([], [])
-    asked = _Asked(connection, accrual, start, end, min(end, accrual.now), scope, by)
-    sums: _Sums = defaultdict(lambda: [0, 0, 0, 0])
-    unlike_runs = _alike_runs(asked, sums)
-    unlike_storage = _alike_storage(asked, sums)
-    unpriced: list[UnpricedSpan] = []
-    for run in accruing.accruing_lifetimes(connection, asked.one_by_one(unlike_runs)):
-        since = max(run.charged_to or run.lifetime.started_at, start)
-        if since < min(end, run.lifetime.ended_at or accrual.now):
-            bill = accrual.of_lifetime(run.lifetime, since, end)
-            _add_bill(sums, bill, (run.lifetime.key.project, run.attribution, run.lifetime.provisioning_model))
-            unpriced += [_of_lifetime(run, bill.unpriced)] if bill.unpriced else []
-    for store in accruing.accruing_storage(connection, asked.one_by_one(unlike_storage)):
-        since, until = (
-            max(store.charged_to or store.span.started_at, start),
-            min(end, store.span.ended_at or accrual.now),
-        )
-        if since < until:
-            bill = accrual.of_storage(store.span, since, until)
-            _add_bill(sums, bill, (store.span.key.project, store.attribution, ProvisioningModel.STANDARD))
-            unpriced += [_of_storage(store, bill.unpriced)] if bill.unpriced else []
-    return Live(_figures(sums), unpriced)
-
-
-def _figures(sums: _Sums) -> list[tuple[date, InstanceKind, Amounts]]:
+def _figures(
+    reading: _Reading, first: date, last: date, by: Collection[str]
+) -> list[tuple[date, InstanceKind, Amounts]]:
+    """Those days, without telling apart what nobody asks for."""
+    found: _Sums = reading.sums
+    if reading.whose != by:
+        found = defaultdict(lambda: [0, 0, 0, 0])
+        for (day, (project, whose, model)), figures in reading.sums.items():
+            coarse = Attribution(whose.preset, whose.owner if "owner" in by else "", whose.job if "job" in by else "")
+            _add(found, day, (project, coarse, model), figures)
     return [
         (day, kind, Amounts(Money(machine), Money(gpu), Money(storage), seconds))
-        for (day, kind), (machine, gpu, storage, seconds) in sums.items()
+        for (day, kind), (machine, gpu, storage, seconds) in found.items()
+        if first <= day <= last
     ]
+
+
+def _read(
+    connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, whose: frozenset[str]
+) -> _Reading:
+    start, end = day_start(first), day_start(last) + _DAY
+    asked = _Asked(connection, accrual, start, end, min(end, accrual.now), scope, whose)
+    sums: _Sums = defaultdict(lambda: [0, 0, 0, 0])
+    gaps: list[AccruingLifetime | AccruingStorage] = []
+    unlike_runs = _alike_runs(asked, sums)
+    unlike_storage = _alike_storage(asked, sums)
+    for run in accruing.accruing_lifetimes(connection, asked.one_by_one(unlike_runs)):
+        bill = _bill(run, accrual, start, end)
+        _add_bill(sums, bill, (run.lifetime.key.project, run.attribution, run.lifetime.provisioning_model))
+        gaps += [run] if bill.unpriced else []
+    for store in accruing.accruing_storage(connection, asked.one_by_one(unlike_storage)):
+        bill = _bill(store, accrual, start, end)
+        _add_bill(sums, bill, (store.span.key.project, store.attribution, ProvisioningModel.STANDARD))
+        gaps += [store] if bill.unpriced else []
+    return _Reading(scope, first, last, whose, sums, gaps)
+
+
+def _bill(span: AccruingLifetime | AccruingStorage, accrual: Accrual, start: datetime, end: datetime) -> Bill:
+    """What is not stored of it within [start, end)."""
+    if isinstance(span, AccruingLifetime):
+        since = max(span.charged_to or span.lifetime.started_at, start)
+        return accrual.of_lifetime(span.lifetime, since, end)
+    since = max(span.charged_to or span.span.started_at, start)
+    return accrual.of_storage(span.span, since, end)
+
+
+def _gap(
+    span: AccruingLifetime | AccruingStorage, accrual: Accrual, start: datetime, end: datetime
+) -> UnpricedSpan | None:
+    """None where it did not run, or nothing is missing, in [start, end)."""
+    of = span.lifetime if isinstance(span, AccruingLifetime) else span.span
+    if max(span.charged_to or of.started_at, start) >= min(end, of.ended_at or accrual.now):
+        return None
+    reason = _bill(span, accrual, start, end).unpriced
+    if not reason:
+        return None
+    return UnpricedSpan(
+        kind="lifetime" if isinstance(of, Lifetime) else "storage",
+        id=of.id or 0,
+        key=of.key,
+        name=span.name,
+        attribution=span.attribution,
+        provisioning_model=of.provisioning_model if isinstance(of, Lifetime) else ProvisioningModel.STANDARD,
+        started_at=of.started_at,
+        ended_at=of.ended_at,
+        reason=reason,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,31 +278,3 @@ def figures_of(bill: Bill) -> Iterator[tuple[date, Sequence[int]]]:
             charge.seconds if charge.resource.endswith(OF_A_RUN) else 0,
         )
         yield charge.day, figures
-
-
-def _of_lifetime(run: AccruingLifetime, reason: str) -> UnpricedSpan:
-    return UnpricedSpan(
-        kind="lifetime",
-        id=run.lifetime.id or 0,
-        key=run.lifetime.key,
-        name=run.name,
-        attribution=run.attribution,
-        provisioning_model=run.lifetime.provisioning_model,
-        started_at=run.lifetime.started_at,
-        ended_at=run.lifetime.ended_at,
-        reason=reason,
-    )
-
-
-def _of_storage(store: AccruingStorage, reason: str) -> UnpricedSpan:
-    return UnpricedSpan(
-        kind="storage",
-        id=store.span.id or 0,
-        key=store.span.key,
-        name=store.name,
-        attribution=store.attribution,
-        provisioning_model=ProvisioningModel.STANDARD,
-        started_at=store.span.started_at,
-        ended_at=store.span.ended_at,
-        reason=reason,
-    )

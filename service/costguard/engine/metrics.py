@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import Connection
 
@@ -17,7 +17,6 @@ from costguard.engine.spend import SpendRow, spend
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.job import JobState
 from costguard.policy.budget import Standing
-from costguard.policy.forecast import HISTORY
 from costguard.policy.rules import Rules
 from costguard.store import counts, fact_stream, health, projects
 from costguard.store.counts import Interrupted
@@ -69,17 +68,15 @@ class FactCounts:
 def figures(connection: Connection, rules: Rules, now: datetime, told: FactCounts) -> Figures:
     accrual = accrual_at(connection, now)
     today = now.date()
-    begins = today.replace(day=1)
-    # As far back as budgets look: what is not stored yet is then worked out once for both.
-    first = min(begins, today - timedelta(days=HISTORY))
-    spent = spend(connection, accrual, first, today, MONTH).rows
+    # Budgets first: they tell owners apart, and what they read of what is not stored yet answers the month as well.
+    budgets = standings(connection, accrual, rules.budgets, rules.teams)
     return Figures(
         as_of=now,
         burning=burn_rates.burning(connection, accrual),
         looks=projects.read_all(connection),
         prices_at=health.prices_recorded_at(connection),
-        month=[row for row in spent if date.fromisoformat(row.group[MONTH.index(Grouping.DAY)]) >= begins],
-        budgets=standings(connection, accrual, rules.budgets, rules.teams),
+        month=spend(connection, accrual, today.replace(day=1), today, MONTH).rows,
+        budgets=budgets,
         waiting_messages=counts.waiting_messages(connection),
         open_jobs=counts.open_jobs(connection),
         stops=counts.stops_by_outcome(connection),

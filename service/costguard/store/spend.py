@@ -92,6 +92,22 @@ def rolled_up(
 
 
 @remembers(daily_owners, daily_spend, daily_totals)
+def rolled_up_days(
+    connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
+) -> dict[tuple[str, ...], dict[date, int]]:
+    """What the daily roll-up holds of each group, in nano-dollars by day; `group_by` is without days."""
+    table = _table(group_by, scope)
+    columns = [table.c[grouping.value] for grouping in group_by]
+    amount = cast(func.sum(table.c.machine_nanos + table.c.gpu_nanos + table.c.storage_nanos), BigInteger)
+    query = select(amount, table.c.day, *columns)
+    query = query.where(table.c.day.between(first, last), *within_scope(table, scope))
+    found: dict[tuple[str, ...], dict[date, int]] = {}
+    for nanos, day, *group in connection.execute(query.group_by(table.c.day, *columns)):
+        found.setdefault(tuple(group), {})[day] = nanos
+    return found
+
+
+@remembers(daily_owners, daily_spend, daily_totals)
 def days_of(
     connection: Connection, first: date, last: date, group_by: Grouping, names: tuple[str, ...], scope: Scope
 ) -> dict[date, list[int]]:

@@ -1,0 +1,174 @@
+"""What has run up since charges were stored: one reading answers every range and grouping that a page asks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, event, select
+from tests.api import rows
+from tests.api.rows import NOW
+
+from costguard.engine.accrual import Accrual, accrual_at
+from costguard.engine.live_spend import figures_of, live
+from costguard.model.budget import Scope
+from costguard.policy.pricing import Bill
+from costguard.store import accruing, tables
+from costguard.store.accruing import AccruingLifetime, AccruingStorage
+from costguard.store.spend import day_start
+from costguard.store.transaction import Database
+
+DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
+MIDNIGHT = NOW.replace(hour=0)
+TODAY = NOW.date()
+
+
+@dataclass(frozen=True)
+class Span:
+    """A run with its disk. Both may be charged up to a midnight; without a price, nothing of the run is charged."""
+
+    started_at: datetime
+    lasted: timedelta | None
+    charged_days: int
+    owner: str
+    is_priced: bool
+
+
+SPANS = st.builds(
+    Span,
+    started_at=st.integers(1, 100 * 3600).map(lambda seconds: NOW - seconds * SECOND),
+    lasted=st.none() | st.integers(0, 60 * 3600).map(lambda seconds: seconds * SECOND),
+    charged_days=st.integers(0, 5),
+    owner=st.sampled_from(["ada@lab.example", "ben@lab.example", ""]),
+    is_priced=st.integers(0, 5).map(bool),
+)
+QUESTIONS = st.tuples(st.integers(-90, 1), st.integers(0, 90), st.sampled_from([(), ("owner",), ("owner", "job")]))
+
+
+def store(connection: Connection, number: int, span: Span) -> None:
+    shape: dict[str, Any] = {} if span.is_priced else rows.H100
+    ended_at = None if span.lasted is None else min(NOW, span.started_at + span.lasted)
+    # As passes leave it: what ended within the last two days may wait for its charges.
+    if ended_at is not None and ended_at < NOW - 47 * HOUR:
+        ended_at = None
+    charged_to = MIDNIGHT - (span.charged_days - 1) * DAY
+    is_charged = span.is_priced and span.charged_days and span.started_at < charged_to <= (ended_at or NOW)
+    charged = {"charged_to": charged_to if is_charged else None, "ended_at": ended_at, "owner": span.owner}
+    vm = rows.instance(connection, f"vm-{number}", gce_id=str(number), owner=span.owner, **shape)
+    rows.lifetime(connection, vm, span.started_at, **charged, **shape)
+    rows.storage(connection, vm, span.started_at, **charged)
+
+
+def each_span(connection: Connection) -> Sequence[AccruingLifetime | AccruingStorage]:
+    ids = list(connection.scalars(select(tables.instances.c.id)))
+    return [*accruing.accruing_lifetimes(connection, ids), *accruing.accruing_storage(connection, ids)]
+
+
+def bill(span: AccruingLifetime | AccruingStorage, accrual: Accrual, start: datetime, end: datetime) -> Bill:
+    if isinstance(span, AccruingLifetime):
+        since = max(start, span.charged_to or span.lifetime.started_at)
+        return accrual.of_lifetime(span.lifetime, since, end)
+    return accrual.of_storage(span.span, max(start, span.charged_to or span.span.started_at), end)
+
+
+def one_by_one(
+    connection: Connection, accrual: Accrual, first: date, last: date, whose: Sequence[str]
+) -> dict[tuple[date, str], list[int]]:
+    """Each span's whole bill, day by day, by owner where that is asked for."""
+    found: dict[tuple[date, str], Counter[int]] = {}
+    for span in each_span(connection):
+        owner = span.attribution.owner if "owner" in whose else ""
+        for day, figures in figures_of(bill(span, accrual, NOW - 200 * DAY, MIDNIGHT + DAY)):
+            if first <= day <= last:
+                found.setdefault((day, owner), Counter()).update(dict(enumerate(figures)))
+    return {key: [sums[place] for place in range(4)] for key, sums in found.items() if any(sums.values())}
+
+
+@contextmanager
+def statements(connection: Connection) -> Iterator[list[str]]:
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_others: Any) -> None:
+        seen.append(statement)
+
+    event.listen(connection, "before_cursor_execute", note)
+    yield seen
+    event.remove(connection, "before_cursor_execute", note)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(spans=st.lists(SPANS, max_size=8), questions=st.lists(QUESTIONS, min_size=1, max_size=4))
+def test_every_range_is_what_its_spans_run_up(
+    sqlite_database: Database, spans: list[Span], questions: list[tuple[int, int, tuple[str, ...]]]
+) -> None:
+    """In whatever order ranges and groupings are asked for: to the nano-dollar what each span's own bill says."""
+    with sqlite_database.write() as connection:
+        for table in (tables.lifetimes, tables.storage_spans, tables.instances, tables.prices):
+            connection.execute(table.delete())
+        rows.prices(connection)
+        for number, span in enumerate(spans):
+            store(connection, number, span)
+        accrual = accrual_at(connection, NOW)
+        for back, length, whose in questions:
+            first = TODAY + back * DAY
+            last = first + length * DAY
+            found: dict[tuple[date, str], list[int]] = {}
+            answer = live(connection, accrual, first, last, Scope(), whose)
+            for day, (_, attribution, _), amounts in answer.figures:
+                owner = attribution.owner if "owner" in whose else ""
+                sums = found.setdefault((day, owner), [0, 0, 0, 0])
+                parts = amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos, amounts.seconds
+                sums[:] = [one + other for one, other in zip(sums, parts, strict=True)]
+            found = {key: sums for key, sums in found.items() if any(sums)}
+            assert found == one_by_one(connection, accrual, first, last, whose)
+            assert {(each.kind, each.id, each.reason) for each in answer.unpriced} == {
+                (kind, span_id, reason)
+                for span in each_span(connection)
+                for kind, span_id, reason in missing(span, accrual, day_start(first), day_start(last) + DAY)
+            }
+
+
+def missing(
+    span: AccruingLifetime | AccruingStorage, accrual: Accrual, start: datetime, end: datetime
+) -> Iterator[tuple[str, int | None, str]]:
+    """Why it could not be priced whole, where it ran in [start, end) after what is charged."""
+    of = span.lifetime if isinstance(span, AccruingLifetime) else span.span
+    reason = bill(span, accrual, start, end).unpriced
+    if reason and max(start, span.charged_to or of.started_at) < min(end, of.ended_at or NOW):
+        yield "lifetime" if isinstance(span, AccruingLifetime) else "storage", of.id, reason
+
+
+def test_a_days_figure_is_the_same_in_every_range(sqlite_database: Database) -> None:
+    """A run of five seconds just before midnight is billed its whole minute: most of it on the next day."""
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        vm = rows.instance(connection, "short")
+        rows.lifetime(connection, vm, MIDNIGHT - 10 * SECOND, ended_at=MIDNIGHT - 5 * SECOND)
+        for first in (TODAY - DAY, TODAY):
+            answer = live(connection, accrual_at(connection, NOW), first, TODAY, Scope(), ())
+            assert sum(amounts.seconds for day, _, amounts in answer.figures if day == TODAY) == 50
+
+
+def test_one_reading_answers_a_whole_page(database: Database) -> None:
+    """Once owners were told apart over a year, the month, the month before and projects need no other query."""
+    with database.write() as connection:
+        rows.prices(connection)
+        vm = rows.instance(connection, "old")
+        rows.lifetime(connection, vm, MIDNIGHT - 40 * DAY)
+        rows.storage(connection, vm, MIDNIGHT - 40 * DAY)
+    with database.read() as connection:
+        accrual = accrual_at(connection, NOW)
+        year = live(connection, accrual, TODAY - 364 * DAY, TODAY, Scope(), ("owner",))
+        with statements(connection) as seen:
+            month = live(connection, accrual, TODAY.replace(day=1), TODAY, Scope(), ())
+            before = live(connection, accrual, date(2026, 10, 1), date(2026, 10, 31), Scope(), ("project",))
+        assert seen == []
+    assert {day for day, *_ in year.figures} == {TODAY - back * DAY for back in range(41)}
+    assert {day for day, *_ in month.figures} == {TODAY - back * DAY for back in range(20)}
+    assert {day for day, *_ in before.figures} == {date(2026, 10, day) for day in range(11, 32)}
