@@ -86,7 +86,7 @@ def outlooks(
     ledgers = {
         groups: _ledger(connection, accrual, first, groups, _common(scopes), burning_now, watched, teams)
         # What has run up is read once: the finest first, and the others from it.
-        for groups, scopes in sorted(kinds.items(), key=lambda kind: -len(kind[0]))
+        for groups, scopes in sorted(kinds.items(), key=_fineness)
     }
     return [
         _outlook(scope, period, start, end, ledgers[_told_apart_by(scope)], now)
@@ -101,6 +101,11 @@ def _told_apart_by(scope: Scope) -> tuple[Grouping, ...]:
     if scope.owner is None and scope.team is None:
         return Grouping.PROJECT, Grouping.PRESET
     return (Grouping.PROJECT, *((Grouping.PRESET,) if scope.preset is not None else ()), Grouping.OWNER)
+
+
+def _fineness(kind: tuple[tuple[Grouping, ...], object]) -> tuple[bool, bool]:
+    groups, _ = kind
+    return Grouping.JOB not in groups, Grouping.OWNER not in groups
 
 
 def _common(scopes: Sequence[Scope]) -> Scope:

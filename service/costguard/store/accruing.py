@@ -25,6 +25,7 @@ from sqlalchemy import (
     or_,
     select,
     type_coerce,
+    union_all,
 )
 
 from costguard.model.budget import Scope
@@ -137,14 +138,12 @@ def _alike(
     charged_to, second = (type_coerce(spans.c[name], BigInteger) // 1_000_000 for name in ("charged_to", "started_at"))
     is_fresh = and_(spans.c.charged_to.is_(None), spans.c.started_at >= day, spans.c.started_at < end)
     is_charged = spans.c.charged_to < end
-    # Of days that are over nothing is left to add, as a rule, and the index on `charged_to` says so at once.
-    behind = select(spans.c.id).where(spans.c.ended_at.is_(None), is_charged).limit(1)
-    wanted = or_(is_charged, is_fresh) if connection.execute(behind).first() else is_fresh
     # Thousands of moments as one text a group: rows would take ten times as long.
     moments = func.aggregate_strings(case((spans.c.charged_to.is_(None), cast(second, String))), ",")
     query = (
         select(*kind, *names, charged_to, func.count(), moments)
-        .where(spans.c.ended_at.is_(None), spans.c.unpriced == "", wanted, *within_scope(spans, scope))
+        .where(spans.c.ended_at.is_(None), spans.c.unpriced == "", or_(is_charged, is_fresh))
+        .where(*within_scope(spans, scope))
         .group_by(*kind, spans.c.charged_to, *names)
     )
     found: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
@@ -248,6 +247,6 @@ def _rows(connection: Connection, query: Select[Any], spans: Table, of: Collecti
         if of.unlike:
             is_unlike = or_(kind.in_([name for name in of.unlike if name is not None]), kind.is_(None))
             queries.append(running.where(spans.c.unpriced == "", behind, ~and_(*not_charged), is_unlike))
-        return [row for each in queries for row in connection.execute(each)]
+        return connection.execute(union_all(*queries)).all()
     query = query.where(or_(spans.c.ended_at.is_(None), uncharged))
     return [row for ids in chunks(of) for row in connection.execute(query.where(spans.c.instance_id.in_(ids)))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import BigInteger, Connection, func, select, text, type_coerce
 
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
@@ -61,8 +61,7 @@ def interrupted(connection: Connection) -> Interrupted:
     for outcome, count, resumed_count, lost_nanos, lost_s in connection.execute(query):
         happened[Outcome(outcome)], resumed[Outcome(outcome)] = count, resumed_count
         nanos, seconds = nanos + int(lost_nanos or 0), seconds + int(lost_s or 0)
-    ended = select(of.happened_at, of.resumed_at).where(
-        of.outcome == Outcome.PREEMPTED.value, of.resumed_at.is_not(None)
-    )
-    recoveries = tuple((end - start).total_seconds() for start, end in connection.execute(ended))
+    took = type_coerce(of.resumed_at, BigInteger) - type_coerce(of.happened_at, BigInteger)  # microseconds
+    ended = select(took).where(of.outcome == Outcome.PREEMPTED.value, of.resumed_at.is_not(None))
+    recoveries = tuple(microseconds / 1_000_000 for microseconds in connection.scalars(ended))
     return Interrupted(happened, resumed, recoveries, Money(nanos), seconds)

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Table, case, cast, func, literal_column, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    String,
+    Table,
+    case,
+    cast,
+    func,
+    literal_column,
+    or_,
+    select,
+    union_all,
+)
 
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
@@ -125,9 +138,27 @@ def days_of(
 def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> list[UnpricedSpan]:
     """What ran, or was stored, on these days and could not be priced whole; the latest first."""
     start, end = day_start(first), day_start(last) + timedelta(days=1)
+    queries = [
+        select(
+            literal_column(f"'{kind}'", String).label("kind"),
+            *(spans.c[name] for name in ("id", "project", "preset", "owner", "job")),
+            *(spans.c[name] for name in ("started_at", "ended_at", "unpriced")),
+            instances.c.gce_id,
+            instances.c.name,
+            (spans if spans is lifetimes else instances).c.provisioning_model,
+        )
+        .join_from(spans, instances, instances.c.id == spans.c.instance_id)
+        .where(
+            _is_unpriced(spans),
+            spans.c.started_at < end,
+            or_(spans.c.ended_at.is_(None), spans.c.ended_at > start),
+            *within_scope(spans, scope),
+        )
+        for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans))
+    ]
     found = [
         UnpricedSpan(
-            kind=kind,
+            kind=row.kind,
             id=row.id,
             key=InstanceKey(row.project, row.gce_id),
             name=row.name,
@@ -137,29 +168,7 @@ def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> l
             ended_at=row.ended_at,
             reason=row.unpriced,
         )
-        for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans))
-        for row in connection.execute(
-            select(
-                spans.c.id,
-                spans.c.project,
-                instances.c.gce_id,
-                instances.c.name,
-                spans.c.preset,
-                spans.c.owner,
-                spans.c.job,
-                (spans if kind == "lifetime" else instances).c.provisioning_model,
-                spans.c.started_at,
-                spans.c.ended_at,
-                spans.c.unpriced,
-            )
-            .join_from(spans, instances, instances.c.id == spans.c.instance_id)
-            .where(
-                _is_unpriced(spans),
-                spans.c.started_at < end,
-                or_(spans.c.ended_at.is_(None), spans.c.ended_at > start),
-                *within_scope(spans, scope),
-            )
-        )
+        for row in connection.execute(union_all(*queries))
     ]
     return sorted(found, key=lambda span: (span.started_at, span.kind, span.id), reverse=True)
 
