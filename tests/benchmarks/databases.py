@@ -20,12 +20,16 @@ def both(folder: Path, name: str) -> Iterator[list[tuple[str, Database]]]:
     with shared_server(folder) as server:
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
-        urls = {
-            "SQLite": f"sqlite:///{folder / name}.db",
-            "PostgreSQL": make_url(server).set(database=name).render_as_string(hide_password=False),
-        }
-        for url in urls.values():
+        addresses = urls(server, folder, name).values()
+        for url in addresses:
             upgrade(url)
-        sqlite, postgres = (Database.open(url) for url in urls.values())
+        sqlite, postgres = (Database.open(url) for url in addresses)
         with closing(sqlite), closing(postgres):
             yield [("SQLite", sqlite), ("PostgreSQL", postgres)]
+
+
+def urls(server: str, folder: Path, name: str) -> dict[str, str]:
+    return {
+        "SQLite": f"sqlite:///{folder / name}.db",
+        "PostgreSQL": make_url(server).set(database=name).render_as_string(hide_password=False),
+    }

@@ -29,7 +29,7 @@ from costguard.store.transaction import Database
 from costguard.web.door import COOKIES
 
 _ROUNDS = 20
-_GOAL_MS, _GOAL_P95_MS, _GOAL_KB = 100, 250, 300
+_GOAL_MS, _GOAL_P95_MS, _GOAL_CHANGED_MS, _GOAL_KB = 100, 250, 150, 300
 _YEAR = f"from={year.LAST - timedelta(days=year.DAYS - 1)}&to={year.LAST}"
 _RUNNING, _GONE = f"acme/{1_000_000 + year.VMS}", "acme/1000005"
 
@@ -50,11 +50,9 @@ _ADDRESSES = {
     "/api/v1/savings": ("/api/v1/savings", f"/api/v1/savings?{_YEAR}"),
     "/api/v1/spend": ("/api/v1/spend", f"/api/v1/spend?{_YEAR}&group_by=day&group_by=preset"),
 }
-# One row or none, forms, exports of everything, a stream without an end, what only machines ask, and
-# the month's discounts, which are an estimate over every lifetime of a month.
+# One row or none, forms, exports of everything, a stream without an end, and what only machines ask.
 _LEFT_OUT = {
     "/api/v1",
-    "/api/v1/discounts",
     "/api/v1/facts/stream",
     "/api/v1/reminders/preview",
     "/api/v1/requests/{request_id}",
@@ -135,7 +133,7 @@ def times(name: str, database: Database, rounds: int) -> Iterator[Measured]:
             with database.write() as connection:
                 connection.execute(update(changes).values(number=changes.c.number + 1))
             anew.append(look(address))
-        yield Measured(f"{address}, {name}, all changed", "ms", anew, _GOAL_P95_MS)
+        yield Measured(f"{address}, {name}, all changed", "ms", anew, _GOAL_CHANGED_MS)
 
 
 def weights(database: Database) -> Iterator[Measured]:

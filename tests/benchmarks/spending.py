@@ -1,32 +1,57 @@
-"""Spend by day and preset over a year with a million lifetimes, against the same over a week."""
+"""Spend by day and preset over a year with a million lifetimes: again, uncached, and against the same over a week."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 
+from sqlalchemy import select, update
 from tests.benchmarks import year
-from tests.benchmarks.databases import both
+from tests.benchmarks.databases import both, urls
 from tests.benchmarks.measure import Measured
+from tests.postgres import shared_server
 
-from costguard.engine.accrual import Accrual
+from costguard.engine.accrual import accrual_at
 from costguard.engine.spend import spend
-from costguard.policy.price_book import PriceBook
-from costguard.store import prices
 from costguard.store.spend import Grouping
+from costguard.store.tables import changes
 from costguard.store.transaction import Database
 
 _ROUNDS = 15
+_PROCESSES = 5
 _GOAL_MS = 50
 
 
 def spending(folder: Path) -> Iterator[Measured]:
-    with both(folder, "spending") as databases:
+    with both(folder, "spending") as databases, shared_server(folder) as server:
         for name, database in databases:
             year.fill(database)
+            yield from _uncached(name, database, urls(server, folder, "spending")[name])
             yield from _spending(name, database)
+
+
+def _uncached(name: str, database: Database, url: str) -> Iterator[Measured]:
+    """Asked where nothing that a process keeps is good: by a new process, and after every table changed at once."""
+    what = f"Spend by day and preset over a year, {year.LIFETIMES:,} lifetimes, {name}, uncached"
+    command = [sys.executable, "-m", "tests.benchmarks.spending", url]
+    first = [float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) for _ in range(_PROCESSES)]
+    yield Measured(f"{what}: first ask of a process", "ms", first, _GOAL_MS)
+    changed = []
+    for _ in range(_ROUNDS):
+        with database.write() as connection:
+            connection.execute(update(changes).values(number=changes.c.number + 1))
+        changed.append(_a_year_in_ms(database))
+    yield Measured(f"{what}: after everything changed", "ms", changed, _GOAL_MS)
+
+
+def _a_year_in_ms(database: Database) -> float:
+    first = year.LAST - timedelta(days=year.DAYS - 1)
+    return _answered_in_ms(database, first, year.LAST, Grouping.PRESET, year.DAYS * year.PRESETS)
 
 
 def _spending(name: str, database: Database) -> Iterator[Measured]:
@@ -38,7 +63,7 @@ def _spending(name: str, database: Database) -> Iterator[Measured]:
             rows = ((last - first).days + 1) * year.PRESETS
             took[which].append(_answered_in_ms(database, first, last, Grouping.PRESET, rows))
     what = f"Spend by day and preset, {year.LIFETIMES:,} lifetimes, {name}"
-    yield Measured(f"{what}: a year", "ms", took["year"], _GOAL_MS)
+    yield Measured(f"{what}: a year, asked again", "ms", took["year"], _GOAL_MS)
     yield Measured(f"{what}: a week", "ms", took["week"])
     by_owner = [
         _answered_in_ms(database, spans["year"], last, Grouping.OWNER, year.OWNERS * year.DAYS) for _ in range(3)
@@ -49,11 +74,23 @@ def _spending(name: str, database: Database) -> Iterator[Measured]:
 
 
 def _answered_in_ms(database: Database, first: date, last: date, grouping: Grouping, rows: int) -> float:
-    """From the question to the rows, as the API asks: prices are read and open VMs are billed up to now."""
+    """From the question to the rows, as the API asks: open VMs are billed up to now."""
     begun = time.perf_counter()
     with database.read() as connection:
-        accrual = Accrual(PriceBook(prices.load(connection)), year.NOW)
+        accrual = accrual_at(connection, year.NOW)
         found = spend(connection, accrual, first, last, (Grouping.DAY, grouping))
     took = time.perf_counter() - begun
     assert len(found.rows) == rows
     return took * 1000
+
+
+def _first(url: str) -> float:
+    """In a process that has loaded everything and connected, as for the visitor's session, and asked nothing else."""
+    with closing(Database.open(url)) as database:
+        with database.read() as connection:
+            connection.execute(select(1))
+        return _a_year_in_ms(database)
+
+
+if __name__ == "__main__":
+    print(_first(sys.argv[1]))
