@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from tests.policy.on_demand import runs_of
 
 from costguard.gce.machine_types import by_rule
 from costguard.gce.price_snapshot import snapshot_prices
@@ -84,11 +85,11 @@ def test_n1_shared_core_earns_sustained_use(book: PriceBook, machine_type: str, 
     """A whole month costs 30 % less: infracost's tests have an f1-micro at $3.88 for 730 hours, 0.7 x 5.548."""
     lifetime = Lifetime(InstanceKey("p", "1"), APRIL, shape_of(machine_type), STANDARD, "us-central1-a")
     until = APRIL + timedelta(hours=HOURS_IN_APRIL)
-    (found,) = estimate([lifetime], book, date(2026, 4, 1), until)
+    (found,) = estimate(runs_of(lifetime), book, date(2026, 4, 1), until)
     assert bill_lifetime(lifetime, book, until).amount - found.discount == Money.of(month)
 
 
 def test_e2_never_earns_sustained_use(book: PriceBook) -> None:
     """E2 is excluded from sustained-use discounts, its shared-core types too."""
     lifetime = Lifetime(InstanceKey("p", "1"), APRIL, shape_of("e2-micro"), STANDARD, "us-central1-a")
-    assert estimate([lifetime], book, date(2026, 4, 1), APRIL + timedelta(hours=HOURS_IN_APRIL)) == ()
+    assert estimate(runs_of(lifetime), book, date(2026, 4, 1), APRIL + timedelta(hours=HOURS_IN_APRIL)) == ()

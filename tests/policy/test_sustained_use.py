@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.policy.on_demand import runs_of
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
@@ -46,7 +47,7 @@ def run(
 
 
 def discount(*lifetimes: Lifetime) -> Money:
-    return Money(sum(one.discount.nanos for one in estimate(lifetimes, BOOK, APRIL.date(), MAY)))
+    return Money(sum(one.discount.nanos for one in estimate(runs_of(*lifetimes), BOOK, APRIL.date(), MAY)))
 
 
 @pytest.mark.parametrize(("days", "share"), [(7.5, 0), (15, 10), (22.5, 20), (30, 30)])
@@ -80,7 +81,7 @@ def test_only_the_month_counts() -> None:
 def test_an_open_run_counts_up_to_now() -> None:
     """The discount so far is told, not the one that the month may end with."""
     lifetime = Lifetime(InstanceKey("p", "1"), APRIL, CPU, STANDARD, "us-central1-a")
-    (found,) = estimate([lifetime], BOOK, date(2026, 4, 20), APRIL + timedelta(days=15))
+    (found,) = estimate(runs_of(lifetime), BOOK, date(2026, 4, 20), APRIL + timedelta(days=15))
     assert (found.month, found.resource, found.discount) == (date(2026, 4, 1), "n1:core", Money.of(36))
 
 
@@ -142,7 +143,9 @@ def test_any_use_earns_what_a_count_of_each_unit_gives(
         for resource, rates in (("n1:core", core), ("n1:ram", ram))
         for tick, rate in rates.items()
     )
-    found = {one.resource: one.discount.nanos for one in estimate(runs, book, APRIL.date(), APRIL + now * TICK)}
+    found = {
+        one.resource: one.discount.nanos for one in estimate(runs_of(*runs), book, APRIL.date(), APRIL + now * TICK)
+    }
     cores, mib = [use[2] for use in uses], [use[3] for use in uses]
     for resource, rates, amounts, parts in (("n1:core", core, cores, 1), ("n1:ram", ram, mib, 1024)):
         prices = [rates[max((at for at in rates if at <= tick), default=min(rates))] for tick in range(120)]

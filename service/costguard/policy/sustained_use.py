@@ -17,21 +17,26 @@ which Google takes off first, is not known either. Each second counts at the pri
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeAlias
 
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.lifetime import Lifetime
+from costguard.model.lifetime import RunsOfAShape
 from costguard.model.money import Money
 from costguard.model.price import PriceKey
 from costguard.policy.billed_parts import parts_of_shape
 from costguard.policy.price_book import PriceBook
 
+_Changes: TypeAlias = tuple[list[int], list[int]]  # moments, and which runs begin (even) or end (odd) then
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_CENT_OFF = (0, 20, 40, 60)  # the list price, in each quarter of the month
 _PARTS = 1024  # of a vCPU, a GPU or a GiB: memory comes in whole MiB, the others are whole
 _NEVER = frozenset({"gpu:nvidia-l4", "gpu:nvidia-tesla-a100", "gpu:nvidia-a100-80gb"})
@@ -49,34 +54,42 @@ class Estimate:
     discount: Money
 
 
-def estimate(lifetimes: Iterable[Lifetime], book: PriceBook, month: date, until: datetime) -> tuple[Estimate, ...]:
+def estimate(on_demand: Iterable[RunsOfAShape], book: PriceBook, month: date, until: datetime) -> tuple[Estimate, ...]:
     """The discounts of the calendar month that `month` lies in, for use up to `until`; none that are zero.
 
     Months are taken in UTC, though Google bills by Pacific time: an estimate.
     """
     first = datetime(month.year, month.month, 1, tzinfo=UTC)
     after = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
-    last = min(after, until)
-    # By how much the use of each pool changes, at so many microseconds of the month.
-    pools: dict[tuple[str, str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for lifetime in lifetimes:
-        start = max(first, lifetime.started_at)
-        end = last if lifetime.ended_at is None else min(last, lifetime.ended_at)
-        if lifetime.provisioning_model is not ProvisioningModel.STANDARD or start >= end:
-            continue
-        region = lifetime.zone.rsplit("-", 1)[0]
-        begins, ends = _microseconds(start - first), _microseconds(end - first)
-        for resource, height in _eligible(lifetime.shape):
-            changes = pools[lifetime.key.project, region, resource]
-            changes[begins] += height
-            changes[ends] -= height
+    regions: dict[tuple[str, str], list[RunsOfAShape]] = defaultdict(list)
+    for runs in on_demand:
+        if _eligible(runs.shape):
+            regions[runs.project, runs.zone.rsplit("-", 1)[0]].append(runs)
     found = []
-    for (project, region, resource), changes in sorted(pools.items()):
-        key = PriceKey(resource, region, ProvisioningModel.STANDARD)
-        discount = _discount(changes, _rates(book, key, first, after), _microseconds(after - first))
-        if discount:
-            found.append(Estimate(project, region, first.date(), resource, discount))
+    for (project, region), each in sorted(regions.items()):
+        changes = _changes(each, _microseconds(first - _EPOCH), _microseconds(min(after, until) - _EPOCH))
+        for resource in sorted({resource for runs in each for resource, _ in _eligible(runs.shape)}):
+            heights = [dict(_eligible(runs.shape)).get(resource, 0) for runs in each]
+            key = PriceKey(resource, region, ProvisioningModel.STANDARD)
+            rates = _rates(book, key, first, after)
+            discount = _discount(changes, heights, rates, _microseconds(after - first))
+            if discount:
+                found.append(Estimate(project, region, first.date(), resource, discount))
     return tuple(found)
+
+
+def _changes(runs: Sequence[RunsOfAShape], first: int, last: int) -> _Changes:
+    """Every beginning and end within [first, last), by the microseconds since `first`."""
+    kinds = 2 * len(runs)
+    # Moment and kind as one number: tens of thousands are sorted, and pairs take several times as long.
+    numbers: list[int] = []
+    for place, of in enumerate(runs):
+        for begin, end in zip(of.begins, of.ends, strict=True):
+            start, stop = max(begin, first), last if end is None or end > last else end
+            if start < stop:
+                numbers += ((start - first) * kinds + 2 * place, (stop - first) * kinds + 2 * place + 1)
+    numbers.sort()
+    return [number // kinds for number in numbers], [number % kinds for number in numbers]
 
 
 def is_eligible(resource: str, family: str) -> bool:
@@ -102,18 +115,23 @@ def _rates(book: PriceBook, key: PriceKey, first: datetime, after: datetime) -> 
     }
 
 
-def _discount(changes: Mapping[int, int], rates: Mapping[int, Fraction], month: int) -> Money:
+def _discount(changes: _Changes, heights: Sequence[int], rates: Mapping[int, Fraction], month: int) -> Money:
     """What the use of one pool saved, each stretch of constant price at its own rate."""
+    moments, kinds = changes
+    steps = [step for height in heights for step in (height, -height)]
     total = Fraction(0)
     held: dict[int, int] = defaultdict(int)  # for how long so much was in use, no less and no more
-    height = saved = last = 0
-    for moment in sorted({*changes, *rates}):
-        held[height] += moment - last
-        height += changes.get(moment, 0)
-        last = moment
-        if moment in rates:
-            before, saved = saved, _saved(held, month)
-            total += (saved - before) * rates[moment]
+    height = saved = last = place = 0
+    for until, rate in sorted(rates.items()):
+        through = bisect_right(moments, until)
+        for moment, kind in zip(moments[place:through], kinds[place:through], strict=True):
+            held[height] += moment - last
+            height += steps[kind]
+            last = moment
+        held[height] += until - last
+        place, last = through, until
+        before, saved = saved, _saved(held, month)
+        total += (saved - before) * rate
     return Money(round(total / (100 * _PARTS * 1_000_000)))
 
 
