@@ -45,3 +45,25 @@ def test_other_months_and_projects(used: Database, client: TestClient) -> None:
     assert client.get("/api/v1/discounts?month=2026-12").json()["discounts"] == []
     assert client.get("/api/v1/discounts?project=none-of-ours").json()["total"] == "0.00"
     assert client.get("/api/v1/discounts?month=2026-13").status_code == 422
+
+
+def test_one_vm_after_another_earns_as_one(database: Database, client: TestClient) -> None:
+    """Runs that ended and runs that go on, of several shapes and zones, add up to one whole use of the month."""
+    month = NOW.replace(day=1, hour=0)
+    with database.write() as connection:
+        rows.prices(connection)
+        double = {**rows.N1, "machine_type": "n1-standard-8", "vcpus": 8, "memory_mib": 30 * 1024, "gpu_type": None}
+        for name, first, last, given in (
+            ("first", 0, 10, {}),
+            ("second", 10, None, {"zone": "us-central1-b"}),
+            ("wide", 5, 6, {**double, "gpu_count": 0}),
+        ):
+            vm = rows.instance(connection, name, **given)
+            ended_at = None if last is None else month + last * DAY
+            rows.lifetime(connection, vm, month + first * DAY, ended_at=ended_at, **given)
+    answer = client.get("/api/v1/discounts").json()
+    assert {one["resource"]: one["discount"] for one in answer["discounts"]} == {
+        "n1:core": "9.504",
+        "n1:ram": "4.752",
+        "gpu:nvidia-tesla-t4": "27.72",
+    }
