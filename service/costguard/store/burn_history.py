@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Table, case, func, literal_column, select, type_coerce
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    String,
+    Table,
+    case,
+    cast,
+    func,
+    literal_column,
+    select,
+    type_coerce,
+)
 
 from costguard.model.budget import Scope
 from costguard.store.accruing import SHAPE, within_scope
@@ -51,13 +64,18 @@ def _spells(
     kind = [spans.c[name] for name in (*same, "zone")]
     begins, ends = (_mark(spans.c[name], since, step) for name in ("started_at", "ended_at"))
     mine = within_scope(spans, scope)
-    still = select(*kind, begins, literal_column("NULL"), func.count()).where(spans.c.ended_at.is_(None), *mine)
+    # In the order of the index on what is alike, so nothing is sorted; each later mark of a kind in one text.
+    is_late = spans.c.started_at > since
+    marks = func.aggregate_strings(case((is_late, cast(begins, String))), ",")
+    still = select(*kind, func.count(case((is_late, None), else_=1)), marks).where(spans.c.ended_at.is_(None), *mine)
     over = select(*kind, begins, ends, func.count()).where(spans.c.ended_at > since, *mine)
-    return [
-        Spell(tuple(row[:-3]), *row[-3:])
-        for query in (still.group_by(*kind, begins), over.group_by(*kind, begins, ends))
-        for row in map(tuple, connection.execute(query))
-    ]
+    ended = map(tuple, connection.execute(over.group_by(*kind, begins, ends)))
+    found = [Spell(row[:-3], *row[-3:]) for row in ended]
+    for *of_kind, before, late in map(tuple, connection.execute(still.group_by(*kind))):
+        begun = Counter(map(int, late.split(","))) if late else {}
+        counts = {0: before, **begun} if before else begun
+        found += [Spell(tuple(of_kind), mark, None, count) for mark, count in counts.items()]
+    return found
 
 
 def _mark(column: ColumnElement[Any], since: datetime, step: timedelta) -> ColumnElement[int]:
