@@ -36,6 +36,7 @@ from costguard.web import problems
 from costguard.web.door import MOST_BYTES, Guarded
 from costguard.web.metered import Metered
 from costguard.web.methods import HeadAsGet
+from costguard.web.sharing import Shared
 
 _DESCRIPTION = """What Costguard knows of a fleet of GPU VMs on Google Compute Engine, and what it costs.
 Jobs are asked for here; the daemon launches their VMs, and brings them back from their checkpoints.
@@ -66,6 +67,7 @@ def create_app(deps: Deps) -> FastAPI:
     )
     app.state.deps = deps
     problems.install(app)
+    app.add_middleware(Shared, sharing=deps.sharing)
     app.add_middleware(HeadAsGet)
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
     app.add_middleware(Guarded, door=deps.door, limits=deps.limits, is_https=deps.is_https)

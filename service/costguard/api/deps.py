@@ -24,6 +24,7 @@ from costguard.policy.rules import Rules
 from costguard.store.transaction import Database
 from costguard.web.door import Door, Limits
 from costguard.web.meters import Meters
+from costguard.web.sharing import Sharing
 from costguard.web.streams import Streams
 
 
@@ -73,6 +74,7 @@ class Deps:
     is_stopping: Callable[[], bool] = lambda: False  # streams end when it says so
     webhook_states: Callable[[Connection], Sequence[WebhookState]] = lambda _connection: ()  # how receivers stand
     meters: Meters = field(default_factory=Meters)
+    sharing: Sharing | None = None  # None: every answer is made for who asked, as soon as they ask
     socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
 
     @property
@@ -84,7 +86,7 @@ class Deps:
         return self.rules.budgets
 
 
-def _deps(request: Request) -> Deps:
+async def _deps(request: Request) -> Deps:
     deps: Deps = request.app.state.deps
     return deps
 

@@ -62,7 +62,7 @@ class Ready(Out):
 
 
 @router.get("/healthz", summary="Whether the process lives", operation_id="getLiveness")
-def healthz(deps: Given) -> Alive:
+async def healthz(deps: Given) -> Alive:
     """Answers while the process does; it asks neither the database nor Google."""
     return Alive(version=deps.version)
 

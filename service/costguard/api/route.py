@@ -12,11 +12,11 @@ from fastapi.routing import APIRoute
 
 from costguard.model.access import Permission
 from costguard.web.problems import RESPONSES
+from costguard.web.tags import is_known
 from costguard.web.who import needs
 
 # What changes by itself as time goes by: an answer that says nothing else that is new has not changed.
 _TICKS = re.compile(rb'^\{"as_of":"[^"]*",(?:"age_seconds":(?:\d+|null),)?')
-_TAG = re.compile(r'(?:W/)?("[^"]*")')
 
 
 def routes(tag: str, permission: Permission | None = Permission.READ) -> APIRouter:
@@ -39,7 +39,7 @@ class Route(APIRoute):
                 return response
             tag = f'"{blake2b(_TICKS.sub(b"{", body, count=1), digest_size=12).hexdigest()}"'
             response.headers["ETag"] = f"W/{tag}"
-            if not _is_known(tag, request.headers.get("if-none-match", "")):
+            if not is_known(tag, request.headers.get("if-none-match", "")):
                 return response
             kept = {name: response.headers[name] for name in ("ETag", "Cache-Control")}
             return Response(status_code=304, headers=kept)
@@ -54,7 +54,3 @@ def wants_csv(request: Request, asked: str | None) -> bool:
     """Where nothing is asked for outright, CSV is what Accept names before JSON and everything else."""
     accepted = [part.split(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
     return (asked or ("csv" if accepted[:1] == ["text/csv"] else "json")) == "csv"
-
-
-def _is_known(tag: str, known: str) -> bool:
-    return known.strip() == "*" or tag in _TAG.findall(known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from costguard.dashboard import cancelling, histogram
@@ -26,6 +26,7 @@ from costguard.model.job import Job, JobState
 from costguard.model.money import ZERO, Money, Priced
 from costguard.policy.jobs.pace import pace
 from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
+from costguard.policy.rules import Rules
 from costguard.store import job_board, jobs
 from costguard.store.job_board import Standing
 from costguard.store.jobs import JobFilters
@@ -33,6 +34,7 @@ from costguard.store.jobs import JobFilters
 PAGE = 50
 _DAYS = 30
 _BILLED = frozenset({AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.ENDING})
+_NO_OFFER = Offer(is_open=False, refusal="")
 _EXAMPLE = """costguard quote t4 --hours 10
 costguard launch t4 --checkpoint gs://BUCKET/run-1 --resume '--from_checkpoint {checkpoint}' -- python train.py"""
 
@@ -80,8 +82,8 @@ class Line:
     zone: str
     is_spot: bool
     is_late: bool
-    offer: Offer
     kept_disk: KeptDisk | None
+    offer: Offer = _NO_OFFER
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +149,8 @@ def jobs_asked(query: Mapping[str, str]) -> JobsAsked:
     )
 
 
-def jobs_page_of(source: Source, asked: JobsAsked, now: datetime, me: Principal) -> Jobs:
-    """Everything that the page shows, read in one transaction."""
+def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
+    """Everything that the page shows to all, read in one transaction; see `offered`."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
         rows = jobs_page(connection, accrual, asked.filters, asked.before, PAGE + 1)
@@ -176,7 +178,7 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime, me: Principal)
         sentence=f"How: {ways}. What told of it first: {firsts}. Work lost: {_lost(found.lost.span)}.",
     )
     return Jobs(
-        lines=[_line(row, now, cancelling.offer(source.rules, me, row.job)) for row in shown],
+        lines=[_line(row, now) for row in shown],
         next_address=_next_address(asked, shown[-1].job) if len(rows) > PAGE else "",
         is_any=is_any,
         running=_count(opened, JobState.RUNNING),
@@ -188,14 +190,20 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime, me: Principal)
         owners=sorted({each.owner for each in opened} | {row.job.spec.owner for row in shown}),
         presets=sorted({each.preset for each in opened} | {row.job.spec.preset for row in shown}),
         launchable=[name for name, preset in source.rules.presets.items() if preset.launch is not None],
-        can_launch=source.jobs is not None and me.may(Permission.JOBS),
+        can_launch=source.jobs is not None,
         recoveries=told,
         places=sorted(map(_place, scores), key=lambda place: place.last is None),
         quiet=sum(not score.events for score in scores),
     )
 
 
-def _line(row: JobRow, now: datetime, offer: Offer) -> Line:
+def offered(shown: Jobs, rules: Rules, me: Principal) -> Jobs:
+    """The same page, with what this person may do."""
+    lines = [replace(line, offer=cancelling.offer(rules, me, line.job)) for line in shown.lines]
+    return replace(shown, lines=lines, can_launch=shown.can_launch and me.may(Permission.JOBS))
+
+
+def _line(row: JobRow, now: datetime) -> Line:
     last, deadline = row.last, row.job.spec.deadline
     return Line(
         job=row.job,
@@ -209,7 +217,6 @@ def _line(row: JobRow, now: datetime, offer: Offer) -> Line:
         zone=last.zone if last is not None else "",
         is_spot=last is not None and last.provisioning_model is ProvisioningModel.SPOT,
         is_late=deadline is not None and not row.job.state.is_over and deadline < now,
-        offer=offer,
         kept_disk=row.kept_disk,
     )
 

@@ -25,7 +25,11 @@ class Dashboard:
     renderer: Renderer
 
 
-def _given(request: Request) -> Dashboard:
+async def _given(request: Request) -> Dashboard:
+    return dashboard_of(request)
+
+
+def dashboard_of(request: Request) -> Dashboard:
     found: Dashboard = request.app.state.dashboard
     return found
 
@@ -76,7 +80,7 @@ class PageRoute(APIRoute):
 
 
 def _trouble(request: Request, status: HTTPStatus, message: str, what_next: str) -> Response:
-    board = _given(request)
+    board = dashboard_of(request)
     moment = board.source.clock.now()
     return board.renderer.page(
         request, "error.html", moment, status, title=status.phrase, message=message, what_next=what_next

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
+from datetime import datetime
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -12,9 +15,11 @@ from costguard.dashboard import acting, asked, now, vm
 from costguard.dashboard.asked import key_of
 from costguard.dashboard.forms import Form, is_in_place
 from costguard.dashboard.route import Given, PageRoute
+from costguard.dashboard.rows import offered
 from costguard.dashboard.show import vm_link
 from costguard.engine.telling.slack_health import slack_health
 from costguard.model.access import Permission
+from costguard.web.memo import memo_of
 from costguard.web.who import Asker, needs
 
 router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.READ)])
@@ -23,21 +28,37 @@ acting_router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.
 
 @router.get("/")
 def show_now(request: Request, board: Given, me: Asker) -> HTMLResponse:
-    wanted = asked.fleet_asked(request.query_params)
-    moment = board.source.clock.now()
-    shown = now.now_page(board.source, wanted, moment, me)
-    source = board.source
-    slack = slack_health(source.outbox_trouble(), source.socket_trouble(), moment, source.stale_after)
-    return board.renderer.page(
-        request, "now.html", moment, asked=wanted, now=shown, daemon=source.status(), slack=slack
+    wanted, source = asked.fleet_asked(request.query_params), board.source
+
+    def gather() -> dict[str, Any]:
+        moment = source.clock.now()
+        slack = slack_health(source.outbox_trouble(), source.socket_trouble(), moment, source.stale_after)
+        shown = now.now_page(source, wanted, moment)
+        return {"as_of": moment, "now": shown, "daemon": source.status(), "slack": slack}
+
+    given = memo_of(request).once(("now", wanted), gather)
+    rows = offered(given["now"].rows, source.rules, me, given["as_of"])
+    return board.renderer.shared_page(
+        request,
+        "now.html",
+        depends_on=(wanted, tuple(row.offers for row in rows)),
+        asked=wanted,
+        **{**given, "now": replace(given["now"], rows=rows)},
     )
 
 
 @router.get("/vm/{project}/{gce_id}")
 def show_vm(request: Request, board: Given, me: Asker, project: str, gce_id: str) -> HTMLResponse:
-    moment = board.source.clock.now()
-    shown = vm.vm_page(board.source, key_of(project, gce_id), moment, me)
-    return board.renderer.page(request, "vm.html", moment, vm=shown)
+    key, source = key_of(project, gce_id), board.source
+
+    def gather() -> tuple[datetime, vm.Vm]:
+        moment = source.clock.now()
+        return moment, vm.vm_page(source, key, moment)
+
+    moment, shown = memo_of(request).once(("vm", key), gather)
+    (row,) = offered([shown.row], source.rules, me, moment)
+    depends_on = (key, row.offers)
+    return board.renderer.shared_page(request, "vm.html", moment, depends_on, vm=replace(shown, row=row))
 
 
 @router.get("/vm/{project}/{gce_id}/{wish}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from http import HTTPStatus
 
 from fastapi import APIRouter, Request
@@ -12,6 +13,7 @@ from costguard.dashboard.forms import Form, is_in_place
 from costguard.dashboard.route import Given, PageRoute
 from costguard.dashboard.show import job_link
 from costguard.model.access import Permission
+from costguard.web.memo import memo_of
 from costguard.web.who import Asker, needs
 
 router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.READ)])
@@ -20,21 +22,29 @@ acting_router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.
 
 @router.get("/jobs")
 def show_jobs(request: Request, board: Given, me: Asker) -> HTMLResponse:
-    moment = board.source.clock.now()
-    wanted = jobs.jobs_asked(request.query_params)
-    shown = jobs.jobs_page_of(board.source, wanted, moment, me)
-    return board.renderer.page(request, "jobs.html", moment, asked=wanted, jobs=shown)
+    wanted, source = jobs.jobs_asked(request.query_params), board.source
+
+    def gather() -> tuple[datetime, jobs.Jobs]:
+        moment = source.clock.now()
+        return moment, jobs.jobs_page_of(source, wanted, moment)
+
+    moment, found = memo_of(request).once(("jobs", wanted), gather)
+    shown = jobs.offered(found, source.rules, me)
+    depends_on = (wanted, tuple(line.offer for line in shown.lines))
+    return board.renderer.shared_page(request, "jobs.html", moment, depends_on, asked=wanted, jobs=shown)
 
 
 @router.get("/jobs/{job_id}")
 def show_job(request: Request, board: Given, me: Asker, job_id: str) -> HTMLResponse:
-    moment = board.source.clock.now()
-    shown = job.job_page(board.source, job_id, moment)
+    def gather() -> tuple[datetime, job.JobView]:
+        moment = board.source.clock.now()
+        return moment, job.job_page(board.source, job_id, moment)
+
+    moment, shown = memo_of(request).once(("job", job_id), gather)
     offer = cancelling.offer(board.source.rules, me, shown.job)
     keeps, may = cancelling.keeps_disk(shown.job), cancelling.may_delete_disk(board.source.rules, me, shown.job)
-    return board.renderer.page(
-        request, "job.html", moment, view=shown, offer=offer, keeps_disk=keeps, may_delete_disk=may
-    )
+    given = {"offer": offer, "keeps_disk": keeps, "may_delete_disk": may}
+    return board.renderer.shared_page(request, "job.html", moment, (job_id, *given.values()), view=shown, **given)
 
 
 @router.get("/jobs/{job_id}/cancel")

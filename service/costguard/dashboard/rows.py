@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
@@ -59,7 +59,10 @@ class Row:
 def rows_of(
     connection: Connection, views: Sequence[InstanceView], rules: Rules, now: datetime, me: Principal | None = None
 ) -> list[Row]:
-    """Each VM with what happens next to it, or the guard's own reason to leave it alone, as a pass decides it."""
+    """Each VM with what happens next to it, or the guard's own reason to leave it alone, as a pass decides it.
+
+    Without `me` nothing is offered; `offered` adds what somebody may ask for.
+    """
     present = tuple(view.instance.id for view in views if view.instance.gone_at is None)
     plan, watched = look_at(connection, rules, now, present)
     decisions = {decision.key: decision for decision in plan.decisions}
@@ -68,11 +71,18 @@ def rows_of(
     for view in views:
         key = view.instance.key
         decision = decisions.get(key)
-        offers = _offers(rules, me, view, decision, now) if me is not None and decision is not None else ()
-        asked = {request.asked for request in waiting.get(key, ())}
-        offers = tuple(offer for offer in offers if offer.asked not in asked)
-        rows.append(Row(view, _bar(view, rules.limits, now), decision, waiting.get(key, ()), offers))
-    return rows
+        rows.append(Row(view, _bar(view, rules.limits, now), decision, waiting.get(key, ())))
+    return rows if me is None else offered(rows, rules, me, now)
+
+
+def offered(rows: Sequence[Row], rules: Rules, me: Principal, now: datetime) -> list[Row]:
+    """The same rows, with what this person could ask for and nobody has asked yet."""
+    found = []
+    for row in rows:
+        offers = _offers(rules, me, row.view, row.decision, now) if row.decision is not None else ()
+        asked = {request.asked for request in row.waiting}
+        found.append(replace(row, offers=tuple(offer for offer in offers if offer.asked not in asked)))
+    return found
 
 
 def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision, now: datetime) -> tuple[Offer, ...]:

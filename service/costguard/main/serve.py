@@ -27,8 +27,10 @@ from costguard.main.guard import Guard
 from costguard.main.jobs import JobDoors, doors
 from costguard.main.messaging import Entrance, entrance
 from costguard.main.supervisor import Supervisor
+from costguard.store.state import state
 from costguard.web.limits import TokenBucket
 from costguard.web.server import make_server
+from costguard.web.sharing import Sharing
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...where that is not too often for the machine
@@ -139,6 +141,7 @@ def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors,
         limits=TokenBucket(settings.server.requests_per_minute),
         webhook_states=guard.webhooks.states,
         meters=guard.meters,
+        sharing=Sharing(lambda: state(guard.database)),
     )
 
 

@@ -16,7 +16,12 @@ _FORM = "application/x-www-form-urlencoded"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def asker(request: Request) -> Principal:
+async def asker(request: Request) -> Principal:
+    """What a route depends on whose answer may differ from person to person (see web/kinds_of_get.py)."""
+    return _principal(request)
+
+
+def _principal(request: Request) -> Principal:
     """The door put it there: a route behind it has one."""
     found: Principal = request.state.principal
     return found
@@ -32,7 +37,7 @@ class Needs:
         self.permission = permission
 
     async def __call__(self, request: Request) -> None:
-        principal = asker(request)
+        principal = _principal(request)
         if not principal.may(self.permission):
             raise ProblemError(HTTPStatus.FORBIDDEN, _refusal(principal, self.permission), _what_next(principal))
         await proven(request)
@@ -45,7 +50,7 @@ def needs(permission: Permission) -> Any:
 
 async def proven(request: Request) -> None:
     """A change from a browser comes from a page of ours. By itself this asks for no permission."""
-    principal = asker(request)
+    principal = _principal(request)
     if request.method in _SAFE or not principal.is_ambient:
         return
     site = request.headers.get("sec-fetch-site", "same-origin")

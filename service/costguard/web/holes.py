@@ -1,0 +1,96 @@
+"""One text for many people: what is each one's own stands as a hole in it, and is filled in for each request.
+
+The marks of the holes are random, so that no text that comes from outside can hold one.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from markupsafe import escape
+
+from costguard.model.access import Principal
+
+_RANDOM = secrets.token_hex(12)
+ADDRESS, INITIAL, CSRF = (f"{name}z{_RANDOM}z" for name in ("address", "initial", "csrf"))
+_HOLES = re.compile("|".join((ADDRESS, INITIAL, CSRF)).encode())
+_LEVEL = 5
+_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # RFC 1952, section 2.3: deflate, no name, no time
+_LONGEST_STORED = 65_535  # RFC 1951, section 3.2.4
+
+
+def initial(address: str) -> str:
+    """What a page shows in place of a picture of somebody."""
+    return INITIAL if address == ADDRESS else (address or "–")[0]
+
+
+def filling(principal: Principal, csrf: str) -> Mapping[bytes, bytes]:
+    """What belongs into the holes of a page, escaped for HTML."""
+    values = {ADDRESS: principal.address, INITIAL: initial(principal.address), CSRF: csrf}
+    return {mark.encode(): str(escape(value)).encode() for mark, value in values.items()}
+
+
+def stand_in(principal: Principal) -> Principal:
+    """Somebody with these permissions, by this way, and with no name or session of their own."""
+    return replace(
+        principal,
+        address=ADDRESS if principal.address else "",
+        token_id="a token" if principal.token_id else "",
+        session="a session" if principal.session else "",
+        until=None,
+    )
+
+
+class Cut:
+    """A text cut at its holes: compressed once, whoever's it becomes."""
+
+    def __init__(self, text: bytes) -> None:
+        self._holes = _HOLES.findall(text)
+        self._parts = _HOLES.split(text)
+        self.size = len(text)
+
+    @property
+    def has_holes(self) -> bool:
+        return bool(self._holes)
+
+    def filled(self, values: Mapping[bytes, bytes]) -> bytes:
+        if not self._holes:
+            return self._parts[0]
+        between = [values[hole] for hole in self._holes] + [b""]
+        return b"".join(part + value for part, value in zip(self._parts, between, strict=True))
+
+    def zipped(self, values: Mapping[bytes, bytes]) -> bytes:
+        """As gzip: the parts as they were compressed, and between them stored blocks (RFC 1951, section 3.2.4)."""
+        out, check, size = [_HEAD], 0, 0
+        between = [values[hole] for hole in self._holes] + [b""]
+        for part, packed, value in zip(self._parts, self._packed, between, strict=True):
+            check = zlib.crc32(value, zlib.crc32(part, check))
+            size += len(part) + len(value)
+            out.append(packed)
+            out += [_stored(value[at : at + _LONGEST_STORED]) for at in range(0, len(value), _LONGEST_STORED)]
+        out.append(b"\x03\x00" + struct.pack("<II", check, size & 0xFFFFFFFF))  # an empty last block
+        return b"".join(out)
+
+    def pack(self) -> None:
+        """Compresses it now, rather than when it is first asked for."""
+        _ = self._packed
+
+    @cached_property
+    def _packed(self) -> list[bytes]:
+        return [_deflated(part) for part in self._parts]
+
+
+def _deflated(part: bytes) -> bytes:
+    """Ends at a byte, and refers to nothing before it, so that anything may stand before and after."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH)
+
+
+def _stored(value: bytes) -> bytes:
+    return b"\x00" + struct.pack("<HH", len(value), len(value) ^ 0xFFFF) + value

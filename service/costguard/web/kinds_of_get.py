@@ -1,0 +1,81 @@
+"""What each GET is: told from its route, so that a new route that asks who asks is never shared by mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import RouteContext, iter_route_contexts
+from starlette.routing import BaseRoute
+from starlette.types import Scope
+
+from costguard.model.access import Permission, Principal
+from costguard.web.who import asker
+
+
+class Kind(Enum):
+    """What a GET of a path is."""
+
+    CHEAP = "cheap"  # waits for nobody
+    EXPORT = "export"  # goes on as long as its reader reads
+    FORM = "form"  # made for one person, once: what is done with it must not wait for pages
+    OWN = "own"  # may differ from person to person
+    ALIKE = "alike"  # the same for all with the same permissions, but for what is filled in
+
+
+_CHEAP = frozenset({"/api/v1", "/api/v1/facts/stream", "/api/v1/me", "/problems/{kind}"})
+_EXPORTS = frozenset({"/facts.csv", "/facts.json"})
+# Pages that differ only in what their viewer may do: nothing, for who may not act at all.
+_OF_ACTORS = frozenset({"/", "/vm/{project}/{gce_id}", "/jobs", "/jobs/{job_id}"})
+_ACTS = (Permission.INSTANCES, Permission.JOBS)
+_MOST_PATHS = 2_000
+
+
+class Kinds:
+    """Of the paths of one application; it learns its routes with the first request."""
+
+    def __init__(self) -> None:
+        self._routes: list[RouteContext] | None = None
+        self._known: dict[str, Kind] = {}
+
+    def __call__(self, scope: Scope, principal: Principal) -> Kind:
+        path = scope["path"]
+        if path.startswith(("/static/", "/sign-in", "/healthz", "/readyz")):
+            return Kind.CHEAP
+        kind = self._known.get(path)
+        if kind is None:
+            if len(self._known) >= _MOST_PATHS:
+                self._known.clear()
+            kind = self._known[path] = self._of(scope)
+        is_actor = any(principal.may(each) for each in _ACTS)
+        return Kind.ALIKE if kind is Kind.OWN and not is_actor else kind
+
+    def _of(self, scope: Scope) -> Kind:
+        if self._routes is None:
+            self._routes = list(_gets(scope["app"].routes))
+        route = next((each for each in self._routes if each.path_regex.match(scope["path"])), None)
+        if route is None:
+            return Kind.CHEAP  # there is no such path, or nothing to make
+        return kind_of(route)
+
+
+def kind_of(route: RouteContext) -> Kind:
+    path, dependant = route.path or "", getattr(route, "dependant", None)
+    if path in _CHEAP:
+        return Kind.CHEAP
+    if path in _EXPORTS:
+        return Kind.EXPORT
+    if dependant is not None and not _asks_who(dependant):
+        return Kind.ALIKE
+    return Kind.OWN if path in _OF_ACTORS else Kind.FORM
+
+
+def _gets(routes: list[BaseRoute]) -> Iterator[RouteContext]:
+    return (each for each in iter_route_contexts(routes) if "GET" in (each.methods or ()))
+
+
+def _asks_who(dependant: Dependant) -> bool:
+    call: Any = dependant.call
+    return call is asker or any(map(_asks_who, dependant.dependencies))

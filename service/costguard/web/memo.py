@@ -1,0 +1,75 @@
+"""What was gathered for one answer, for others that are made from the same state of the database at the same time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from starlette.requests import Request
+
+_T = TypeVar("_T")
+_MOST = 100
+_STATE = "memo"
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """Bound to one state of the database; without memories it remembers nothing."""
+
+    memories: Memories | None = None
+    state: Hashable = None
+
+    def once(self, question: Hashable, make: Callable[[], _T]) -> _T:
+        """What `make` gives, or gave for this question a moment ago. Nobody may change what it returns."""
+        return make() if self.memories is None else self.memories.once((self.state, question), make)
+
+
+class Memories:
+    """Safe to use from any thread: what one makes, others wait for."""
+
+    def __init__(self, kept_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._kept_s, self._monotonic = kept_s, monotonic
+        self._made: OrderedDict[Hashable, tuple[float, Future[Any]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        with self._lock:
+            self._forget()
+            found = self._made.get(key)
+            mine: Future[Any] = Future()
+            if found is None:
+                self._made[key] = (self._monotonic(), mine)
+        if found is not None:
+            return cast(_T, found[1].result())
+        try:
+            made = make()
+        except BaseException as error:
+            with self._lock:
+                self._made.pop(key, None)
+            mine.set_exception(error)
+            raise
+        mine.set_result(made)
+        return made
+
+    def forget(self) -> None:
+        """Gives back what has grown old."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        oldest = self._monotonic() - self._kept_s
+        while self._made:
+            key, (begun, future) = next(iter(self._made.items()))
+            if not future.done() or (begun > oldest and len(self._made) <= _MOST):
+                return
+            del self._made[key]
+
+
+def memo_of(request: Request) -> Memo:
+    found = getattr(request.state, _STATE, None)
+    return found if isinstance(found, Memo) else Memo()
