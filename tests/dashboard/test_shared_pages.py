@@ -180,7 +180,7 @@ def test_a_crowd_sees_what_each_would_see_alone(apps: Apps, run: Run) -> None:
 def test_a_page_is_made_once_for_all_who_may_see_the_same(apps: Apps, run: Run) -> None:
     """Viewers share Now; an owner, whose offers differ, has one of their own, made from the same gathered figures."""
 
-    async def crowd() -> tuple[Answer, ...]:
+    async def crowd() -> list[Answer]:
         return await asyncio.gather(*(get(apps.shared, "/", who) for who in ("dan", "eve", "ada", "bob")))
 
     dan, eve, ada, bob = run(crowd())

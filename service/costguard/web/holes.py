@@ -10,7 +10,6 @@ import secrets
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from markupsafe import escape
@@ -37,13 +36,15 @@ def filling(principal: Principal, csrf: str) -> Mapping[bytes, bytes]:
 
 
 def stand_in(principal: Principal) -> Principal:
-    """Somebody with these permissions, by this way, and with no name or session of their own."""
-    return replace(
-        principal,
+    """Somebody with these permissions, by this way, and with nothing of their own."""
+    return Principal(
         address=ADDRESS if principal.address else "",
+        role=principal.role,
+        permissions=principal.permissions,
+        via=principal.via,
         token_id="a token" if principal.token_id else "",
         session="a session" if principal.session else "",
-        until=None,
+        is_granted=principal.is_granted,
     )
 
 
