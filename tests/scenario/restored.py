@@ -47,20 +47,18 @@ FIELDS: dict[str, dict[str, object]] = {
 class Restorable:
     """One installation. `copy` and `restore` do what an operator does with files while the guard is stopped."""
 
-    def __init__(self, folder: Path, template: Path, world: World, cloud: ComputeCloud, clock: ManualClock) -> None:
-        self.path = folder / "costguard.db"
-        self._template, self._cloud = template, cloud
+    def __init__(self, url: str, world: World, cloud: ComputeCloud, clock: ManualClock) -> None:
+        self.url, self._cloud = url, cloud
         self.world, self.clock = world, clock
         self.tokens = Tokens(b"key")
         self.shelf = Shelf(HandClock(at("08:10")))
         self.speaking: dict[str, int] = {}  # agents that beat at every turn, and how often they spoke
-        shutil.copy(template, self.path)
         self.start()
         with self.database.write() as connection:
             prices.add(connection, list(price_list()), clock.now())
 
     def start(self) -> None:
-        self.database = Database.open(f"sqlite:///{self.path}")
+        self.database = Database.open(self.url)
         self.maker = VmMaker("g1", "https://guard.example.com", "", self.tokens.of, metadata, OWNERS)
         self.turn = JobsTurn(
             self.database,
@@ -73,6 +71,11 @@ class Restorable:
             lambda *_: {},
         )
         self.hearing = Hearing(self.database, self.clock, self.tokens, lambda: None)
+
+    @property
+    def path(self) -> Path:
+        """Of an SQLite database."""
+        return Path(self.url.removeprefix("sqlite:///"))
 
     def copy(self, name: str = "backup.db") -> Path:
         """The guard ends, its file is copied, and it starts again."""
@@ -168,13 +171,14 @@ class Restorable:
 
 
 @contextmanager
-def restorable(folder: Path, template: Path) -> Iterator[Restorable]:
+def restorable(url: str) -> Iterator[Restorable]:
+    """`url` names a migrated database."""
     clock = ManualClock(at("08:00"))
     world = World(clock)
     with ExitStack() as stack:
-        url = stack.enter_context(running(world))
-        cloud = stack.enter_context(closing(ComputeCloud(url, clock, wait=Waits())))
-        guard = Restorable(folder, template, world, cloud, clock)
+        address = stack.enter_context(running(world))
+        cloud = stack.enter_context(closing(ComputeCloud(address, clock, wait=Waits())))
+        guard = Restorable(url, world, cloud, clock)
         try:
             yield guard
         finally:

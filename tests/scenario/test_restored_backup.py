@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.scenario.restored import PROJECT, Restorable, restorable
 
+from costguard.main import backups
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, JobKind, JobState
@@ -17,8 +18,8 @@ from costguard.store.transaction import Database
 
 
 @pytest.fixture
-def guard(tmp_path: Path, sqlite_template: Path) -> Iterator[Restorable]:
-    with restorable(tmp_path, sqlite_template) as made:
+def guard(sqlite_url: str) -> Iterator[Restorable]:
+    with restorable(sqlite_url) as made:
         yield made
 
 
@@ -74,6 +75,30 @@ def test_a_newer_attempt_of_a_known_job_is_adopted(guard: Restorable) -> None:
     assert guard.world.instances(PROJECT) == []
 
 
+def test_the_commands_restore_either_database_as_safely(database_url: str, tmp_path: Path) -> None:
+    """`db backup` and `db restore`, with a newer attempt at work: it is adopted, and no VM is next to it."""
+    file = tmp_path / "backup.zip"
+    with restorable(database_url) as guard:
+        guard.submit("j1")
+        guard.go_on(3)
+        guard.works("cg-j1-1")
+        guard.shelf.save(40)
+        backups.backup(database_url, file, guard.clock.now())
+        guard.preempt("cg-j1-1")
+        guard.go_on(6)
+        guard.works("cg-j1-2")
+        guard.database.close()
+        backups.restore(database_url, file, guard.clock.now(), replace=True)
+        guard.start()
+        for _ in range(16):
+            guard.go_on(0.5)
+            assert guard.up() == ["cg-j1-2"]
+        assert [one.outcome for one in guard.attempts("j1")] == [Outcome.PREEMPTED, None]
+        with guard.database.read() as connection:
+            assert generation.read(connection).number == 2
+    assert backups.verify_database(database_url).is_sound
+
+
 def test_the_first_vm_of_a_queued_job_is_adopted(guard: Restorable) -> None:
     """The backup has the job and no attempt of it: its VM is not launched a second time."""
     guard.submit("j1")
@@ -112,7 +137,7 @@ def test_a_copy_of_the_database_elsewhere_deletes_nothing(guard: Restorable) -> 
     guard.works("cg-j2-1")
     guard.speaking.clear()
     guard.database.close()
-    guard.path = clone
+    guard.url = f"sqlite:///{clone}"
     guard.start()
     guard.go_on(45, every=120)
     assert guard.up() == ["cg-j1-1", "cg-j2-1"]
