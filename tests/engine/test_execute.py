@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from tests.builders import PROJECT, at
 from tests.engine.execute_setup import MINUTE, ZONE, Scene
+from tests.engine.last_check_setup import Meanwhile, scene_of
 from tests.fakes import FakeVm
 
 from costguard.engine.acting.execute import ShadowExecutor
@@ -160,6 +161,22 @@ def test_who_lost_the_lease_does_nothing(database: Database) -> None:
     with pytest.raises(LeaseLost):
         scene.executor().carry_out([scene.stop_by_rule(subject)], ours)
     assert (scene.stops(subject), scene.google.calls) == ((), [])
+
+
+@pytest.mark.parametrize("by_rule", [True, False])
+def test_who_loses_the_lease_while_the_vm_is_looked_at_asks_nothing(database: Database, by_rule: bool) -> None:
+    """The lease is checked once more in the write right before the stop: another daemon may have heard of a keep."""
+    scene = scene_of(database)
+    subject = scene.run()
+    now = scene.clock.now()
+    ours = acquire(database, "daemon", "one", timedelta(minutes=1), now)
+    action = scene.stop_by_rule(subject) if by_rule else scene.stop_by_ana(subject)
+    google = scene.google
+    assert isinstance(google, Meanwhile)
+    google.happens = lambda: acquire(database, "daemon", "two", timedelta(minutes=1), now + timedelta(hours=1))
+    with pytest.raises(LeaseLost):
+        scene.executor().carry_out([action], ours)
+    assert (scene.stop(subject).outcome, google.calls) == (StopOutcome.INTENDED, [])
 
 
 def test_one_oddity_does_not_keep_the_others_running(database: Database) -> None:

@@ -76,6 +76,7 @@ class CloudOfVms:
         self.used_up: set[str] = set()
         self.refusals: dict[str, str] = {}
         self.deaf = self.mute = 0
+        self.asked_for: list[tuple[str, str]] = []  # name and request id of each insert, lost ones too
         self.per_minute: int | None = None
         self.calls: dict[str, int] = defaultdict(int)
         self.refused_calls = 0
@@ -107,6 +108,7 @@ class CloudOfVms:
 
     def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
         with self._called("insert", project):
+            self.asked_for.append((vm.name, request_id))
             self._deafness()
             known = self._by_request.get((project, request_id))
             if known is None:

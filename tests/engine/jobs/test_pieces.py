@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 from tests.builders import at
 from tests.engine.jobs.cloud import CloudOfVms
 from tests.engine.jobs.world import T4, World, world
@@ -104,6 +105,39 @@ def test_a_guard_that_lost_its_lease_writes_and_asks_nothing(sqlite_url: str) ->
         with pytest.raises(LeaseLost):
             w.turn.run(old)
         assert (w.attempts(), w.cloud.calls["insert"]) == ([], 0)
+
+
+@pytest.mark.parametrize("fault", ["deaf", "mute"])
+def test_an_insert_is_repeated_under_its_own_request_id(sqlite_url: str, fault: str) -> None:
+    """Google ignores a repeat under the same id, so that a slow one makes no second VM; another name has its own."""
+    with world(sqlite_url) as w:
+        w.submit()
+        w.submit("j2")
+        setattr(w.cloud, fault, 4)
+        w.until_up("cg-j1-1")
+        w.until_up("cg-j2-1")
+        stored = {one.name: one.request_uuid for job in ("j1", "j2") for one in w.attempts(job)}
+        assert set(w.cloud.asked_for) == set(stored.items())
+        assert len(w.cloud.asked_for) >= (4 if fault == "deaf" else 2)
+        assert len(set(stored.values())) == 2
+
+
+def test_the_orphan_of_a_finished_attempt_is_deleted(sqlite_url: str) -> None:
+    """A proxy's 404 closed the attempt while its VM went on: after the grace it is deleted, and the event says why."""
+    with world(sqlite_url) as w:
+        w.submit()
+        w.until_up("cg-j1-1")
+        with w.database.write() as connection:
+            connection.execute(
+                text("UPDATE attempts SET state = 'over', outcome = 'lost', ended_at = made_at, gone_at = made_at")
+            )
+            connection.execute(text("UPDATE jobs SET state = 'cancelled'"))
+        w.settle(9)
+        assert len(w.cloud.running()) == 1
+        w.settle(10)
+        assert w.cloud.running() == []
+        (event,) = w.facts("OrphanDeleted")
+        assert "job j1 is done with the attempt that it was made for" in event.text
 
 
 def test_an_address_as_a_label() -> None:
