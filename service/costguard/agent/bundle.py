@@ -8,7 +8,13 @@ from pathlib import Path
 
 STAYS = {"bundle.py"}
 # The rules of which checkpoint is complete are the guard's own: they travel too, under the names that they have here.
-RULES = ("model/checkpoint.py", "checkpoints/folder.py", "checkpoints/judge.py", "checkpoints/notes.py")
+RULES = (
+    "model/checkpoint.py",
+    "model/log_pattern.py",
+    "checkpoints/folder.py",
+    "checkpoints/judge.py",
+    "checkpoints/notes.py",
+)
 LAYOUTS = "checkpoints/layouts"
 PACKAGES = ("__init__.py", "model/__init__.py", "checkpoints/__init__.py")  # empty: only the names are needed
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file

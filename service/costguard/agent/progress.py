@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from costguard.model.log_pattern import LogPattern
+
 from .files import read, utc
 from .output import last_lines, tail
 from .settings import Settings
@@ -18,6 +20,7 @@ class Progress:
 
     def __init__(self, settings: Settings, log: str, step_file: str) -> None:
         self._settings, self._log, self._step_file = settings, log, step_file
+        self._pattern = LogPattern(settings.step_pattern) if settings.step_pattern else None
         self._step: int | None = None
         self._step_at: str | None = None
 
@@ -41,8 +44,4 @@ class Progress:
         return found.group() if found else ""
 
     def _printed(self, text: str) -> str:
-        found = ""
-        if self._settings.step_pattern:
-            for match in re.finditer(self._settings.step_pattern, text):
-                found = match.group(match.re.groups and 1) or ""
-        return found
+        return self._pattern.last_in(text) if self._pattern is not None else ""

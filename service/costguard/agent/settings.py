@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from costguard.model.log_pattern import LogPattern
+
 
 class NotStarted(Exception):
     """The command cannot be started, and waiting will not help. `repeats`: nor would another VM."""
@@ -77,8 +79,8 @@ def read_settings(text: str) -> tuple[Settings, list[str]]:
         else:
             wrong.append(f"{name} must be like {json.dumps(default)}")
     try:
-        re.compile(fitting.get("step_pattern", ""))
-    except re.error as error:
+        LogPattern(fitting.get("step_pattern", ""))
+    except ValueError as error:
         wrong.append(f"step_pattern: {error}")
         del fitting["step_pattern"]
     settings = Settings(**fitting)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobSpec
+from costguard.model.log_pattern import LogPattern
 from costguard.policy.jobs import image
 from costguard.policy.jobs.asked import Refusal, shown
 
@@ -40,9 +41,9 @@ def _of_command(spec: JobSpec) -> Iterator[Refusal]:
     if not spec.step_pattern:
         return
     try:
-        groups = re.compile(spec.step_pattern).groups
-    except (re.error, OverflowError, RecursionError) as wrong:
-        yield Refusal("step_pattern", f"It is no regular expression ({wrong}): write one such as step (\\d+).")
+        groups = LogPattern(spec.step_pattern).groups
+    except ValueError as wrong:
+        yield Refusal("step_pattern", f"It is no regular expression that can be used ({wrong}): write step (\\d+).")
     else:
         if not groups:
             yield Refusal("step_pattern", "It has no group: put the step into one, as in step (\\d+).")
