@@ -8,7 +8,7 @@ TRAINERS := .cache/trainers
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check bench trainers lowest pictures lock clean
+.PHONY: help demo test check bench mutants trainers lowest pictures lock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -48,6 +48,9 @@ check: test
 
 bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 	@$(BIN)/python -m tests.benchmarks
+
+mutants: $(VENV)/installed-dev ## plant deliberate faults in a copy, see that tests catch each, and write service/docs/mutants.md
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 lowest: ## run the tests with the lowest versions that pyproject.toml allows, in an environment of their own
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest

@@ -62,6 +62,7 @@ def test_whole_files_have_no_problem(name: str, body: bytes) -> None:
         ("a.safetensors", b"1234", "ends within its header"),
         ("a.safetensors", safetensors()[:40], "ends within its header"),
         ("a.safetensors", safetensors() + b"more", "bytes long, and its header tells"),
+        ("a.safetensors", safetensors()[:-1], "bytes long, and its header tells"),
         ("a.safetensors", b"\xff" * 40, "does not begin with a safetensors header"),
         ("a.safetensors", struct.pack("<Q", 3) + b"{]}", "cannot be read"),
         ("a.safetensors", header([1]), "cannot be read"),

@@ -83,6 +83,8 @@ def test_a_pattern_fits_what_the_regular_expression_fitted(pattern: str, name: s
         ("ckpt{step}", "ckpt" + "9" * 18, 10**18 - 1),
         ("ckpt{step}", "ckpt" + "9" * 19, None),
         ("*{step}", "epoch3-step40", 40),
+        ("*{step}*", "epoch3-step40.pt", 40),
+        ("*{step}", "ckpt" + "9" * 19, None),
         ("Größe-{step}", "Größe-12", 12),
         ("{step}", "١٢", None),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
@@ -13,10 +13,13 @@ from tests.engine.jobs.world import T4, World, world
 from tests.fakes import HandClock
 
 from costguard.engine.acting.launch_pace import Kind, PacedLauncher
+from costguard.engine.jobs import resume
 from costguard.engine.jobs.boot import label_of
 from costguard.engine.jobs.turn import JobsTurn
-from costguard.errors import LeaseLost, RateLimited
+from costguard.errors import CheckpointLocationUnavailable, LeaseLost, RateLimited
 from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing, LookFor
+from costguard.model.job import CheckpointPlan
 from costguard.model.launch import OperationAnswer
 from costguard.policy.jobs.operation_errors import outcome_of, words_of
 from costguard.policy.owner import OwnerRules
@@ -138,6 +141,48 @@ def test_the_orphan_of_a_finished_attempt_is_deleted(sqlite_url: str) -> None:
         assert w.cloud.running() == []
         (event,) = w.facts("OrphanDeleted")
         assert "job j1 is done with the attempt that it was made for" in event.text
+
+
+def test_a_vm_that_took_the_name_later_is_not_deleted(sqlite_url: str) -> None:
+    """An attempt's VM is known by its numeric id: another VM under its name is a stranger's, and stays."""
+    with world(sqlite_url) as w:
+        w.submit()
+        w.until_up("cg-j1-1")
+        w.start()
+        ours = w.vm()
+        w.exit()
+        w.cloud.remove(ours, "bob@example.com")
+        w.clock.advance(timedelta(minutes=2))
+        w.cloud.insert(ours.project, ours.zone, ours.request, "by bob")
+        strangers = w.cloud.all[-1]
+        strangers.labels = {}
+        w.settle(10)
+        assert strangers in w.cloud.running()
+
+
+class Unsteady:
+    """A location where the only checkpoint is still written."""
+
+    def listing(self, location: str) -> Listing:
+        return Listing(location, {})
+
+    def look(
+        self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
+    ) -> CheckpointLook:
+        assert (look_for, earlier) == (LookFor(), None)
+        at = datetime(2026, 11, 2, tzinfo=UTC)
+        one = Checkpoint(
+            Framework.FILES, "ckpt_7.pt", "", 7, CheckpointState.CHANGING, ("it may still be written",), at, 10, examine
+        )
+        return CheckpointLook(location, self.listing(location), (one,), None)
+
+
+def test_a_location_that_changes_is_never_the_beginning(sqlite_url: str) -> None:
+    """Some other run writes there: the launch waits, and work does not start from step zero in silence."""
+    with world(sqlite_url) as w:
+        w.submit(checkpoint=CheckpointPlan("gs://acme/run", "--from {checkpoint}"))
+        with pytest.raises(CheckpointLocationUnavailable):
+            resume.find(Unsteady(), w.job(), w.clock.now())
 
 
 def test_an_address_as_a_label() -> None:

@@ -1,0 +1,66 @@
+"""Plants deliberate faults and sees that each is caught: `python -m tests.mutants`, or words of some: `lease stop`.
+
+It first runs the named tests without any fault: what fails then catches nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.mutants import faults
+from tests.mutants.faults import Fault
+from tests.mutants.planting import Caught, Result, copied, plant_all, run_tests
+from tests.mutants.summary import line, write
+
+_COPIES = 2
+
+
+def _chosen(words: Sequence[str]) -> list[Fault]:
+    every = faults.read()
+    if not words:
+        return every
+    return [fault for fault in every if any(word.lower() in f"{fault.room} {fault.what}".lower() for word in words)]
+
+
+def _without_faults(chosen: Sequence[Fault], copy: Path) -> bool:
+    named = sorted({fault.test for fault in chosen})
+    print(f"Running the {len(named)} named tests without any fault...", flush=True)
+    code, output = run_tests(copy, "-n2", *named)
+    if code:
+        print(f"{output}\nThese fail without any fault, and so catch none. Mend them first.")
+    return not code
+
+
+def _main(words: Sequence[str]) -> int:
+    os.nice(10)
+    chosen = _chosen(words)
+    if wrong := faults.problems(chosen):
+        print("\n".join(wrong))
+        print(f"{len(wrong)} faults cannot be planted: let them follow the code, in tests/mutants/faults.")
+        return 1
+    begun, results = time.monotonic(), list[Result]()
+    with tempfile.TemporaryDirectory(prefix="costguard-mutants-") as made:
+        first = copied(Path(made) / "0")
+        if not _without_faults(chosen, first):
+            return 1
+        copies = [first, *(copied(Path(made) / str(number), first) for number in range(1, _COPIES))]
+        for result in plant_all(chosen, copies):
+            results.append(result)
+            print(line(result), flush=True)
+            if result.caught is not Caught.YES:
+                print(result.output)
+    minutes = (time.monotonic() - begun) / 60
+    caught = sum(result.caught is Caught.YES for result in results)
+    print(f"{caught} of {len(results)} caught in {minutes:.1f} minutes.")
+    if not words:
+        write(results, minutes)
+    return 0 if caught == len(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

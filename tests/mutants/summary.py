@@ -1,0 +1,43 @@
+"""What is shown of planted faults: a line each, and the page service/docs/mutants.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.mutants.faults import ROOT
+from tests.mutants.planting import Caught, Result
+
+PAGE = ROOT / "service/docs/mutants.md"
+_HEAD = """# Deliberate faults
+
+`make mutants` plants each of these faults in a copy of the tree and runs the test that must fail. The faults are data
+in `tests/mutants/faults`; a test of the suite sees that each still fits the source.
+"""
+
+
+def line(result: Result) -> str:
+    fault = result.fault
+    return f"{result.caught:<9}{result.seconds:6.1f} s  {fault.room:<12} {fault.what} [{fault.test}]"
+
+
+def write(results: Sequence[Result], minutes: float, page: Path = PAGE) -> None:
+    """The date, how many were caught, by room, and every fault with the test that catches it."""
+    rooms = list(dict.fromkeys(result.fault.room for result in results))
+    today = datetime.now(UTC)  # noqa: TID251 - the date of today
+    parts = [_HEAD, f"Last run: {today:%d %B %Y}, **{_count(results)}**, in {minutes:.0f} minutes.\n"]
+    parts += ["| Room | Caught |", "|---|---|"]
+    parts += [f"| {room} | {_count([each for each in results if each.fault.room == room])} |" for room in rooms]
+    for room in rooms:
+        parts += [f"\n## {room.capitalize()}\n", "| Fault | Test | Caught | Seconds |", "|---|---|---|---|"]
+        parts += [
+            f"| {each.fault.what} | `{each.fault.test.removeprefix('tests/')}` | {each.caught} | {each.seconds:.0f} |"
+            for each in results
+            if each.fault.room == room
+        ]
+    page.write_text("\n".join(parts) + "\n")
+
+
+def _count(results: Sequence[Result]) -> str:
+    return f"{sum(each.caught is Caught.YES for each in results)} of {len(results)} caught"
