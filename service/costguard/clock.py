@@ -13,13 +13,17 @@ class SystemClock:
 
 
 class ScaledClock:
-    """Time that is `origin` now and runs `speed` times as fast as the machine's: for demonstrations."""
+    """Time that runs `speed` times as fast as the machine's: for demonstrations.
 
-    def __init__(self, origin: datetime, speed: float, real: SystemClock | None = None) -> None:
-        self._origin = origin
-        self._speed = speed
+    It was `origin` when the machine's clock showed `since`: by default that is now.
+    """
+
+    def __init__(
+        self, origin: datetime, speed: float, real: SystemClock | None = None, since: datetime | None = None
+    ) -> None:
+        self.origin, self.speed = origin, speed
         self._real = real or SystemClock()
-        self._since = self._real.now()
+        self.since = self._real.now() if since is None else since
 
     def now(self) -> datetime:
-        return self._origin + (self._real.now() - self._since) * self._speed
+        return self.origin + (self._real.now() - self.since) * self.speed

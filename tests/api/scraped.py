@@ -20,6 +20,7 @@ from costguard.engine import burn_rates
 from costguard.engine.charging import Charged
 from costguard.engine.reconcile import PassReport
 from costguard.engine.record import Recorded
+from costguard.main.figures import families_of, metrics_of
 from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.job import JobState
@@ -29,7 +30,7 @@ from costguard.model.webhook import WebhookState
 from costguard.policy.watched import Plan
 from costguard.store import interruptions, lease
 from costguard.store.transaction import Database
-from costguard.web.meters import Meters
+from costguard.web.meters import Meters, WatchMeters
 
 HOUR = timedelta(hours=1)
 HOSTILE = 'x"} 1\ncostguard_vms{owner="'
@@ -111,16 +112,22 @@ def full(database: Database) -> Deps:
                     **lost,  # type: ignore[arg-type]
                 ),
             )
-    meters = Meters("1.2.3")
-    meters.message("reminder", "accepted")
-    meters.delivery("pager", "refused")
+    meters, watched = Meters("1.2.3"), WatchMeters()
+    watched.message("reminder", "accepted")
+    watched.delivery("pager", "refused")
     meters.signed_in(Via.OIDC, False)
     recorded = (Recorded("lab", unread=(NO_ZONE,)), Recorded("odd", error="it broke"), Recorded("well"))
-    meters.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), Plan()))
-    meters.passed(0.2, None)
+    watched.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), Plan()))
+    watched.passed(0.2, None)
     hooks = [WebhookState("pager", 3, NOW - HOUR, "It answered 500.", NOW)]
     lease.acquire(database, "daemon", "guard-1:4242", HOUR)
-    return replace(deps_of(database), meters=meters, webhook_states=lambda _connection: hooks)
+    counted = families_of(watched.registry)  # as they come from the process that watches
+    return replace(
+        deps_of(database),
+        meters=meters,
+        watch_metrics=lambda: metrics_of(counted),
+        webhook_states=lambda _connection: hooks,
+    )
 
 
 def full_scrape(database: Database) -> Scrape:

@@ -68,7 +68,7 @@ def _serve() -> None:
     import costguard.cli.report
     import costguard.main.on_server
     import costguard.store.migrate
-    from costguard.main import opened, serve  # noqa: F401 - loaded when they are first named
+    from costguard.main import opened, service, start_web_process  # noqa: F401 - loaded when they are first named
 
     for line in sys.stdin:
         child = os.fork()

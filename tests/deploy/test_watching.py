@@ -85,7 +85,9 @@ def test_what_is_asked_for_is_told(told: Scrape) -> None:
 def test_everything_that_is_told_of_the_guard_is_shown(told: Scrape) -> None:
     """No family is exported that neither the dashboard nor an alert makes use of."""
     used = " ".join([*(query for query, _ in queries(BOARD)), *(rule["expr"] for rule in alerts())])
-    assert [name for name in told.types if name.startswith("costguard_") and name not in used] == []
+    # What every process tells of itself is there in full, for whoever needs it.
+    ours = {name for name in told.types if name.startswith("costguard_") and "_process_" not in name}
+    assert [name for name in sorted(ours) if name not in used] == []
 
 
 def test_panels_have_their_places() -> None:

@@ -1,12 +1,19 @@
 """Guards in processes of their own, by the simulated cloud's clock. They serve until SIGTERM; tests also use SIGKILL.
 
-They are forks of one process that has everything imported, so that a start costs a fraction of a second.
+They are forks of one process that has everything imported, so that a start costs a fraction of a second. So is the
+process that serves, where it is the first: by then its guard has no threads.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import signal
+import socket
+import subprocess
+import threading
+import time
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -14,8 +21,11 @@ from pathlib import Path
 from google.cloud import compute_v1  # noqa: F401 - every guard loads it with its first request
 
 from costguard.cli import demo_cloud
-from costguard.main.guard import opened
-from costguard.main.serve import serve
+from costguard.main import serving  # noqa: F401 - what serves needs it
+from costguard.main import web as web_main
+from costguard.main.serve import service
+from costguard.main.web_process import Process, spawned, start_web_process
+from costguard.main.wire import Wire
 from costguard.settings import load
 
 TOKEN = "a-token-for-tests-alone"
@@ -42,5 +52,49 @@ def _run(path: Path, log: Path, said: Connection) -> None:
     cloud = settings.compute.endpoint
     assert cloud is not None
     clock = demo_cloud.clock_of(cloud)
-    with opened(settings, clock, demo_cloud.speed_of(cloud)) as guard:
-        serve(guard, lambda url, _server: said.send(url))
+    server, speed = settings.server, demo_cloud.speed_of(cloud)
+    with start_web_process(server.host, server.port, _forked) as web, service(settings, web, clock, speed) as guard:
+        guard.run(said.send)
+
+
+def _forked(wire: socket.socket, listener: socket.socket) -> Process:
+    """As `spawned`, with all imported. A fork of a process with threads could find a lock held for ever."""
+    if threading.active_count() > 1:
+        return spawned(wire, listener)
+    child = os.fork()
+    if child:
+        return _Forked(child)
+    kept = {0, 1, 2, wire.fileno(), listener.fileno()}
+    for number in [int(name) for name in os.listdir("/proc/self/fd")]:
+        if number not in kept:
+            with contextlib.suppress(OSError):  # the folder's own
+                os.close(number)
+    os._exit(web_main.serve(Wire(wire), listener))
+
+
+class _Forked:
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._code: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        ends, pause = time.monotonic() + (timeout or 3600), threading.Event()
+        while self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > ends:
+                raise subprocess.TimeoutExpired("web", timeout or 0)
+            else:
+                pause.wait(0.02)
+        return self._code
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, sign: signal.Signals) -> None:
+        if self._code is None:
+            os.kill(self.pid, sign)

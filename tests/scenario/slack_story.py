@@ -18,7 +18,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.engine.telling.preview import Preview, preview
 from costguard.main import Guard, opened
-from costguard.main.messaging import Entrance, entrance
+from costguard.main.entrance import Entrance, entrance
 from costguard.settings import validate
 from costguard.store import facts
 from costguard_sandbox.clock import ManualClock
@@ -198,7 +198,10 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
         checked = validate(wanted, _SECRETS, Path("story"))
         with opened(checked, world.clock) as guard:
             assert guard.messaging is not None
-            way_in = entrance(checked, guard.rules, guard.database, guard.clock, guard.messaging, lambda: None)
+            way_in = entrance(
+                checked, guard.rules, guard.database, guard.clock, lambda: None, by_http=True, by_socket=True
+            )
+            assert way_in is not None
             try:
                 with _served(guard, way_in) as url:
                     world.slack.request_url = f"{url}/slack/interactions"
@@ -210,6 +213,8 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
 
 @contextmanager
 def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
+    assert guard.messaging is not None
+    outbox = guard.messaging.outbox
     deps = Deps(
         database=guard.database,
         clock=guard.clock,
@@ -220,7 +225,7 @@ def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
         status=lambda: DaemonStatus(),
         slack=way_in.door,
         slack_refused=lambda: way_in.reception.refused,
-        outbox_trouble=lambda: guard.slack_trouble,
+        outbox_trouble=lambda: outbox.trouble,
     )
     with serving(create_app(deps)) as url:
         yield url

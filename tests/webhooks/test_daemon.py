@@ -20,7 +20,7 @@ from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
-from costguard.web.meters import Meters
+from costguard.web.meters import WatchMeters
 from costguard.webhooks.client import HttpPoster
 
 PATIENCE = 30.0  # seconds until a test that hangs fails
@@ -29,7 +29,7 @@ LATER = seen(key=InstanceKey(PROJECT, "2"), name="later", fingerprint="g")
 
 def test_what_a_pass_records_is_sent(sqlite_database: Database, receiver: Receiver) -> None:
     """Facts of the first pass are history; those of the next reach the receiver, though nobody waits for it."""
-    clock, meters, sent = HandClock(at("12:00")), Meters(), threading.Event()
+    clock, meters, sent = HandClock(at("12:00")), WatchMeters(), threading.Event()
     cloud = FakeCloud({PROJECT: observation(seen())})
     passing = Reconciler(sqlite_database, cloud, clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))
     passes = threading.Semaphore(0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
+from prometheus_client.core import Metric
 from sqlalchemy import Connection
 
 from costguard.engine.health import ANSWER, VitalSigns
@@ -34,6 +35,7 @@ class DaemonStatus:
 
     last_pass_at: datetime | None = None  # when the last pass ended
     last_error: str = ""  # why the last pass failed; "" when it did not
+    silent_for: timedelta | None = None  # how long it has said nothing, where that is too long
 
 
 class SlackDoor(Protocol):
@@ -75,6 +77,7 @@ class Deps:
     webhook_states: Callable[[Connection], Sequence[WebhookState]] = lambda _connection: ()  # how receivers stand
     meters: Meters = field(default_factory=Meters)
     sharing: Sharing | None = None  # None: every answer is made for who asked, as soon as they ask
+    watch_metrics: Callable[[], Iterable[Metric]] = tuple  # what the process that watches counts
     socket_trouble: Callable[[], str] = str  # why nothing comes in over Socket Mode; "" when it can
 
     @property

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: the ledger's figures, and what this process has counted."""
+"""What Prometheus scrapes: the ledger's figures, and what both processes have counted."""
 
 from __future__ import annotations
 
@@ -54,3 +54,4 @@ class _Everything(Collector):
             is_acting = is_held_by(holders(connection), deps.holder)
         yield from families(found, hooks, is_acting=is_acting)
         yield from deps.meters.registry.collect()
+        yield from deps.watch_metrics()

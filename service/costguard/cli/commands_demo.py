@@ -10,7 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -67,32 +67,34 @@ def demo(
         environ = {"COSTGUARD_TOKEN": token, **demo_cloud.slack_secrets(cloud)}
         projects = demo_cloud.projects_of(cloud)
         settings = demo_settings(address, cloud, folder, projects, clock.now(), environ, speed if has_job else None)
-        with main.opened(settings, clock, speed) as guard:
+        server = settings.server
+        with (
+            main.start_web_process(server.host, server.port) as web,
+            main.service(settings, web, clock, speed, stop) as service,
+        ):
+            guard = service.guard
             guard.refresh_prices(None)  # before the first pass, so that no figure changes for want of them
-            told: list[str] = []
-            servers: list[Any] = []
+            urls: list[str] = []
             ready = threading.Event()
 
-            def announce(url: str, server: Any) -> None:
-                told.append(url)
-                servers.append(server)
+            def announce(url: str) -> None:
+                urls.append(url)
                 ready.set()
 
             with ThreadPoolExecutor(1, "serve") as threads:
-                serving = threads.submit(main.serve, guard, announce)
+                serving = threads.submit(service.run, announce)
                 try:
                     while not ready.wait(0.1) and not serving.done():
                         pass
-                    if told:
-                        demo_cloud.send_presses(cloud, told[0])
-                        page = main.sign_in_link(guard, told[0], demo_job.OWNER, _LINK_GOOD_FOR)
-                        at = demo_view.Addresses(told[0], page, cloud, f"{cloud}/slack", token, ADMIN)
+                    if urls:
+                        [url] = urls
+                        demo_cloud.send_presses(cloud, url)
+                        page = main.first_link(guard, url, demo_job.OWNER, _LINK_GOOD_FOR)
+                        at = demo_view.Addresses(url, page, cloud, f"{cloud}/slack", token, ADMIN)
                         view = demo_view.View(at, speed, no_job, stop, as_json)
                         if has_job:
                             view.launch(folder, projects[0], steps)
                         view.show()
                 finally:
                     stop.set()
-                    for server in servers:
-                        server.should_exit = True
-            serving.result()  # raises what ended it, such as a port that is taken
+            serving.result()  # raises what ended it, such as a process that could not serve

@@ -58,20 +58,21 @@ def serve(
 
     settings = _settings(config, None if listen is None else listening_address(listen))
     _log(settings)
-    with main.opened(settings) as guard:
+    server = settings.server
+    with main.start_web_process(server.host, server.port) as web, main.service(settings, web) as service:
 
-        def announce(url: str, _server: object) -> None:
+        def announce(url: str) -> None:
             # A log is read by others: there the link would be a secret that is not kept.
-            link = main.sign_in_link(guard, url) if sys.stdout.isatty() else None
+            link = main.first_link(service.guard, url) if sys.stdout.isatty() else None
             if as_json:
                 print(json.dumps({"url": url, "sign_in": link}), flush=True)
                 return
-            here = ", on this machine only" if settings.server.is_loopback else ""
+            here = ", on this machine only" if server.is_loopback else ""
             print(f"Costguard answers at {url}{here}.", flush=True)
             how = f"Sign in, once and within ten minutes: {link}" if link else _HOW_TO_SIGN_IN
             print(how, flush=True)
 
-        main.serve(guard, announce)
+        service.run(announce)
 
 
 def run_pass(

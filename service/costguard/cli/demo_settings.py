@@ -56,6 +56,7 @@ def demo_settings(
             "daily_digest": f"{now + _DIGEST_AFTER:%H:%M}",
         },
         "enforcement": {"shadow": False},
+        "log": {"level": "error"},  # what happens is shown, not logged
         "access": {"admins": [ADMIN], "operators": ["dana@example.com"], "viewers": ["@example.com"]},
         "presets": _PRESETS,
         "budgets": _budgets(projects),

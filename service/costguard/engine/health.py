@@ -28,6 +28,10 @@ from costguard.store.unknown_vms import UnknownVm
 
 _SHOWN = 3  # of VMs that the ledger does not know
 ANSWER = timedelta(seconds=2)  # a monitor waits for an answer some seconds at most
+_SILENT = (
+    "The process that watches has said nothing for {seconds} s, so perhaps nothing is watched. "
+    "It may be frozen or out of memory: see the server's log, and restart Costguard."
+)
 
 
 class Verdict(StrEnum):
@@ -43,6 +47,8 @@ class Daemon(Protocol):
     def last_pass_at(self) -> datetime | None: ...
     @property
     def last_error(self) -> str: ...
+    @property
+    def silent_for(self) -> timedelta | None: ...
 
 
 class Guard(Protocol):
@@ -128,6 +134,8 @@ def health(of: Guard) -> Health:
     """Never raises StoreError: a database that does not answer is a reason by itself, and known within ANSWER."""
     now, daemon = of.clock.now(), of.status()
     signs, reasons, has_answered = VitalSigns(), [], True
+    if daemon.silent_for is not None:
+        reasons.append(_SILENT.format(seconds=daemon.silent_for // timedelta(seconds=1)))
     try:
         signs = of.vital_signs.ask(lambda: _vital_signs(of))
     except StoreError as error:
@@ -147,7 +155,7 @@ def health(of: Guard) -> Health:
         as_of=now,
         daemon=daemon,
         has_answered=has_answered,
-        is_acting=stored.is_held_by(signs.holders, of.holder),
+        is_acting=stored.is_held_by(signs.holders, of.holder) and daemon.silent_for is None,
         reasons=reasons,
         warnings=[
             *_warnings(daemon, states, slack),

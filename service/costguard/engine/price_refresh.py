@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +13,7 @@ from sqlalchemy import Connection
 
 from costguard.engine import burn_rates
 from costguard.engine.ports import PriceSource
+from costguard.errors import PriceSourceError
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
@@ -24,6 +27,8 @@ from costguard.store.transaction import Database
 _SNAPSHOT = "snapshot"
 _INSTANT = timedelta(microseconds=1)
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_FETCH = timedelta(minutes=2)
+_LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +197,33 @@ def _said(key: PriceKey) -> str:
 
 def _rate(price: Price) -> str:
     return f"${Money(price.rate_nanos).dollars.normalize():f} per {price.unit.value}"
+
+
+def patiently(fetch: Callable[[], Sequence[Price]], stop: threading.Event) -> Sequence[Price] | None:
+    """What the catalogue says; None when we are to end. A server that is slow or silent holds up nobody.
+
+    Its thread is left alone after a while: it ends with its own time limits, or with the process.
+    """
+    answers: queue.SimpleQueue[Sequence[Price] | Exception] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(fetch())
+        except Exception as error:  # raised again where it is waited for
+            answers.put(error)
+
+    threading.Thread(target=ask, name="prices", daemon=True).start()
+    for _ in range(_LONGEST_FETCH // _LOOK_UP):
+        if stop.is_set():
+            return None
+        try:
+            answer = answers.get(timeout=_LOOK_UP.total_seconds())
+        except queue.Empty:
+            continue
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    raise PriceSourceError(
+        f"The price catalogue did not come within {_LONGEST_FETCH.seconds} s.",
+        "The last good prices stay in force; it is asked again at the next refresh.",
+    )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from costguard.engine import price_refresh
 from costguard.engine.idle import IdleWatch
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.errors import CostguardError, LeaseLost, PriceSourceError
+from costguard.errors import CostguardError, LeaseLost
 from costguard.model.price import Price
 from costguard.store import lease as leases
 from costguard.store.lease import Lease
@@ -25,8 +27,6 @@ log = structlog.get_logger(__name__)
 
 LEASE = "daemon"
 LEASE_TTL = timedelta(seconds=30)
-_LONGEST_FETCH = timedelta(minutes=2)
-_LOOK_UP = timedelta(seconds=0.5)  # how soon a shutdown is noticed
 _SEND_EVERY = timedelta(seconds=1)
 _LOOKS_APART = timedelta(seconds=10)
 _WORKERS = 16  # two turns of everything there is
@@ -108,6 +108,8 @@ class Daemon:
         # Nor is the lease asked for twice at once: the later answer would fence off the earlier.
         self._asking = threading.Lock()
         self._looked_at = datetime.min.replace(tzinfo=UTC)  # by the machine's clock
+        self._running: Counter[str] = Counter()
+        self._counting = threading.Lock()
         self.state = DaemonState()
         self._pool = ThreadPoolExecutor(_WORKERS)
         self._scheduler = BackgroundScheduler(
@@ -115,21 +117,38 @@ class Daemon:
         )
 
     def start(self) -> None:
-        self._scheduler.add_job(self._keep_lease, "interval", seconds=LEASE_TTL.total_seconds() / 3, id="lease")
+        self._add("lease", LEASE_TTL / 3, self._keep_lease)
         # Two: one that runs, and one that waits for its turn. Asked for in mid-pass, another pass must follow.
-        self._scheduler.add_job(self._pass, "interval", seconds=self._every.total_seconds(), id="pass", max_instances=2)
+        self._add("pass", self._every, self._pass, max_instances=2)
         if self._refresh_every is not None:
-            seconds = self._refresh_every.total_seconds()
-            self._scheduler.add_job(self._refresh, "interval", seconds=seconds, id="prices")
+            self._add("prices", self._refresh_every, self._refresh)
         if self._idle_watch is not None:
-            self._scheduler.add_job(self._measure, "interval", seconds=self._idle_every.total_seconds(), id="idle")
+            self._add("idle", self._idle_every, self._measure)
         if self._send_messages is not None:
-            self._scheduler.add_job(self._send, "interval", seconds=_SEND_EVERY.total_seconds(), id="send")
+            self._add("send", _SEND_EVERY, self._send)
         for name, each in self._beside.items():
-            seconds = each.every.total_seconds()
-            self._scheduler.add_job(self._run_beside, "interval", [name], seconds=seconds, id=name, max_instances=2)
+            self._add(name, each.every, partial(self._run_beside, name), max_instances=2)
         self._scheduler.start()
         self.wake()
+
+    def _add(self, name: str, every: timedelta, run: Callable[[], None], max_instances: int = 1) -> None:
+        def counted() -> None:
+            with self._counting:
+                self._running[name] += 1
+            try:
+                run()
+            finally:
+                with self._counting:
+                    self._running[name] -= 1
+
+        seconds = every.total_seconds()
+        self._scheduler.add_job(counted, "interval", seconds=seconds, id=name, max_instances=max_instances)
+
+    @property
+    def running(self) -> Sequence[str]:
+        """What runs at the moment, by name."""
+        with self._counting:
+            return [name for name, count in self._running.items() if count]
 
     def wake(self) -> None:
         """Run everything now rather than at the next interval."""
@@ -156,14 +175,23 @@ class Daemon:
             if job.next_run_time is None or moment < job.next_run_time:
                 job.modify(next_run_time=moment)
 
-    def stop(self) -> None:
-        """Finish what is being written, leave the rest, and hand the lease on."""
+    def stop(self, patience: timedelta | None = None) -> None:
+        """Finish what is being written, leave the rest, and hand the lease on.
+
+        What still runs after the patience is left behind, and `running` names it: without the lease it can write
+        nothing more.
+        """
         self._stop.set()
         self._passed.set()
         if self._scheduler.running:
             # Not by the scheduler's own waiting: it holds a lock meanwhile that a run which asks for another one needs.
             self._scheduler.pause()
-            self._pool.shutdown(wait=True)
+            if patience is None:
+                self._pool.shutdown(wait=True)
+            else:
+                waiting = threading.Thread(target=self._pool.shutdown, kwargs={"wait": True}, name="stop", daemon=True)
+                waiting.start()
+                waiting.join(patience.total_seconds())
             self._scheduler.shutdown(wait=False)
         if self._lease is not None:
             try:
@@ -290,7 +318,7 @@ class Daemon:
         if self._held() is None or self._stop.is_set():
             return
         try:
-            fetched = self._fetched()
+            fetched = price_refresh.patiently(self._fetch_prices, self._stop)
             if fetched is None:
                 return
             with self._busy:
@@ -303,35 +331,6 @@ class Daemon:
         except Exception as error:  # the last good prices stay in force
             self.state = replace(self.state, prices_error=str(error))
             log.error("prices_not_refreshed", error=str(error), exc_info=not _is_expected(error))
-
-    def _fetched(self) -> Sequence[Price] | None:
-        """What the catalogue says; None when we are to end. A server that is slow or silent holds up nobody.
-
-        Its thread is left alone after a while: it ends with its own time limits, or with the process.
-        """
-        answers: queue.SimpleQueue[Sequence[Price] | Exception] = queue.SimpleQueue()
-
-        def fetch() -> None:
-            try:
-                answers.put(self._fetch_prices())
-            except Exception as error:  # raised again where it is waited for
-                answers.put(error)
-
-        threading.Thread(target=fetch, name="prices", daemon=True).start()
-        for _ in range(_LONGEST_FETCH // _LOOK_UP):
-            if self._stop.is_set():
-                return None
-            try:
-                answer = answers.get(timeout=_LOOK_UP.total_seconds())
-            except queue.Empty:
-                continue
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-        raise PriceSourceError(
-            f"The price catalogue did not come within {_LONGEST_FETCH.seconds} s.",
-            "The last good prices stay in force; it is asked again at the next refresh.",
-        )
 
     def _measure(self) -> None:
         """What is read takes as long as it takes; only the writing keeps a pass waiting."""

@@ -83,13 +83,7 @@ class Webhooks:
             thread.join(max(0.0, until - time.monotonic()))
 
     def states(self, connection: Connection) -> list[WebhookState]:
-        """How it stands with each receiver, by what is stored: any process can tell."""
-        found = []
-        for name, place in webhooks.places(connection).items():
-            if name in self._deliveries:
-                left = webhooks.waiting(connection, self._deliveries[name].receiver, place.fact_id)
-                found.append(WebhookState(name, left.count, left.since, place.error, place.accepted_at))
-        return found
+        return states(connection, [each.receiver for each in self._deliveries.values()])
 
     def send_test(self, name: str) -> Answer:
         """What the receiver answers to a message that is no fact. Raises WebhookUnknown and WebhookUnreachable."""
@@ -100,6 +94,17 @@ class Webhooks:
                 f"Name one of them, or add a section [webhooks.{name}] and restart Costguard.",
             )
         return self._deliveries[name].send_test()
+
+
+def states(connection: Connection, receivers: Sequence[Webhook]) -> list[WebhookState]:
+    """How it stands with each receiver, by what is stored: any process can tell."""
+    known = {each.name: each for each in receivers}
+    found = []
+    for name, place in webhooks.places(connection).items():
+        if name in known:
+            left = webhooks.waiting(connection, known[name], place.fact_id)
+            found.append(WebhookState(name, left.count, left.since, place.error, place.accepted_at))
+    return found
 
 
 def _take_turn(delivery: Delivery, fence: Lease, stop: threading.Event) -> None:

@@ -7,17 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from costguard.main.access import sign_in_link
     from costguard.main.guard import Guard, opened
-    from costguard.main.serve import daemon_of, serve
+    from costguard.main.on_server import first_link
+    from costguard.main.serve import daemon_of, service
+    from costguard.main.web_process import start_web_process
 
-__all__ = ["Guard", "daemon_of", "opened", "serve", "sign_in_link"]
+__all__ = ["Guard", "daemon_of", "first_link", "opened", "service", "start_web_process"]
 _HOMES = {
     "Guard": "guard",
     "daemon_of": "serve",
+    "first_link": "on_server",
     "opened": "guard",
-    "serve": "serve",
-    "sign_in_link": "access",
+    "service": "serve",
+    "start_web_process": "web_process",
 }
 
 
@@ -25,5 +27,5 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found  # else the module `serve`, now loaded, would stand where the function is expected
+    globals()[name] = found  # else the module of this name, now loaded, would stand where the function is expected
     return found

@@ -1,21 +1,19 @@
-"""Who may ask: built from the settings and from keys in the database."""
+"""Who may ask: built from the settings and from keys in the database, for the process that serves."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from costguard.dashboard.sign_in import SignInPages
 from costguard.engine.access.gate import Gate
-from costguard.engine.access.links import GOOD_FOR, PATH, make_link
+from costguard.engine.access.links import GOOD_FOR
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.sign_ins import Provider, SignIns
 from costguard.engine.ports import Clock
 from costguard.main import identity
-from costguard.main.guard import Guard
-from costguard.main.on_server import in_charge
-from costguard.model.access import Role
+from costguard.model.access import Via
 from costguard.settings import Settings
 from costguard.store import signing
 from costguard.store.transaction import Database
@@ -36,10 +34,12 @@ def gate(settings: Settings, database: Database, clock: Clock, speed: float = 1.
     )
 
 
-def sign_in_pages(guard: Guard) -> SignInPages:
-    """Where people sign in, by the ways that the settings give."""
-    settings, sign_in = guard.settings, guard.settings.sign_in
-    seal, sessions = _sessions(settings, guard.database, guard.clock, guard.speed)
+def sign_in_pages(
+    settings: Settings, database: Database, clock: Clock, speed: float, count: Callable[[Via, bool], None]
+) -> SignInPages:
+    """Where people sign in, by the ways that the settings give. `count` hears of each try."""
+    sign_in = settings.sign_in
+    seal, sessions = _sessions(settings, database, clock, speed)
     provider = None
     if (oidc := identity.oidc(settings)) is not None:
         provider = Provider(_called(sign_in.oidc_issuer or ""), sign_in.url or "", oidc)
@@ -47,14 +47,14 @@ def sign_in_pages(guard: Guard) -> SignInPages:
     is_of_the_house = sign_in.iap_audience is not None or sign_in.oidc_domain is not None
     return SignInPages(
         SignIns(
-            guard.database,
-            guard.clock,
+            database,
+            clock,
             settings.access.access,
             seal,
             sessions,
             provider,
-            patience=GOOD_FOR * guard.speed,
-            count=guard.meters.signed_in,
+            patience=GOOD_FOR * speed,
+            count=count,
         ),
         limits=TokenBucket(_TRIES),
         lasts=sign_in.session,
@@ -64,17 +64,9 @@ def sign_in_pages(guard: Guard) -> SignInPages:
     )
 
 
-def sign_in_link(guard: Guard, url: str, address: str = "", good_for: timedelta = GOOD_FOR) -> str:
-    """An address that signs somebody in as an admin, once: by default whoever answers for the guard."""
-    who = address or in_charge(guard.settings)
-    code = make_link(guard.database, who, Role.ADMIN, guard.clock.now(), good_for * guard.speed)
-    return f"{url}{PATH}{code}"
-
-
 def _sessions(settings: Settings, database: Database, clock: Clock, speed: float) -> tuple[Seal, Sessions]:
     """Sessions last by the viewer's clock, whatever clock the guard keeps."""
-    with database.write() as connection:
-        seal = Seal(signing.key(connection, _KEY, clock.now()))
+    seal = Seal(signing.kept(database, _KEY, clock.now()))
     return seal, Sessions(database, clock, settings.sign_in.session * speed)
 
 

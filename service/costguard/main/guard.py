@@ -1,4 +1,4 @@
-"""Everything that one process needs, built from settings."""
+"""Everything that the process which watches needs, built from settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from datetime import timedelta
 
 import structlog
 
-from costguard import __version__
 from costguard.clock import SystemClock
 from costguard.engine import price_refresh
 from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
@@ -24,7 +23,6 @@ from costguard.engine.jobs.turn import TurnReport
 from costguard.engine.ports import Checkpoints, Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import LEASE, LEASE_TTL
-from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.engine.webhooks import Webhooks
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
@@ -34,6 +32,7 @@ from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.main.jobs import Jobs, jobs
 from costguard.main.messaging import Messaging, messaging
 from costguard.main.webhooks import webhooks
+from costguard.main.wire import SlackTrouble
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules
@@ -44,7 +43,7 @@ from costguard.store.health import catalogue_read_at
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 from costguard.store.version import bring_up_to_date
-from costguard.web.meters import Meters
+from costguard.web.meters import WatchMeters
 
 # The lease must not run out meanwhile.
 _SENDINGS = 10
@@ -55,7 +54,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Everything that one process needs to watch, built and ready."""
+    """Everything that the process which watches needs, built and ready."""
 
     settings: Settings
     clock: Clock
@@ -70,7 +69,7 @@ class Guard:
     holder: str
     speed: float  # the clock's seconds in one of the machine's
     webhooks: Webhooks
-    meters: Meters
+    meters: WatchMeters
 
     def fetch_prices(self) -> Sequence[Price]:
         """What the catalogue says. Raises PriceSourceError."""
@@ -85,12 +84,12 @@ class Guard:
             self.store_prices(self.fetch_prices(), fence)
 
     @property
-    def slack_trouble(self) -> OutboxTrouble | None:
-        """What keeps people from being told; None where nobody is told anything."""
+    def slack_trouble(self) -> SlackTrouble:
+        """What keeps people from being notified. Asks no database."""
         if self.messaging is None:
-            return None
-        trouble = self.messaging.outbox.trouble
-        return replace(trouble, workspace=trouble.workspace or self.messaging.acquainting.trouble)
+            return SlackTrouble()
+        workspace, channels = self.messaging.outbox.refusals
+        return SlackTrouble(workspace=workspace or self.messaging.acquainting.trouble, channels=dict(channels))
 
     @property
     def after_pass(self) -> dict[str, Callable[[Lease], object]]:
@@ -173,7 +172,7 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
     cloud = ComputeCloud(settings.compute.endpoint, clock)
     rules = settings.rules()
     presets = settings.preset_list()
-    meters = Meters(__version__)
+    meters = WatchMeters()
     parts = messaging(settings, rules, database, clock, meters.message)
     live = LiveExecutor(database, cloud, clock, ByTheRules(rules))
     reconciler = Reconciler(

@@ -1,4 +1,4 @@
-"""Slack, where the settings have it: what sends, what says what is sent, and what people press."""
+"""Slack, where the settings have it: what sends, and what says what is sent."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from slack_sdk import WebClient
 from sqlalchemy import Connection
 
-from costguard.clock import SystemClock
 from costguard.engine.ports import Clock
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.compose import ReminderComposer
@@ -17,16 +15,11 @@ from costguard.engine.telling.digests import DigestComposer, DigestWatch
 from costguard.engine.telling.job_notices import CARD, CardComposer
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Changed, Compose, Composed, Outbox, Withdrawn
-from costguard.engine.telling.requests import Desk
 from costguard.model.message import WhisperContent
 from costguard.policy.digest import DigestRule
 from costguard.policy.rules import Rules
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
-from costguard.slack.door import Door
-from costguard.slack.messages import render
-from costguard.slack.reception import Reception
-from costguard.slack.socket import Socket
 from costguard.slack.web import ENDPOINT
 from costguard.store.messages import Message
 from costguard.store.transaction import Database
@@ -42,30 +35,6 @@ class Messaging:
     reminders: ReminderComposer
     notices: NoticeWatch
     digests: DigestWatch
-
-
-@dataclass(frozen=True, slots=True)
-class Entrance:
-    """What lets people's presses in. `door` is None without a signing secret, `socket` without Socket Mode."""
-
-    desk: Desk
-    reception: Reception
-    door: Door | None
-    socket: Socket | None
-
-    @property
-    def trouble(self) -> str:
-        """Why nothing can come in by the socket; "" when it can, or should not."""
-        return self.socket.trouble if self.socket is not None else ""
-
-    def open(self) -> None:
-        if self.socket is not None:
-            self.socket.start()
-
-    def close(self) -> None:
-        if self.socket is not None:
-            self.socket.close()
-        self.desk.close()
 
 
 class _ByKind:
@@ -119,24 +88,6 @@ def messaging(
         notices=NoticeWatch(database, clock, rules, slack.budget_channel),
         digests=DigestWatch(database, clock, rule, slack.budget_channel),
     )
-
-
-def entrance(
-    settings: Settings, rules: Rules, database: Database, clock: Clock, parts: Messaging, wake: Callable[[], None]
-) -> Entrance:
-    """`wake` asks for a pass."""
-    assert settings.slack is not None  # there is no messaging without
-    slack = settings.slack
-    desk = Desk(database, clock, rules, parts.notifier, parts.reminders.cards, wake)
-    reception = Reception(desk.press, desk.command, render)
-    door = socket = None
-    if slack.signing_secret is not None:
-        # Slack signs by the machine's time, whatever time the guard keeps.
-        door = Door(slack.signing_secret.get_secret_value(), SystemClock(), reception)
-    if slack.socket_mode and slack.app_token is not None:
-        web = WebClient(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
-        socket = Socket(slack.app_token.get_secret_value(), web, reception)
-    return Entrance(desk, reception, door, socket)
 
 
 def _whisper(connection: Connection, message: Message, now: datetime) -> Composed:  # noqa: ARG001 one of several composers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from costguard.clock import SystemClock
 from costguard.engine.access.links import GOOD_FOR, PATH, make_link
@@ -18,6 +18,9 @@ from costguard.settings import Settings
 from costguard.store.tokens import ApiToken
 from costguard.store.transaction import Database
 from costguard.store.version import bring_up_to_date
+
+if TYPE_CHECKING:
+    from costguard.main.guard import Guard
 
 _MOST = 1_000_000
 _THEY = Principal("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_granted=True)
@@ -38,6 +41,13 @@ def new_link(settings: Settings, address: str, role: Role, url: str) -> SignInLi
     with _opened(settings) as database:
         code = make_link(database, who, role, now)
     return SignInLink(f"{where}{PATH}{code}", who.lower(), role, now + GOOD_FOR)
+
+
+def first_link(guard: Guard, url: str, address: str = "", good_for: timedelta = GOOD_FOR) -> str:
+    """An address that signs this person in as an admin, once; "" is whoever answers for the guard."""
+    who = address or in_charge(guard.settings)
+    code = make_link(guard.database, who, Role.ADMIN, guard.clock.now(), good_for * guard.speed)
+    return f"{url}{PATH}{code}"
 
 
 class TokensHere:

@@ -1,41 +1,35 @@
-"""The daemon and the server, from start to end."""
+"""The guard as a whole, from start to end: this process watches, and another one serves what it sees."""
 
 from __future__ import annotations
 
 import gc
 import os
-import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 
-import uvicorn
-
-from costguard import __version__
-from costguard.api.app import create_app
-from costguard.api.deps import DaemonStatus, Deps
-from costguard.dashboard.app import add_dashboard
-from costguard.dashboard.sign_in import add_sign_in
-from costguard.engine.access.gate import Gate
+from costguard.clock import ScaledClock
+from costguard.engine.ports import Clock
 from costguard.engine.schedule import JOBS, Beside, Daemon
 from costguard.errors import CostguardError
-from costguard.main.access import gate, sign_in_pages
-from costguard.main.guard import Guard
-from costguard.main.jobs import JobDoors, doors
-from costguard.main.messaging import Entrance, entrance
+from costguard.main.entrance import Entrance, entrance
+from costguard.main.figures import families_of
+from costguard.main.guard import Guard, opened
+from costguard.main.shutdown import Shutdown, ended_by_signals
 from costguard.main.supervisor import Supervisor
-from costguard.store.state import state
-from costguard.web.limits import TokenBucket
-from costguard.web.server import make_server
-from costguard.web.sharing import Sharing
+from costguard.main.web_process import WebProcess
+from costguard.main.wire import Asked, Begin, Pace, State
+from costguard.settings import Settings
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...where that is not too often for the machine
 _FACTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
+_FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
+_FINISHING_S = 5.5  # for what is being written
+_RELEASING_S = 1.5  # and then for the lease
+_LOOK_S = 0.2
 
 
 def daemon_of(guard: Guard, alive: Callable[[], None] = lambda: None) -> Daemon:
@@ -65,124 +59,116 @@ def daemon_of(guard: Guard, alive: Callable[[], None] = lambda: None) -> Daemon:
     )
 
 
-def serve(guard: Guard, ready: Callable[[str, uvicorn.Server], None]) -> None:
-    """Watch and answer until SIGTERM or Ctrl-C; then finish what is being written and hand the lease on.
+@contextmanager
+def service(
+    settings: Settings,
+    web: WebProcess,
+    clock: Clock | None = None,
+    speed: float = 1.0,
+    stop: threading.Event | None = None,
+) -> Iterator[Service]:
+    """A guard that is about to serve; its web process is starting already. Setting `stop` ends it, as SIGTERM does."""
+    shutdown = Shutdown(stop)
+    with opened(settings, clock, speed) as guard:
+        made = Service(guard, web, shutdown)
+        yield made
+    if made.has_ended:
+        shutdown.over()
 
-    `ready` is told the address once it is listened at, before the first request is answered.
-    """
-    supervisor = Supervisor(os.environ, os.getpid())
-    daemon = daemon_of(guard, supervisor.alive)
-    way_in = None
-    if guard.messaging is not None:
-        parts = guard.messaging
-        way_in = entrance(guard.settings, guard.rules, guard.database, guard.clock, parts, daemon.ask_for_pass)
 
-    def news() -> None:
-        daemon.ask_for_jobs()
-        daemon.ask_for_look()
+class Service:
+    """A guard with both of its processes."""
 
-    jobs = doors(guard.jobs, guard.rules, guard.database, guard.clock, daemon.ask_for_jobs, news)
-    door = gate(guard.settings, guard.database, guard.clock, guard.speed)
+    def __init__(self, guard: Guard, web: WebProcess, shutdown: Shutdown) -> None:
+        self.guard = guard
+        self.has_ended = False
+        self._web = web
+        self._shutdown = shutdown
 
-    def is_stopping() -> bool:
-        return server.should_exit
+    def run(self, ready: Callable[[str], None]) -> None:
+        """Watch and answer until SIGTERM or Ctrl-C; within ten seconds of that, end.
 
-    deps = replace(_deps(guard, daemon, way_in, jobs, door), is_stopping=is_stopping)
-    app = create_app(deps)
-    add_dashboard(app, deps, guard.speed)
-    add_sign_in(app, sign_in_pages(guard))
-    server = make_server(app)
-    listen = guard.settings.server
-    with _listening(listen.host, listen.port) as listener, _ended_by_sigterm(server):
-        # What is there by now stays to the end. Looking through it for garbage would hold up a request by a fifth of a
-        # second now and then.
+        `ready` is called with the address once it answers. Raises CostguardError where it never does, and
+        KeyboardInterrupt after Ctrl-C.
+        """
+        with ended_by_signals(self._shutdown):
+            self._run(ready)
+        if self._shutdown.exit_code:
+            raise KeyboardInterrupt
+
+    def _run(self, ready: Callable[[str], None]) -> None:
+        guard, web, shutdown = self.guard, self._web, self._shutdown
+        supervisor = Supervisor(os.environ, os.getpid())
+        daemon = daemon_of(guard, supervisor.alive)
+        parts = (guard.settings, guard.rules, guard.database, guard.clock)
+        way_in = entrance(*parts, daemon.ask_for_pass, by_socket=True)
+        metrics = guard.meters.registry
+        web.begin(_begin(guard), lambda: _state(guard, daemon, way_in), lambda: families_of(metrics), _wakes(daemon))
+        # What is there by now stays to the end. Looking through it for garbage would hold up everything by a fifth of
+        # a second now and then.
         gc.freeze()
+        web.has_served(_FIRST_ANSWER_S)
         daemon.start()
         try:
             if way_in is not None:
                 way_in.open()
-            ready(f"http://{_shown(listen.host)}:{listener.getsockname()[1]}", server)
-            supervisor.ready()
-            server.run(sockets=[listener])
+            if _came_up(web, shutdown):
+                ready(web.url)
+                supervisor.ready()
+                shutdown.asked.wait()
         finally:
             supervisor.stopping()
-            if way_in is not None:
-                way_in.close()
-            daemon.stop()
-            door.close()
+            shutdown.begin()
+            self._end(daemon, way_in)
+
+    def _end(self, daemon: Daemon, way_in: Entrance | None) -> None:
+        """What hangs is left to the shutdown, which ends the process when the time is up."""
+        self._web.ask_to_stop()
+        steps: dict[str, Callable[[], object]] = {
+            "the watch": lambda: daemon.stop(timedelta(seconds=_FINISHING_S)),
+            "the process that serves": lambda: self._web.wait_for_end(_FINISHING_S),
+        }
+        if way_in is not None:
+            steps["what people pressed in Slack"] = way_in.close
+        is_over = self._shutdown.run(steps, lambda: daemon.running, _FINISHING_S + _RELEASING_S)
+        self.has_ended = is_over and not daemon.running
 
 
-def _deps(guard: Guard, daemon: Daemon, way_in: Entrance | None, jobs: JobDoors, door: Gate) -> Deps:
-    settings = guard.settings
+def _came_up(web: WebProcess, shutdown: Shutdown) -> bool:
+    """Waits for the first answer; False: the end was asked for before. Raises CostguardError."""
+    while not shutdown.asked.is_set():
+        has_served = web.has_served(_LOOK_S)
+        if has_served:
+            return True
+        if has_served is False:
+            raise CostguardError(
+                "The process that serves pages and the API ended as it started, so Costguard ended, too.",
+                "Its own words are above. Mend what they name, and start Costguard again.",
+            )
+    return False
 
-    def status() -> DaemonStatus:
-        state = daemon.state
-        trouble = "; ".join(part for part in (state.last_error, state.prices_error, state.beside_error) if part)
-        return DaemonStatus(state.last_pass_at, trouble)
 
-    return Deps(
-        database=guard.database,
-        clock=guard.clock,
-        rules=guard.rules,
-        door=door,
-        version=__version__,
-        # The intervals between passes are the machine's, ages are the clock's.
-        stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * guard.speed,
-        status=status,
-        holder=guard.holder,
-        slack=way_in.door if way_in is not None else None,
-        slack_refused=lambda: way_in.reception.refused if way_in is not None else {},
-        outbox_trouble=lambda: guard.slack_trouble,
-        socket_trouble=lambda: way_in.trouble if way_in is not None else "",
-        hearing=jobs.hearing,
-        jobs=jobs.office,
-        wake=daemon.ask_for_pass,
-        is_https=(settings.sign_in.url or "").startswith("https://"),
-        limits=TokenBucket(settings.server.requests_per_minute),
-        webhook_states=guard.webhooks.states,
-        meters=guard.meters,
-        sharing=Sharing(lambda: state(guard.database)),
+def _begin(guard: Guard) -> Begin:
+    clock, pace = guard.clock, None
+    if isinstance(clock, ScaledClock):
+        pace = Pace(origin=clock.origin, since=clock.since, speed=clock.speed)
+    return Begin(settings=dict(guard.settings.given), holder=guard.holder, speed=guard.speed, pace=pace)
+
+
+def _state(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> State:
+    state = daemon.state
+    return State(
+        last_pass_at=state.last_pass_at,
+        last_error="; ".join(part for part in (state.last_error, state.prices_error, state.beside_error) if part),
+        slack=guard.slack_trouble,
+        socket_trouble=way_in.trouble if way_in is not None else "",
+        slack_refused=way_in.reception.refused if way_in is not None else {},
     )
 
 
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; it would hold answers for 40 ms.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with listener:
-        try:
-            listener.bind((host, port))
-            listener.listen(128)
-        except OSError as error:
-            raise CostguardError(
-                f"Costguard cannot listen at {host}:{port}: {error.strerror}.",
-                "Choose another port under [server] listen, or with --listen.",
-            ) from error
-        yield listener
+def _wakes(daemon: Daemon) -> dict[Asked, Callable[[], None]]:
+    def look() -> None:
+        daemon.ask_for_jobs()
+        daemon.ask_for_look()
 
-
-@contextmanager
-def _ended_by_sigterm(server: uvicorn.Server) -> Iterator[None]:
-    """SIGTERM ends the server, and then lets this process finish what it does.
-
-    uvicorn sends itself the signal again after its own shutdown; by default that would end us on the spot,
-    in mid-pass and with the lease in hand.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(_number: int, _frame: object) -> None:
-        server.should_exit = True
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return {"pass": daemon.ask_for_pass, "jobs": daemon.ask_for_jobs, "look": look}

@@ -43,7 +43,7 @@ def validate(raw: Raw, environ: Mapping[str, str], where: Path, text: str = "") 
     problems += across(raw, secrets, tuple(shipped_presets()))
     settings = None
     try:
-        settings = Settings.model_validate(environment.with_secrets(_with_defaults(raw), secrets))
+        settings = Settings.of(environment.with_secrets(_with_defaults(raw), secrets))
     except ValidationError as error:
         problems += [_sourced(problem, secrets, environ) for problem in from_pydantic(error)]
     if settings is None or problems:

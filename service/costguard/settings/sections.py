@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, SecretStr, model_validator
 
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
@@ -235,6 +235,19 @@ class Settings(Section):
     webhooks: Mapping[Name, WebhookSection] = Field(default_factory=dict)
     log: Log = Log()
     token: SecretStr | None = Field(default=None, exclude=True)
+    _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """From the file's tables with the secrets in their places. Raises pydantic's ValidationError."""
+        made = cls.model_validate(given)
+        made._given = given
+        return made
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """What they were made from, secrets included: for another process of the same guard."""
+        return self._given
 
     def preset_list(self) -> tuple[Preset, ...]:
         """In the order in which they are tried; `other`, which is not tried, comes last."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection, insert, select
 
 from costguard.store.tables import signing_keys
+from costguard.store.transaction import Database
 
 _BYTES = 32
 
@@ -19,3 +20,13 @@ def key(connection: Connection, name: str, now: datetime) -> bytes:
         stored = secrets.token_hex(_BYTES)
         connection.execute(insert(signing_keys).values(name=name, value=stored, made_at=now))
     return bytes.fromhex(stored)
+
+
+def kept(database: Database, name: str, now: datetime) -> bytes:
+    """The key of this name. Once it is made no write is needed, so a start waits for no writer."""
+    with database.read() as connection:
+        stored = connection.scalar(select(signing_keys.c.value).where(signing_keys.c.name == name))
+    if stored is not None:
+        return bytes.fromhex(stored)
+    with database.write() as connection:
+        return key(connection, name, now)

@@ -1,4 +1,4 @@
-"""What this process counts and times, for Prometheus."""
+"""What each of the two processes counts and times, for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,30 +13,52 @@ _ANSWER_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
 class Meters:
-    """Counters begin at nothing with the process, as Prometheus expects. Safe to use from any thread."""
+    """What the serving process counts. Thread-safe.
+
+    Counters begin at nothing with the process, as Prometheus expects.
+    """
 
     def __init__(self, version: str = "") -> None:
-        # They would be twice as many series, to say when this process began.
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own, without types
-        self.registry = CollectorRegistry()
+        self.registry = _registry()
         self.facts = FactCounts()
-        ProcessCollector(registry=self.registry)
         build = Gauge(
             "costguard_build_info", "Always 1; the label says which version runs.", ["version"], registry=self.registry
         )
         build.labels(version).set(1)
-        self._passes = Histogram(
-            "costguard_pass_duration_seconds",
-            "How long passes took, by how they ended.",
-            ["outcome"],
-            buckets=_PASS_BUCKETS,
-            registry=self.registry,
-        )
         self._answers = Histogram(
             "costguard_http_request_duration_seconds",
             "How long requests took, by route and class of status. Of a stream: until it began.",
             ["route", "method", "status"],
             buckets=_ANSWER_BUCKETS,
+            registry=self.registry,
+        )
+        self._sign_ins = Counter(
+            "costguard_sign_ins_total",
+            "Tries to sign in, by way and by what came of them.",
+            ["via", "outcome"],
+            registry=self.registry,
+        )
+        for via in (Via.LINK, Via.OIDC):  # there from the beginning, so that the first refusal is an increase
+            for outcome in ("in", "refused"):
+                self._sign_ins.labels(via.value, outcome)
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        self._answers.labels(route, method, f"{status // 100}xx").observe(seconds)
+
+    def signed_in(self, via: Via, is_in: bool) -> None:
+        self._sign_ins.labels(via.value, "in" if is_in else "refused").inc()
+
+
+class WatchMeters:
+    """What the watching process counts; the serving one shows it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.registry = _registry("costguard_watch")
+        self._passes = Histogram(
+            "costguard_pass_duration_seconds",
+            "How long passes took, by how they ended.",
+            ["outcome"],
+            buckets=_PASS_BUCKETS,
             registry=self.registry,
         )
         self._listing = self._counter(
@@ -51,12 +73,6 @@ class Meters:
             "webhook",
             "outcome",
         )
-        self._sign_ins = self._counter(
-            "costguard_sign_ins_total", "Tries to sign in, by way and by what came of them.", "via", "outcome"
-        )
-        for via in (Via.LINK, Via.OIDC):  # there from the beginning, so that the first refusal is an increase
-            for outcome in ("in", "refused"):
-                self._sign_ins.labels(via.value, outcome)
         for outcome in ("done", "interrupted", "failed"):
             self._passes.labels(outcome)
 
@@ -68,17 +84,20 @@ class Meters:
             # A project shows up with its first pass, so that the first failure is an increase.
             self._listing.labels(one.project).inc(len(one.unread) or bool(one.error))
 
-    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        self._answers.labels(route, method, f"{status // 100}xx").observe(seconds)
-
     def message(self, kind: str, outcome: str) -> None:
         self._messages.labels(kind, outcome).inc()
 
     def delivery(self, webhook: str, outcome: str) -> None:
         self._deliveries.labels(webhook, outcome).inc()
 
-    def signed_in(self, via: Via, is_in: bool) -> None:
-        self._sign_ins.labels(via.value, "in" if is_in else "refused").inc()
-
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
+
+
+def _registry(namespace: str = "") -> CollectorRegistry:
+    """With the figures of this process itself, such as its memory."""
+    # They would be twice as many series, to say when this process began.
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own, without types
+    registry = CollectorRegistry()
+    ProcessCollector(namespace, registry=registry)
+    return registry

@@ -80,6 +80,13 @@ class OutboxTrouble:
     waiting_since: datetime | None = None
 
 
+def trouble_of(database: Database, workspace: str, channels: Mapping[str, str]) -> OutboxTrouble:
+    """With what waits to be sent, as any process can read it."""
+    with database.read() as connection:
+        backlog = messages.backlog(connection)
+    return OutboxTrouble(workspace, channels, backlog.count, backlog.since)
+
+
 class Outbox:
     """Sends what was intended, settles what is in doubt, and edits what changed. One thread at a time uses it.
 
@@ -112,10 +119,13 @@ class Outbox:
         self._has_edits = False  # that wait for their channel
 
     @property
+    def refusals(self) -> tuple[str, Mapping[str, str]]:
+        """Why Slack takes nothing at all, and nothing for which channels: asks no database."""
+        return self._pacing.trouble, self._pacing.channel_troubles
+
+    @property
     def trouble(self) -> OutboxTrouble:
-        with self._database.read() as connection:
-            backlog = messages.backlog(connection)
-        return OutboxTrouble(self._pacing.trouble, self._pacing.channel_troubles, backlog.count, backlog.since)
+        return trouble_of(self._database, *self.refusals)
 
     def deliver(self, fence: Lease | None = None, stop: threading.Event | None = None) -> timedelta | None:
         """Everything that may go now. How long until there may be more to do; None: nothing waits.

@@ -1,0 +1,79 @@
+"""Where people's presses come in from Slack.
+
+Over HTTP they come to the process that serves, over a socket to the one that watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slack_sdk import WebClient
+
+from costguard.clock import SystemClock
+from costguard.engine.ports import Clock
+from costguard.engine.telling.compose import ReminderComposer
+from costguard.engine.telling.requests import Desk
+from costguard.policy.rules import Rules
+from costguard.settings import Settings
+from costguard.slack.client import SlackNotifier
+from costguard.slack.door import Door
+from costguard.slack.messages import render
+from costguard.slack.reception import Reception
+from costguard.slack.socket import Socket
+from costguard.slack.web import ENDPOINT
+from costguard.store.transaction import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """What lets people's presses in. `door` is None without a signing secret, `socket` without Socket Mode."""
+
+    desk: Desk
+    reception: Reception
+    door: Door | None
+    socket: Socket | None
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can come in by the socket; "" when it can, or should not."""
+        return self.socket.trouble if self.socket is not None else ""
+
+    def open(self) -> None:
+        if self.socket is not None:
+            self.socket.start()
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+        self.desk.close()
+
+
+def entrance(
+    settings: Settings,
+    rules: Rules,
+    database: Database,
+    clock: Clock,
+    wake: Callable[[], None],
+    *,
+    by_http: bool = False,
+    by_socket: bool = False,
+) -> Entrance | None:
+    """The ways in that the settings have, of those that are wanted; None without any. `wake` asks for a pass."""
+    slack = settings.slack
+    if slack is None:
+        return None
+    signing_secret = slack.signing_secret if by_http else None
+    app_token = slack.app_token if by_socket and slack.socket_mode else None
+    if signing_secret is None and app_token is None:
+        return None
+    token, endpoint = slack.token.get_secret_value(), slack.endpoint or ENDPOINT
+    cards = ReminderComposer(rules, slack.url or "").cards
+    desk = Desk(database, clock, rules, SlackNotifier(token, endpoint), cards, wake)
+    reception = Reception(desk.press, desk.command, render)
+    # Slack signs by the machine's time, whatever time the guard keeps.
+    door = Door(signing_secret.get_secret_value(), SystemClock(), reception) if signing_secret is not None else None
+    socket = None
+    if app_token is not None:
+        socket = Socket(app_token.get_secret_value(), WebClient(token, endpoint), reception)
+    return Entrance(desk, reception, door, socket)

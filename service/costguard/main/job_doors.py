@@ -1,0 +1,77 @@
+"""Where people ask for jobs, and where their VMs tell how it goes: both over HTTP."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from costguard.engine.jobs.assess import Launching
+from costguard.engine.jobs.events import Hearing
+from costguard.engine.jobs.submit import JobOffice
+from costguard.engine.jobs.tokens import KEY_NAME, Tokens
+from costguard.engine.ports import Checkpoints, Clock
+from costguard.main.checkpoints import InScaledTime, checkpoints
+from costguard.model.instance import Shape
+from costguard.policy.rules import Rules
+from costguard.settings import Settings
+from costguard.store import signing
+from costguard.store.transaction import Database
+
+if TYPE_CHECKING:
+    from costguard.gce.client import ComputeCloud
+
+_ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is taken for another
+_ID_LENGTH = 7
+
+
+@dataclass(frozen=True, slots=True)
+class JobDoors:
+    """`office` takes jobs in, `hearing` listens to the agents on their VMs."""
+
+    office: JobOffice
+    hearing: Hearing
+
+
+def doors(
+    settings: Settings,
+    rules: Rules,
+    database: Database,
+    clock: Clock,
+    speed: float,
+    wake: Callable[[], None],
+    news: Callable[[], None],
+) -> JobDoors:
+    """`wake` asks for a turn of the jobs, `news` for a look at the VMs as well."""
+    stored: Checkpoints = checkpoints(settings, os.environ)
+    if speed != 1:
+        stored = InScaledTime(stored, clock, speed)
+    launching = Launching(settings.watch.projects, _Shapes(settings.compute.endpoint, clock))
+    tokens = Tokens(signing.kept(database, KEY_NAME, clock.now()))
+    office = JobOffice(database, clock, rules, launching, stored, _new_id, wake)
+    return JobDoors(office, Hearing(database, clock, tokens, news))
+
+
+class _Shapes:
+    """What machine types are made of. Google's client is loaded for the first one that its name does not tell."""
+
+    def __init__(self, endpoint: str | None, clock: Clock) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cloud: ComputeCloud | None = None
+
+    def __call__(self, project: str, zone: str, machine_type: str) -> Shape | None:
+        with self._lock:
+            if self._cloud is None:
+                from costguard.gce.client import ComputeCloud  # only here: most who serve never ask Google
+
+                self._cloud = ComputeCloud(self._endpoint, self._clock)
+        return self._cloud.shape(project, zone, machine_type)
+
+
+def _new_id() -> str:
+    return "j" + "".join(secrets.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))

@@ -1,0 +1,149 @@
+"""Everything that answers over HTTP, built in a process of its own from what the watching process says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import AsyncExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from costguard import __version__
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.clock import ScaledClock, SystemClock
+from costguard.dashboard.app import add_dashboard
+from costguard.dashboard.sign_in import add_sign_in
+from costguard.engine.ports import Clock
+from costguard.engine.telling.outbox import OutboxTrouble, trouble_of
+from costguard.engine.webhooks import states
+from costguard.main.access import gate, sign_in_pages
+from costguard.main.figures import metrics_of
+from costguard.main.job_doors import doors
+from costguard.main.watcher import Watcher
+from costguard.main.wire import Begin
+from costguard.settings import Settings
+from costguard.store.state import state
+from costguard.store.transaction import Database
+from costguard.web.limits import TokenBucket
+from costguard.web.meters import Meters
+from costguard.web.server import make_server
+from costguard.web.sharing import Sharing
+
+_PULSE_S = 1.0
+
+
+@contextmanager
+def server_of(begin: Begin, settings: Settings, watcher: Watcher) -> Iterator[uvicorn.Server]:
+    """A server that has everything but its socket. It says to the watcher that it lives."""
+    clock: Clock = SystemClock()
+    if begin.pace is not None:
+        clock = ScaledClock(begin.pace.origin, begin.pace.speed, since=begin.pace.since)
+    with closing(Database.open(settings.database.url.get_secret_value())) as database:
+        built = _Built(begin, settings, clock, database, watcher)
+        with _deps(built, lambda: server.should_exit) as deps:
+            app = create_app(deps)
+            add_dashboard(app, deps, begin.speed)
+            add_sign_in(app, sign_in_pages(settings, database, clock, begin.speed, deps.meters.signed_in))
+            server = make_server(Pulse(app, watcher.alive))
+            yield server
+
+
+class Pulse:
+    """Says from the event loop that requests are answered: a loop that hangs says nothing."""
+
+    def __init__(self, app: ASGIApp, alive: Callable[[], None]) -> None:
+        self._app, self._alive = app, alive
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async with AsyncExitStack() as beating:
+
+            async def sending(message: MutableMapping[str, Any]) -> None:
+                await send(message)
+                if message["type"] == "lifespan.startup.complete":
+                    beating.callback(asyncio.create_task(self._beat()).cancel)
+
+            await self._app(scope, receive, sending)
+
+    async def _beat(self) -> None:
+        while True:
+            self._alive()
+            await asyncio.sleep(_PULSE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    begin: Begin
+    settings: Settings
+    clock: Clock
+    database: Database
+    watcher: Watcher
+
+
+@contextmanager
+def _deps(of: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
+    settings, clock, database, watcher, speed = of.settings, of.clock, of.database, of.watcher, of.begin.speed
+    rules, receivers = settings.rules(), settings.webhook_list()
+    way_in = None
+    if settings.slack is not None:
+        from costguard.main.entrance import entrance  # only here: it loads Slack's client
+
+        way_in = entrance(settings, rules, database, clock, partial(watcher.wake, "pass"), by_http=True)
+    jobs = doors(settings, rules, database, clock, speed, partial(watcher.wake, "jobs"), partial(watcher.wake, "look"))
+    door = gate(settings, database, clock, speed)
+
+    def refused() -> Mapping[str, int]:
+        here = way_in.reception.refused if way_in is not None else {}
+        there = watcher.state.slack_refused
+        return {reason: here.get(reason, 0) + there.get(reason, 0) for reason in sorted({*here, *there})}
+
+    try:
+        yield Deps(
+            database=database,
+            clock=clock,
+            rules=rules,
+            door=door,
+            version=__version__,
+            # The intervals between passes are the machine's, ages are the clock's.
+            stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * speed,
+            status=lambda: _status(watcher),
+            holder=of.begin.holder,
+            slack=way_in.door if way_in is not None else None,
+            slack_refused=refused,
+            outbox_trouble=lambda: _outbox_trouble(settings, database, watcher),
+            socket_trouble=lambda: watcher.state.socket_trouble,
+            hearing=jobs.hearing,
+            jobs=jobs.office,
+            wake=partial(watcher.wake, "pass"),
+            is_stopping=is_stopping,
+            is_https=(settings.sign_in.url or "").startswith("https://"),
+            limits=TokenBucket(settings.server.requests_per_minute),
+            webhook_states=lambda connection: states(connection, receivers),
+            meters=Meters(__version__),
+            sharing=Sharing(lambda: state(database)),
+            watch_metrics=lambda: metrics_of(watcher.state.metrics),
+        )
+    finally:
+        if way_in is not None:
+            way_in.close()
+        door.close()
+
+
+def _status(watcher: Watcher) -> DaemonStatus:
+    return DaemonStatus(watcher.state.last_pass_at, watcher.state.last_error, watcher.silent_for)
+
+
+def _outbox_trouble(settings: Settings, database: Database, watcher: Watcher) -> OutboxTrouble | None:
+    """None where Slack is not set up."""
+    if settings.slack is None:
+        return None
+    return trouble_of(database, watcher.state.slack.workspace, watcher.state.slack.channels)

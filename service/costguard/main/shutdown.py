@@ -1,0 +1,120 @@
+"""The end of a process: asked for by a signal, and over within ten seconds whatever hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+LONGEST_S = 9.0  # with a second to spare until the tenth
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+class Shutdown:
+    """Bounds the time between the wish to end and the end. `end` ends the process on the spot.
+
+    `asked` is the wish: of a signal, or of whoever made it.
+    """
+
+    def __init__(
+        self,
+        asked: threading.Event | None = None,
+        longest_s: float = LONGEST_S,
+        end: Callable[[int], object] = os._exit,
+    ) -> None:
+        self.asked = asked or threading.Event()
+        self.exit_code = 0
+        self._longest_s = longest_s
+        self._end = end
+        self._lock = threading.Lock()
+        self._steps: dict[str, threading.Thread] = {}
+        self._unfinished: Callable[[], Sequence[str]] = tuple
+        self._timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """From now on the time runs. Begun twice, it runs from the first time."""
+        self.asked.set()
+        with self._lock:
+            if self._timer is None:
+                self._timer = threading.Timer(self._longest_s, self._cut)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def run(
+        self, steps: dict[str, Callable[[], object]], unfinished: Callable[[], Sequence[str]], for_s: float
+    ) -> bool:
+        """Take these steps at the same time; whether all ended in time. `unfinished` names what still runs."""
+        self._unfinished = unfinished
+        self._steps = {name: threading.Thread(target=step, name=name, daemon=True) for name, step in steps.items()}
+        for thread in self._steps.values():
+            thread.start()
+        over = threading.Event()
+        joiner = threading.Thread(target=_join, args=([*self._steps.values()], over), name="ending", daemon=True)
+        joiner.start()
+        return over.wait(for_s)
+
+    def over(self) -> None:
+        """All is finished: the process ends by itself, or goes on with something else."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _cut(self) -> None:
+        left = [*(name for name, step in self._steps.items() if step.is_alive()), *self._unfinished()]
+        log.error(
+            "shutdown_cut_short",
+            after_s=self._longest_s,
+            left=", ".join(dict.fromkeys(left)) or "the end of the process itself",
+            what_follows="what was being written is undone by the database, and the next start goes on from there",
+        )
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._end(self.exit_code)
+
+
+@contextmanager
+def ended_by_signals(shutdown: Shutdown) -> Iterator[None]:
+    """SIGTERM and Ctrl-C begin the shutdown; a second one ends the process on the spot. For the main thread.
+
+    Python writes their numbers to a pipe as they come in, whatever the main thread is busy with. A handler of ours
+    could stop it in the midst of a lock that it needs itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+
+    def listen() -> None:
+        while number := os.read(readable, 1)[0]:
+            if shutdown.asked.is_set():
+                os._exit(128 + number)
+            shutdown.exit_code = 130 if number == signal.SIGINT else 0
+            shutdown.begin()
+
+    listener = threading.Thread(target=listen, name="signals", daemon=True)
+    listener.start()
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in _ENDING}
+    wakeup = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.write(writable, b"\0")
+        listener.join()
+        os.close(readable)
+        os.close(writable)
+
+
+def _join(threads: Sequence[threading.Thread], over: threading.Event) -> None:
+    for thread in threads:
+        thread.join()
+    over.set()

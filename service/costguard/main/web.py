@@ -1,0 +1,110 @@
+"""The process that serves HTTP: `python -m costguard.main.web WIRE LISTENER`, two inherited descriptors.
+
+The watching process starts it (see web_process.py). It ends with it: when the wire is cut, within seconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costguard.main.wire import Begin, Wire
+
+if TYPE_CHECKING:
+    import uvicorn
+
+_LONGEST_END_S = 7.0  # from the wish to end to the end; the watching process waits for no longer than that
+_ORPHANED_S = 2.0  # the same, once the watching process is gone: another guard waits for the port
+_NICER_BY = 5  # passes come before pages...
+_KILLED_FIRST = "500"  # ...and where memory runs out, pages go first
+
+
+def main(arguments: list[str]) -> int:
+    # What is imported is no garbage: to look through it takes a tenth of the start.
+    gc.disable()
+    wire, listener = (socket.socket(fileno=int(number)) for number in arguments)
+    for inherited in (wire, listener):
+        inherited.set_inheritable(False)
+    return serve(Wire(wire), listener)
+
+
+def serve(wire: Wire, listener: socket.socket) -> int:
+    """The exit code. Whoever watches says what is to be served, once the database is ready."""
+    import structlog
+
+    from costguard import logs
+    from costguard.errors import CostguardError
+    from costguard.main.serving import server_of
+    from costguard.main.watcher import Watcher
+    from costguard.settings import Settings
+
+    begin = wire.receive()
+    if not isinstance(begin, Begin):
+        return 0  # it ended before it began
+    settings = Settings.of(begin.settings)
+    logs.configure(settings.log.level, settings.log.format)
+    ending = _Ending(listener)
+    watcher = Watcher(wire, ending.orphaned)
+    watcher.start()
+    try:
+        with server_of(begin, settings, watcher) as server, ending.of(server):
+            _step_back()
+            gc.enable()
+            gc.freeze()
+            server.run(sockets=[listener])
+    except CostguardError as error:
+        structlog.get_logger(__name__).error("not_served", error=str(error))
+        return 1
+    return 0
+
+
+class _Ending:
+    """Sees to it that the process ends in time, by SIGTERM or when the watching process is gone."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._server: uvicorn.Server | None = None
+
+    def of(self, server: uvicorn.Server) -> _Ending:
+        self._server = server
+        return self
+
+    def __enter__(self) -> None:
+        """uvicorn sends itself SIGTERM again after its own shutdown; by default that would end us on the spot."""
+        signal.signal(signal.SIGTERM, lambda _number, _frame: self._end(_LONGEST_END_S))
+
+    def __exit__(self, *_: object) -> None:
+        self._end(_LONGEST_END_S)
+
+    def orphaned(self) -> None:
+        """The watch is over. The port is free at once: that is not left to the event loop, which may hang."""
+        os.dup2(os.open(os.devnull, os.O_RDONLY), self._listener.fileno())
+        self._end(_ORPHANED_S)
+
+    def _end(self, within_s: float) -> None:
+        if self._server is not None:
+            self._server.should_exit = True
+        timer = threading.Timer(within_s, os._exit, [0])
+        timer.daemon = True
+        timer.start()
+
+
+def _step_back() -> None:
+    """The watch comes first: for the processor, and where memory runs out. A system that refuses is left as it is."""
+    with suppress(OSError):
+        os.nice(_NICER_BY)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST, "ascii")
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # threads that wait for a database that never answers hold nothing up

@@ -1,0 +1,145 @@
+"""The watching and the serving run in processes of their own: neither takes the other along, and both end together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Row, select
+from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, is_alive, served
+from tests.scenario.fleet import body
+from tests.waiting import until
+
+from costguard.engine.schedule import LEASE, LEASE_TTL
+from costguard.store import lease as leases
+from costguard.store.tables import leases as stored_leases
+from costguard.store.transaction import Database
+from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.server import running
+from costguard_sandbox.vm import Status
+from costguard_sandbox.world import World
+
+ADMIN = '[access]\nadmins = ["ana@example.com"]'
+HOUR = "1h"  # between passes: what happens sooner was asked for
+
+
+@pytest.fixture
+def world() -> World:
+    """One VM, in real time."""
+    made = World(ScaledClock(), projects=[PROJECT])
+    made.insert(PROJECT, ZONE, body("trainer", ZONE, "a2-highgpu-1g", labels={"owner": "ana"}), "ana@example.com")
+    return made
+
+
+@pytest.fixture
+def cloud(world: World) -> Iterator[str]:
+    with running(world) as url:
+        yield url
+
+
+@pytest.fixture
+def guard(cloud: str, tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path, cloud) as found:
+        until(lambda: found.has_passed)
+        yield found
+
+
+def test_killed_serving_process_is_started_again_while_the_watch_goes_on(guard: Served, tmp_path: Path) -> None:
+    """As by the kernel when memory runs out: one line says so, the port stays, and the lease never changes hands."""
+    before, first = held(tmp_path), guard.web
+    os.kill(first, signal.SIGKILL)
+    until(lambda: guard.web not in (0, first) and guard.get("/healthz")[0] == 200)
+    [line] = guard.events("web_process_ended")
+    assert "SIGKILL" in line["how"]
+    assert guard.process.poll() is None
+    assert (held(tmp_path).holder, held(tmp_path).epoch) == (before.holder, before.epoch)
+    until(lambda: guard.get("/readyz")[1]["last_pass_at"] is not None)  # the new one knows what the watch has done
+
+
+def test_serving_process_ends_when_the_watching_one_is_killed(guard: Served) -> None:
+    """It holds neither the port nor the database any longer than seconds, so that a supervisor's restart can listen."""
+    web, port = guard.web, int(guard.url.rpartition(":")[2])
+    guard.process.kill()
+    guard.process.wait()
+    until(lambda: not is_alive(web))
+    with socket.socket() as another:
+        another.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        another.bind(("127.0.0.1", port))
+        another.listen()
+
+
+def test_guard_is_not_ready_while_its_watching_process_is_frozen(guard: Served) -> None:
+    """Nobody would learn from the lease alone for half a minute. The page of health gives the same reason."""
+    os.kill(guard.process.pid, signal.SIGSTOP)
+    try:
+        until(lambda: guard.get("/readyz")[0] == 503)
+        body = guard.get("/readyz")[1]
+        assert body["is_acting"] is False
+        assert "The process that watches has said nothing for" in body["reasons"][0]
+        assert "The process that watches has said nothing for" in guard.text("/health")
+        assert guard.get("/healthz")[0] == 200
+    finally:
+        os.kill(guard.process.pid, signal.SIGCONT)
+    until(lambda: guard.get("/readyz")[0] == 200)
+
+
+def test_request_to_the_serving_process_is_executed_by_the_watching_one_at_once(
+    cloud: str, world: World, tmp_path: Path
+) -> None:
+    """The wake crosses the wire: the next pass by itself is an hour away."""
+    with served(tmp_path, cloud, every=HOUR, more=ADMIN) as guard:
+        until(lambda: guard.has_passed)
+        [vm] = guard.get("/api/v1/instances")[1]["instances"]
+        path = f"/api/v1/instances/{PROJECT}/{vm['gce_id']}/stop"
+        status, answer = guard.get(path, {"by": "ana@example.com"})
+        assert status in (200, 202), answer
+        until(lambda: world.instance(PROJECT, "trainer").status in (Status.STOPPING, Status.TERMINATED))
+
+
+def test_metrics_are_of_both_processes(guard: Served) -> None:
+    """Requests are counted where they are answered, passes where they are made; each process shows its own memory."""
+
+    def counted() -> bool:
+        return 'costguard_pass_duration_seconds_count{outcome="done"} 0.0' not in guard.text("/metrics")
+
+    until(counted)
+    scraped = guard.text("/metrics")
+    assert 'costguard_http_request_duration_seconds_count{method="GET",route="/readyz"' in scraped
+    for name in ("process_resident_memory_bytes", "costguard_watch_process_resident_memory_bytes"):
+        assert f"\n{name} " in scraped
+
+
+def test_no_secret_is_in_the_list_of_processes(guard: Served) -> None:
+    """The settings reach the serving process over its wire."""
+    for pid in (guard.process.pid, guard.web):
+        assert TOKEN not in Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def test_serving_process_gives_way(guard: Served) -> None:
+    """To the watch, for the processor and for memory."""
+    assert os.getpriority(os.PRIO_PROCESS, guard.web) > os.getpriority(os.PRIO_PROCESS, guard.process.pid)
+    assert int(Path(f"/proc/{guard.web}/oom_score_adj").read_text()) >= 500
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_both_end_by_one_signal(guard: Served, tmp_path: Path, sign: signal.Signals, code: int) -> None:
+    """To the process that was started; the lease is free for another."""
+    web = guard.web
+    guard.process.send_signal(sign)
+    assert guard.process.wait(60) == code
+    assert not is_alive(web)
+    assert "Traceback" not in guard.log.read_text()
+    assert guard.events("web_process_ended") == []
+    with closing(Database.open(f"sqlite:///{tmp_path}/costguard.db")) as database:
+        assert leases.acquire(database, LEASE, "another", LEASE_TTL) is not None
+
+
+def held(folder: Path) -> Row[Any]:
+    with closing(Database.open(f"sqlite:///{folder}/costguard.db")) as database, database.read() as connection:
+        return connection.execute(select(stored_leases)).one()

@@ -1,0 +1,239 @@
+"""What the two processes say to each other, and what each makes of silence, nonsense and the end of the other."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from tests.settings.reading import read
+from tests.waiting import until
+
+from costguard.clock import ScaledClock
+from costguard.main.figures import families_of, metrics_of
+from costguard.main.watcher import Watcher
+from costguard.main.web_process import Process, WebProcess
+from costguard.main.wire import Alive, Asked, Begin, Pace, SlackTrouble, State, Wake, Wire
+from costguard.settings import Settings
+from costguard.web.meters import WatchMeters
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@contextmanager
+def wires() -> Iterator[tuple[Wire, Wire]]:
+    here, there = socket.socketpair()
+    with here, there:
+        one, other = Wire(here), Wire(there)
+        yield one, other
+        one.close()
+        other.close()
+
+
+class Spawned:
+    """A process that is started, as the test plays it: `wire` is its own end."""
+
+    pid = 1
+
+    def __init__(self, wire: socket.socket) -> None:
+        self.wire = Wire(wire)
+        self.signals: list[str] = []
+        self._code: int | None = None
+        self._over = threading.Event()
+
+    def end(self, code: int) -> None:
+        self._code = code
+        self._over.set()
+        self.wire.close()
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._over.wait(timeout)
+        return self._code if self._code is not None else self._killed()
+
+    def terminate(self) -> None:
+        self.signals.append("SIGTERM")
+        if not self._over.is_set():
+            self.end(0)
+
+    def kill(self) -> None:
+        self._killed()
+
+    def _killed(self) -> int:
+        self.signals.append("SIGKILL")
+        self.end(-9)
+        return -9
+
+
+class Spawner:
+    """Starts processes that the test plays."""
+
+    def __init__(self) -> None:
+        self.made: list[Spawned] = []
+
+    def __call__(self, wire: socket.socket, _listener: socket.socket) -> Process:
+        self.made.append(Spawned(wire.dup()))
+        return self.made[-1]
+
+
+@contextmanager
+def supervised(wake: Callable[[], None] = lambda: None) -> Iterator[tuple[Spawner, WebProcess]]:
+    spawner = Spawner()
+    wakes: dict[Asked, Callable[[], None]] = {"pass": wake, "jobs": wake, "look": wake}
+    with socket.socket() as listener, WebProcess(listener, "http://127.0.0.1:1", spawner) as web:
+        web.begin(Begin(settings={}, holder="one"), lambda: State(last_error="It broke."), tuple, wakes)
+        yield spawner, web
+        for each in spawner.made:
+            each.wire.close()
+
+
+def test_settings_arrive_as_they_were_read(tmp_path: Path) -> None:
+    """With their secrets, which no dump of the settings holds, and by the same checks."""
+    text = '[watch]\nprojects = ["ml-training"]\nevery = "90s"\n[slack]\nchannel = "#gpu"\n'
+    text += '[reminders]\ndaily_digest = "08:30"\n'
+    given = read(tmp_path, text, COSTGUARD_SLACK_TOKEN="xoxb-1-secret", COSTGUARD_TOKEN="0123456789abcdef")
+    with wires() as (here, there):
+        here.send(Begin(settings=dict(given.given), holder="one"))
+        heard = there.receive(30)
+    assert isinstance(heard, Begin)
+    made = Settings.of(heard.settings)
+    assert made == given
+    assert made.slack is not None
+    assert made.slack.token.get_secret_value() == "xoxb-1-secret"
+    assert made.rules() == given.rules()
+    assert "xoxb" not in repr(given)
+
+
+def test_a_clock_that_was_sped_up_shows_the_same_in_both_processes() -> None:
+    """However long the message took."""
+    clock = ScaledClock(NOON, 60)
+    with wires() as (here, there):
+        here.send(Begin(settings={}, holder="", pace=Pace(origin=clock.origin, since=clock.since, speed=clock.speed)))
+        heard = there.receive(30)
+    assert isinstance(heard, Begin)
+    assert heard.pace is not None
+    other = ScaledClock(heard.pace.origin, heard.pace.speed, since=heard.pace.since)
+    first, second, third = clock.now(), other.now(), clock.now()
+    assert first <= second <= third
+
+
+def test_counts_arrive_as_the_other_process_counted_them() -> None:
+    """Counters, and histograms with all their buckets."""
+    meters = WatchMeters()
+    meters.message("reminder", "accepted")
+    meters.passed(0.3, None)
+    with wires() as (here, there):
+        here.send(
+            State(
+                last_pass_at=NOON, slack=SlackTrouble(channels={"#a": "archived"}), metrics=families_of(meters.registry)
+            )
+        )
+        heard = there.receive(30)
+    assert isinstance(heard, State)
+    assert (heard.last_pass_at, dict(heard.slack.channels)) == (NOON, {"#a": "archived"})
+    told = {
+        (each.name, frozenset(each.labels.items())): each.value
+        for one in metrics_of(heard.metrics)
+        for each in one.samples
+    }
+    same = {(each.name, frozenset(each.labels.items())) for one in meters.registry.collect() for each in one.samples}
+    assert told.keys() == same
+    assert told["costguard_pass_duration_seconds_count", frozenset({("outcome", "failed")})] == 1.0
+
+
+def test_what_is_no_message_is_refused_and_never_repeated() -> None:
+    """An error must not bring a secret into the log."""
+    here, there = socket.socketpair()
+    with here, there:
+        here.sendall(b'{"kind": "begin", "settings": {"token": "s3cret"}, "odd": 1}\n')
+        wire = Wire(there)
+        with pytest.raises(ValueError, match="holder") as refused:
+            wire.receive(30)
+        wire.close()
+    assert "s3cret" not in str(refused.value)
+
+
+def test_the_same_wake_is_sent_once_while_the_other_process_does_not_listen() -> None:
+    """A frozen watch holds up no request, however many there are."""
+    with wires() as (here, there):
+        watcher = Watcher(here, lambda: None)
+        for _ in range(10_000):
+            watcher.wake("pass")
+        watcher.wake("jobs")
+        watcher.start()
+        assert {there.receive(30), there.receive(30)} == {Wake(what="pass"), Wake(what="jobs")}
+        watcher.alive()
+        assert there.receive(30) == Alive()
+
+
+def test_silence_of_the_watch_is_noticed_and_over_with_its_next_word() -> None:
+    """After ten seconds; it speaks every second."""
+    seconds = [0.0]
+    with wires() as (here, there):
+        watcher = Watcher(here, lambda: None, lambda: seconds[0])
+        watcher.start()
+        seconds[0] = 9.0
+        assert watcher.silent_for is None
+        seconds[0] = 12.0
+        assert watcher.silent_for == timedelta(seconds=12)
+        there.send(State(last_error="The disk is full."))
+        until(lambda: watcher.state.last_error == "The disk is full.")
+        until(lambda: watcher.silent_for is None)
+
+
+def test_the_end_of_the_watch_is_noticed_at_once() -> None:
+    """The kernel cuts the wire, however it ended."""
+    gone = threading.Event()
+    with wires() as (here, there):
+        Watcher(here, gone.set).start()
+        there.close()
+        assert gone.wait(30)
+
+
+def test_every_new_process_hears_how_to_begin_and_then_the_state() -> None:
+    """One that ended after it served is started again with one line that says how it ended."""
+    with capture_logs() as lines, supervised() as (spawner, web):
+        for number in range(2):
+            until(lambda: spawner.made[number:] != [])  # noqa: B023 - it is over before the number changes
+            made = spawner.made[number]
+            assert made.wire.receive(30) == Begin(settings={}, holder="one")
+            assert made.wire.receive(30) == State(last_error="It broke.")
+            made.wire.send(Alive())
+            assert web.has_served(30)
+            if number == 0:
+                made.end(-9)
+    ended = [line for line in lines if line["event"] == "web_process_ended"]
+    assert [line["how"] for line in ended] == ["it was killed by SIGKILL, as the kernel does when memory runs out"]
+
+
+def test_a_process_that_never_served_is_not_started_again() -> None:
+    """The command fails with what it said, rather than try for ever where nobody looks."""
+    with capture_logs() as lines, supervised() as (spawner, web):
+        spawner.made[0].end(1)
+        assert web.has_served(30) is False
+    assert len(spawner.made) == 1
+    assert [line["how"] for line in lines if line["event"] == "web_process_did_not_start"] == ["it exited with 1"]
+
+
+def test_wakes_reach_the_watch() -> None:
+    """And what is not understood ends the process that said it, which is then replaced."""
+    woken = threading.Event()
+    with supervised(woken.set) as (spawner, _web):
+        spawner.made[0].wire.send(Alive())
+        spawner.made[0].wire.send(Wake(what="jobs"))
+        assert woken.wait(30)
+
+
+def test_none_is_started_once_it_is_to_stop() -> None:
+    """Not even where it ended in the same moment."""
+    with supervised() as (spawner, web):
+        spawner.made[0].wire.send(Alive())
+        assert web.has_served(30)
+        web.ask_to_stop()
+        web.wait_for_end(30)
+    assert len(spawner.made) == 1
+    assert spawner.made[0].signals[0] == "SIGTERM"

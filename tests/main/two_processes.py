@@ -1,0 +1,138 @@
+"""A real `costguard serve` with both of its processes, over a simulated cloud in real time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+START_S = 120  # both processes import what they need, which takes a busy machine half a minute
+TOKEN = "a-token-for-tests-alone"
+PATIENCE_S = 60
+PROJECT, ZONE = "acme-training", "us-central1-a"
+_SETTINGS = """
+[watch]
+projects = ["{project}"]
+every = "{every}"
+[database]
+url = "{database}"
+[server]
+listen = "127.0.0.1:{port}"
+[compute]
+endpoint = "{cloud}"
+[prices]
+enabled = false
+[idle]
+enabled = false
+[enforcement]
+shadow = false
+[log]
+format = "json"
+{more}
+"""
+
+
+@dataclass
+class Served:
+    """A guard that answers at `url`. `process` watches; `web` is the process that serves at the moment."""
+
+    process: subprocess.Popen[str]
+    url: str
+    log: Path
+
+    @property
+    def web(self) -> int:
+        """Its id; 0 while there is none."""
+        return next(iter(children_of(self.process.pid)), 0)
+
+    def get(self, path: str, body: Any = None) -> tuple[int, Any]:
+        """The status and the JSON of an answer; 0 where there was none."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        try:
+            with urlopen(Request(self.url + path, data, headers), timeout=PATIENCE_S) as answer:
+                return answer.status, json.load(answer)
+        except HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+        except OSError:
+            return 0, None
+
+    def text(self, path: str) -> str:
+        request = Request(self.url + path, headers={"Authorization": f"Bearer {TOKEN}"})
+        with urlopen(request, timeout=PATIENCE_S) as answer:
+            return str(answer.read().decode())
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """What was logged under this name."""
+        lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    @property
+    def has_passed(self) -> bool:
+        return bool((self.get("/readyz")[1] or {}).get("last_pass_at"))
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that this one started and that live."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(status.parent.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@contextmanager
+def served(
+    folder: Path, cloud: str, *, database: str = "", port: int = 0, every: str = "10s", more: str = "", **environ: str
+) -> Iterator[Served]:
+    """Killed at the end, if it still runs. Its log is all that it prints."""
+    path, log = folder / "costguard.toml", folder / "guard.log"
+    database = database or f"sqlite:///{folder}/costguard.db"
+    path.write_text(
+        _SETTINGS.format(project=PROJECT, every=every, database=database, port=port, cloud=cloud, more=more)
+    )
+    command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(path)]
+    with (
+        log.open("a") as out,
+        subprocess.Popen(
+            command, env={**os.environ, "COSTGUARD_TOKEN": TOKEN, **environ}, stdout=out, stderr=out, text=True
+        ) as process,
+    ):
+        web: list[int] = []
+        try:
+            pause, ends = threading.Event(), time.monotonic() + START_S
+            while process.poll() is None and "answers at" not in log.read_text():
+                assert time.monotonic() < ends, f"it did not start:\n{log.read_text()}"
+                pause.wait(0.05)
+            assert process.poll() is None, log.read_text()
+            url = re.findall(r"answers at (http://[0-9.:]+[0-9])", log.read_text())[-1]
+            web = children_of(process.pid)
+            yield Served(process, url, log)
+        finally:
+            for pid in {*web, *children_of(process.pid)}:
+                if is_alive(pid):
+                    os.kill(pid, 9)
+            process.kill()
