@@ -12,6 +12,7 @@ from costguard.engine.spend import spend
 from costguard.model.lifetime import EndReason
 from costguard.policy.price_book import PriceBook
 from costguard.store import prices
+from costguard.store.backup import verify
 from costguard.store.spend import Grouping
 from costguard.store.tables import charges, daily_spend, daily_spot, daily_spot_totals, lifetimes, storage_spans
 from costguard.store.tables import prices as prices_table
@@ -27,7 +28,11 @@ _GROUPINGS: tuple[tuple[Grouping, ...], ...] = (
 
 
 def assert_consistent(connection: Connection) -> None:
-    """Days add up to their charges, and the charges of a span tile it: no gap, no overlap, no second too many."""
+    """Days add up to their charges, and the charges of a span tile it: no gap, no overlap, no second too many.
+
+    `costguard db verify` finds it sound, too.
+    """
+    assert [check for check in verify.checks(connection) if not check.holds] == []
     amounts = daily_spend.c.machine_nanos + daily_spend.c.gpu_nanos + daily_spend.c.storage_nanos
     rolled = dict(connection.execute(select(daily_spend.c.day, func.sum(amounts)).group_by(daily_spend.c.day)).all())
     summed = dict(

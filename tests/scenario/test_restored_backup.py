@@ -276,6 +276,23 @@ def test_a_restore_loses_no_money(guard: Restorable) -> None:
     assert {job for _, _, _, job, _ in after} == {"j1"}
 
 
+def test_what_google_has_forgotten_ends_as_an_estimate(guard: Restorable) -> None:
+    """A backup of three weeks ago: the VM's end is not known to the second, and its lifetime says so."""
+    guard.submit("j1", max_preemptions=0)
+    guard.go_on(3)
+    guard.works("cg-j1-1")
+    backup = guard.copy()
+    guard.preempt("cg-j1-1")
+    guard.go_on(3)
+    guard.world.advance(timedelta(days=21))
+    guard.restore(backup)
+    guard.go_on(3)
+    ((*_, job, is_estimate),) = _lifetimes(guard.database)
+    assert job == "j1"
+    assert is_estimate
+    assert guard.world.instances(PROJECT) == []
+
+
 def _lifetimes(database: Database) -> list[tuple[str, str, str, str, bool]]:
     with database.read() as connection:
         rows = connection.exec_driver_sql(
