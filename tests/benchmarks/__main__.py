@@ -11,6 +11,7 @@ from tests.benchmarks.checkpoints import checkpoints
 from tests.benchmarks.measure import Measured, show, write
 from tests.benchmarks.observing import observing
 from tests.benchmarks.pages import pages
+from tests.benchmarks.readers import readers
 from tests.benchmarks.recording import recording
 from tests.benchmarks.served import served_fleet
 from tests.benchmarks.spending import spending
@@ -36,6 +37,7 @@ def _main(arguments: list[str]) -> None:
         "starting": starting,
         "checkpoints": checkpoints,
         "storm": storms,
+        "readers": readers,
     }
     wanted = set(arguments) or {"observing", "recording", *others}
     with tempfile.TemporaryDirectory(prefix="costguard-bench-") as made:

@@ -27,6 +27,7 @@ class Found(TypedDict):
 
     seconds: list[float]
     first: list[float]  # each reader's first request
+    health: list[float]  # the health check, on a connection of its own each time
     errors: dict[str, int]
     cpu: float
     took: float
@@ -98,14 +99,27 @@ class _Reader(asyncio.Protocol):
 
 async def _read(crowd: Crowd) -> Found:
     loop, begun = asyncio.get_running_loop(), time.perf_counter()
-    found = Found(seconds=[], first=[], errors={}, cpu=0.0, took=begun)
+    found = Found(seconds=[], first=[], health=[], errors={}, cpu=0.0, took=begun)
     readers = []
     for number in range(len(crowd["readers"])):
         _, reader = await loop.create_connection(partial(_Reader, crowd, number, found), "127.0.0.1", crowd["port"])
         readers.append(reader)
+    checks = loop.create_task(_check(crowd["port"], found))
     await asyncio.gather(*(reader.over for reader in readers))
+    checks.cancel()
     found["took"], found["cpu"] = time.perf_counter() - begun, time.process_time()
     return found
+
+
+async def _check(port: int, found: Found) -> None:
+    while True:
+        begun = time.perf_counter()
+        reading, writing = await asyncio.open_connection("127.0.0.1", port)
+        writing.write(b"GET /healthz HTTP/1.1\r\nHost: guard\r\nConnection: close\r\n\r\n")
+        assert (await reading.read()).startswith(b"HTTP/1.1 200")
+        writing.close()
+        found["health"].append(time.perf_counter() - begun)
+        await asyncio.sleep(0.5)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ async def _place(deps: Given, asker: Asker) -> AsyncIterator[None]:
     except TooManyStreams:
         raise ProblemError(
             HTTPStatus.TOO_MANY_REQUESTS,
-            f"This token or session has {deps.streams.most} streams open, which is as many as one may have.",
+            f"A token or session may have {deps.streams.most} streams open, all together {deps.streams.most_in_all}: "
+            "there are as many.",
             "Close one of them: a stream can be narrowed to several kinds and projects.",
             kind="too-many-streams",
         ) from None

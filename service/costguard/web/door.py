@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import quote
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.responses import Response
@@ -25,6 +26,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/co
 _OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
 _OF_AGENTS = re.compile(r"/api/v1/attempts/[^/]+/events")
 
+_THREADS = 4
 MOST_BYTES = 2 << 20  # of a body; nothing that is asked here needs a tenth of it
 
 _HEADERS = {
@@ -57,6 +59,8 @@ class Guarded:
 
     def __init__(self, app: ASGIApp, door: Door, limits: Limits | None = None, is_https: bool = False) -> None:
         self._app, self._door, self._limits, self._is_https = app, door, limits, is_https
+        # Of their own, so that nobody waits to come in for what others asked for.
+        self._threads = ThreadPoolExecutor(_THREADS, "door")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -72,7 +76,8 @@ class Guarded:
         is_open = _is_open(scope)
         # A page to sign in at says who one is already.
         if not is_open or scope["path"].startswith("/sign-in"):
-            who = await run_in_threadpool(self._door.who, credentials(headers, self._is_https))
+            shown = credentials(headers, self._is_https)
+            who = await asyncio.get_running_loop().run_in_executor(self._threads, self._door.who, shown)
             if isinstance(who, Principal):
                 state["principal"] = who
                 state["csrf"] = self._door.csrf(who) if who.is_ambient else ""

@@ -15,10 +15,12 @@ from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 from starlette.types import ASGIApp
 
 from costguard.web.connections import Connections, Limits, most_connections
 from costguard.web.http1 import Http1, Unambiguous, refusal
+from costguard.web.memory import few_arenas, give_back
 from costguard.web.sparse import SparseLog, SparseWarnings
 
 _BACKLOG = 1024  # clients that the system keeps waiting to be accepted
@@ -26,6 +28,11 @@ _AT_ONCE = 32  # accepted in a row, before those that are there get their turn
 _SWEEP_S = 0.5
 _PAUSE_S = 0.2  # before another try, where the system has nothing to accept with
 _MOST_HEAD_BYTES = 16 << 10
+_TRIM_S = 5.0
+_CALM = 25  # requests within that time
+_THREADS = 24  # for all that waits for a database or others; pages take two of them at most (see web/sharing.py)
+# A thread that makes a page keeps the interpreter for so long where another wants it; Python's own is five times that.
+_SWITCH_S = 0.001
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 _IsShared = Callable[[str], bool]
@@ -65,7 +72,7 @@ class Server(uvicorn.Server):
                 h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
             )
         )
-        self._sweeper: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's own, but for how connections are accepted."""
@@ -74,14 +81,17 @@ class Server(uvicorn.Server):
             sys.exit(3)
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unhandled)
-        self._sweeper = loop.create_task(self._sweep())
+        sys.setswitchinterval(_SWITCH_S)
+        few_arenas()
+        current_default_thread_limiter().total_tokens = _THREADS
+        self._tasks = [loop.create_task(self._sweep()), loop.create_task(self._trim())]
         self.servers = [_Acceptor(each, self._protocol, self.open, self.sparse) for each in sockets or ()]  # type: ignore[misc]  # what uvicorn calls of a server
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Requests that are not whole will get no answer, so nothing waits for them."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        for task in self._tasks:
+            task.cancel()
         self.open.drop_waiting()
         await super().shutdown(sockets)
 
@@ -94,6 +104,17 @@ class Server(uvicorn.Server):
         while True:
             await asyncio.sleep(_SWEEP_S)
             self.open.sweep()
+
+    async def _trim(self) -> None:
+        """Once after each time of many requests."""
+        trimmed = before = 0
+        while True:
+            await asyncio.sleep(_TRIM_S)
+            answered = self.server_state.total_requests
+            if answered - before < _CALM and answered - trimmed >= _CALM:
+                trimmed = answered
+                await asyncio.to_thread(give_back)
+            before = answered
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Once a minute in full, whatever clients do to bring it about."""

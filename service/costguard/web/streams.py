@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 class TooManyStreams(Exception):
-    """This token or session has as many open as one may."""
+    """This token or session has as many open as one may, or all together have."""
 
 
 @dataclass
@@ -21,6 +21,7 @@ class Streams:
     """
 
     most: int = 8  # of one token or session
+    most_in_all: int = 200  # well below the connections that a server may have
     every: float = 0.5
     ask_again_after: float = 30.0  # whether who listens still may
     _open: Counter[str] = field(default_factory=Counter)
@@ -31,7 +32,7 @@ class Streams:
     @contextmanager
     def one_more(self, key: str) -> Iterator[None]:
         """Raises TooManyStreams."""
-        if self._open[key] >= self.most:
+        if self._open[key] >= self.most or self._open.total() >= self.most_in_all:
             raise TooManyStreams
         self._open[key] += 1
         try:

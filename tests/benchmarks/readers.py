@@ -1,0 +1,208 @@
+"""Two hundred readers of pages and lists at once, and the passes meanwhile: `costguard serve` over 10,000 VMs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+from threading import Event
+
+from tests.benchmarks import year
+from tests.benchmarks.measure import Measured
+from tests.benchmarks.readers_client import Crowd, Found
+from tests.benchmarks.served import PROJECT, served_fleet
+from tests.doors import begun
+
+from costguard.clock import SystemClock
+from costguard.engine.access.sessions import Sessions
+from costguard.model.access import Role, Via
+from costguard.store.migrate import upgrade
+from costguard.store.transaction import Database
+from costguard.web.door import COOKIES
+
+_VMS = 10_000
+_READERS = 200  # of whom a quarter may look only, and a quarter is an admin
+_SECONDS = 45.0
+_PASSES = 3  # that nobody disturbs, after the first two
+_GOAL_P95_S, _GOAL_RATIO, _GOAL_MB, _GOAL_REST_MB = 1.0, 1.5, 400.0, 200.0
+_ROLES = (Role.VIEWER, Role.OPERATOR, Role.OPERATOR, Role.ADMIN)
+_ADDRESSES = (
+    "/",
+    "/?preset=t4",
+    "/?sort=age",
+    "/?name=trainer-00021",
+    "/jobs",
+    "/spend",
+    "/spend?group_by=owner",
+    "/spend/saved",
+    "/budgets",
+    "/presets",
+    "/prices",
+    "/facts",
+    "/health",
+    f"/vm/{PROJECT}/4000000000000000001",
+    "/api/v1/instances",
+    "/api/v1/instances?sort=age",
+    "/api/v1/jobs",
+    "/api/v1/facts",
+    "/api/v1/lifetimes",
+    "/api/v1/spend?group_by=preset",
+    "/api/v1/budgets",
+)
+_SETTINGS = """
+[watch]
+projects = ["{project}"]
+every = "10s"
+[database]
+url = "sqlite:///{database}"
+[server]
+listen = "127.0.0.1:{port}"
+[compute]
+endpoint = "{cloud}"
+[prices]
+enabled = false
+[idle]
+enabled = false
+[log]
+format = "json"
+"""
+
+
+class Guard:
+    """`costguard serve` with the processes that it started, and what its log says of passes."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, port: int) -> None:
+        self.process, self._log, self.port = process, log, port
+
+    @property
+    def passes(self) -> list[float]:
+        """How many seconds each took."""
+        lines = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+        return [line["seconds"] for line in lines if line.get("event") == "pass"]
+
+    def wait_for_passes(self, count: int) -> None:
+        for _ in range(6000):
+            if len(self.passes) >= count:
+                return
+            assert self.process.poll() is None, self._log.read_text()[-2000:]
+            Event().wait(0.1)
+        raise AssertionError("the passes did not come")
+
+    def resident_mb(self) -> float:
+        """Of all its processes together; what they share is counted in each."""
+        return sum(map(_resident_mb, _with_children(self.process.pid)))
+
+
+def readers(folder: Path, vms: int = _VMS, seconds: float = _SECONDS, history: bool = True) -> Iterator[Measured]:
+    database = folder / "readers.db"
+    upgrade(f"sqlite:///{database}")
+    if history:
+        with closing(Database.open(f"sqlite:///{database}")) as filled:
+            year.fill(filled, 0)
+    with served_fleet(vms) as cloud, _served(database, cloud) as guard:
+        guard.wait_for_passes(2 + _PASSES)
+        undisturbed, at_rest = guard.passes[2:], guard.resident_mb()
+        known = len(guard.passes)
+        found, peak = _crowd(guard, database, seconds)
+        disturbed = guard.passes[known:]
+        guard.wait_for_passes(len(guard.passes) + 2)  # and it has had the time to give back what it took
+        after = guard.resident_mb()
+    who = f"{_READERS} readers at once, {vms:,} VMs"
+    wrong = sum(found["errors"].values())
+    share = found["cpu"] / found["took"]
+    yield Measured(f"{who}: answers a second (the clients took {share:.2f} of a core)", "", [_rate(found)])
+    yield Measured(f"{who}: errors {found['errors'] or ''}".strip(), "", [wrong], 0)
+    yield Measured(f"{who}: an answer", "s", found["seconds"], goal=_GOAL_P95_S, goal_p95=_GOAL_P95_S)
+    yield Measured(f"{who}: each one's first answer, nothing being kept", "s", found["first"])
+    yield Measured(f"{who}: the health check meanwhile", "s", found["health"])
+    yield Measured(f"{who}: a pass before", "s", undisturbed)
+    if disturbed:
+        ratio = median(disturbed) / median(undisturbed)
+        yield Measured(f"{who}: a pass meanwhile / before", "", [ratio], _GOAL_RATIO)
+    yield Measured("Memory of all processes before", "MB", [at_rest], _GOAL_REST_MB)
+    yield Measured("Memory of all processes meanwhile, at most", "MB", [peak], _GOAL_MB)
+    yield Measured("Memory of all processes two passes after", "MB", [after], _GOAL_REST_MB)
+    yield Measured("The write-ahead log after", "MB", [_wal_mb(database)])
+
+
+def _crowd(guard: Guard, database: Path, seconds: float) -> tuple[Found, float]:
+    """What the readers found, and the most memory meanwhile."""
+    told = Crowd(port=guard.port, readers=_people(database), addresses=list(_ADDRESSES), seconds=seconds)
+    command = [sys.executable, "-m", "tests.benchmarks.readers_client"]
+    peak = 0.0
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(told))
+        process.stdin.close()
+        while process.poll() is None:
+            peak = max(peak, guard.resident_mb())
+            Event().wait(0.5)
+        found: Found = json.loads(process.stdout.read())
+    return found, peak
+
+
+def _people(database: Path) -> list[str]:
+    """The header by which each is known: sessions in the same database, as signing in makes them."""
+    with closing(Database.open(f"sqlite:///{database}")) as opened:
+        sessions = Sessions(opened, SystemClock(), timedelta(hours=12))
+        cookies = [
+            begun(opened, sessions, f"person-{number}@lab.example", Via.LINK, _ROLES[number % len(_ROLES)])[1]
+            for number in range(_READERS)
+        ]
+    return [f"Cookie: {COOKIES[1]}={cookie}" for cookie in cookies]
+
+
+@contextmanager
+def _served(database: Path, cloud: str) -> Iterator[Guard]:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    settings, log = database.with_suffix(".toml"), database.with_suffix(".log")
+    settings.write_text(_SETTINGS.format(project=PROJECT, database=database, port=port, cloud=cloud))
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+    command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(settings)]
+    with (
+        log.open("wb") as written,
+        subprocess.Popen(command, stdout=written, stderr=written, env=environ) as process,
+    ):
+        try:
+            yield Guard(process, log, port)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+
+
+def _rate(found: Found) -> float:
+    return len(found["seconds"]) / found["took"]
+
+
+def _with_children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task")
+    try:
+        children = [int(each) for task in tasks.iterdir() for each in (task / "children").read_text().split()]
+    except OSError:  # it has just ended
+        return []
+    return [pid, *(each for child in children for each in _with_children(child))]
+
+
+def _resident_mb(pid: int) -> float:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    found = re.search(r"VmRSS:\s+(\d+)", status)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def _wal_mb(database: Path) -> float:
+    log = Path(f"{database}-wal")
+    return log.stat().st_size / 2**20 if log.exists() else 0.0
