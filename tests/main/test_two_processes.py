@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, is_alive, ser
 from tests.scenario.fleet import body
 from tests.waiting import until
 
+from costguard.clock import SystemClock
 from costguard.engine.schedule import LEASE, LEASE_TTL
 from costguard.store import lease as leases
 from costguard.store.tables import leases as stored_leases
 from costguard.store.transaction import Database
-from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.vm import Status
 from costguard_sandbox.world import World
@@ -31,9 +33,12 @@ HOUR = "1h"  # between passes: what happens sooner was asked for
 
 @pytest.fixture
 def world() -> World:
-    """One VM, in real time."""
-    made = World(ScaledClock(), projects=[PROJECT])
+    """One VM that has run for most of an hour."""
+    now = SystemClock().now()
+    clock = ManualClock(now - timedelta(hours=1))
+    made = World(clock, projects=[PROJECT])
     made.insert(PROJECT, ZONE, body("trainer", ZONE, "a2-highgpu-1g", labels={"owner": "ana"}), "ana@example.com")
+    clock.move_to(now - timedelta(minutes=5))
     return made
 
 
@@ -99,7 +104,12 @@ def test_request_to_the_serving_process_is_executed_by_the_watching_one_at_once(
         path = f"/api/v1/instances/{PROJECT}/{vm['gce_id']}/stop"
         status, answer = guard.get(path, {"by": "ana@example.com"})
         assert status in (200, 202), answer
-        until(lambda: world.instance(PROJECT, "trainer").status in (Status.STOPPING, Status.TERMINATED))
+
+        def is_stopped() -> bool:
+            world.advance(timedelta(seconds=0.1))  # a call of Google's takes time
+            return world.instance(PROJECT, "trainer").status in (Status.STOPPING, Status.TERMINATED)
+
+        until(is_stopped)
 
 
 def test_metrics_are_of_both_processes(guard: Served) -> None:
