@@ -14,6 +14,7 @@ from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.billed_parts import parts_of_shape
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import (
+    amount_of,
     bill_lifetime,
     bill_storage,
     billed_seconds,
@@ -218,3 +219,30 @@ def test_billed_seconds_count_boundaries_of_the_clock() -> None:
     at = datetime(2026, 3, 10, 9, 0, 0, 500_000, tzinfo=UTC)
     assert billed_seconds(at, at + timedelta(seconds=0.9)) == 1
     assert billed_seconds(at - timedelta(seconds=0.5), at + timedelta(seconds=0.4)) == 0
+
+
+@pytest.mark.parametrize(
+    ("nanos", "seconds", "charged"), [(3600, 1, 1), (5400, 1, 2), (1800, 1, 0), (9000, 1, 2), (2000, 1, 1)]
+)
+def test_a_charge_is_rounded_to_the_nearest_nano_dollar(nanos: int, seconds: int, charged: int) -> None:
+    """A half goes to the even one, so that many charges are neither too high nor too low in sum."""
+    assert amount_of(price("n1:core", nanos), Fraction(1), seconds, T0) == Money(charged)
+
+
+def test_a_disk_is_billed_until_it_is_deleted() -> None:
+    """Asked about a later moment, it costs no more."""
+    span = StorageSpan(KEY, "d", "disk:pd-balanced", 100 * 1024, "us-central1-a", T0, T0 + timedelta(hours=1))
+    deleted = bill_storage(span, BOOK, T0 + timedelta(hours=1))
+    assert deleted.amount > Money()
+    assert bill_storage(span, BOOK, T0 + timedelta(days=9)) == deleted
+
+
+def test_a_rate_is_that_of_its_moment() -> None:
+    """An hour costs the price in force then: the first from before it, the later from the moment on that it begins."""
+    later = T0 + timedelta(days=1)
+    doubled = [price(each.key.resource, each.rate_nanos * 2, later, unit=each.unit) for each in BOOK_PRICES[:3]]
+    book = PriceBook((*BOOK_PRICES, *doubled))
+    rates = [
+        rate_per_hour(T4_HOST, "us-central1", STANDARD, book, at) for at in (T0, later - timedelta(seconds=1), later)
+    ]
+    assert rates == [Money.of("0.539999"), Money.of("0.539999"), Money.of("1.079998")]
