@@ -72,6 +72,20 @@ def test_the_database_says_who_acts(database: Database, client_with: Callable[..
     assert ours.get("/readyz").json()["is_acting"] is False
 
 
+def test_guard_that_cannot_get_the_lease_says_what_is_in_its_way(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """A process frozen in mid-write locks SQLite for all: the lease runs out, and /readyz names the lock."""
+    _watched(database)
+    held = lease.acquire(database, "daemon", "guard-1:4242", HOUR)
+    assert held is not None
+    lease.release(database, held)
+    locked = DaemonStatus(last_error="The SQLite database is locked by another process.")
+    answer = client_with(status=lambda: locked).get("/readyz")
+    assert answer.status_code == 503
+    assert "The daemon cannot work: The SQLite database is locked" in answer.json()["reasons"][0]
+
+
 class SilentDatabase:
     """Does not answer until it is let go."""
 

@@ -17,7 +17,7 @@ from tests.api import rows
 from tests.builders import at
 
 from costguard.engine.charging import charge_due
-from costguard.engine.schedule import LEASE
+from costguard.engine.lease_keeper import LEASE
 from costguard.errors import BackupExists, BackupUnusable, DaemonActs, DatabaseLocked, DatabaseNewer, DatabaseNotEmpty
 from costguard.main import backups
 from costguard.store import generation, lease, migrate

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.benchmarks.checkpoints import checkpoints
+from tests.benchmarks.failover import failover
 from tests.benchmarks.measure import Measured, show, write
 from tests.benchmarks.observing import observing
 from tests.benchmarks.pages import pages
@@ -38,6 +39,7 @@ def _main(arguments: list[str]) -> None:
         "checkpoints": checkpoints,
         "storm": storms,
         "readers": readers,
+        "failover": failover,
     }
     wanted = set(arguments) or {"observing", "recording", *others}
     with tempfile.TemporaryDirectory(prefix="costguard-bench-") as made:

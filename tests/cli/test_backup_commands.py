@@ -15,7 +15,7 @@ from tests.api.rows import NOW
 from tests.cli.test_run_commands import settings, typed
 from tests.cli.typed import Typist
 
-from costguard.engine.schedule import LEASE
+from costguard.engine.lease_keeper import LEASE
 from costguard.model.instance import InstanceKey, Status
 from costguard.store import lease, migrate, unknown_vms
 from costguard.store.transaction import Database

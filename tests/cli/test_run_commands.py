@@ -18,7 +18,7 @@ import pytest
 from tests.cli.typed import Typist
 from tests.scenario.fleet import body
 
-from costguard.engine.schedule import LEASE, LEASE_TTL
+from costguard.engine.lease_keeper import LEASE, LEASE_TTL
 from costguard.store import lease as leases
 from costguard.store.migrate import downgrade, upgrade
 from costguard.store.transaction import Database

@@ -154,5 +154,5 @@ def test_the_daemon_measures_after_its_first_pass(place: Place) -> None:
     idle = place.views()["idle"].idle
     assert idle is not None
     assert idle.state is IdleState.IDLE
-    assert (daemon.state.acting, daemon.state.last_error) == (True, "")
+    assert (daemon.is_acting, daemon.state.last_error) == (True, "")
     daemon.stop()

@@ -12,8 +12,9 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
 
+from costguard.engine.lease_keeper import LEASE
 from costguard.engine.reconcile import Reconciler
-from costguard.engine.schedule import LEASE, Daemon
+from costguard.engine.schedule import Daemon
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.model.observation import Observation
 from costguard.model.price import Price
@@ -77,7 +78,8 @@ def test_a_daemon_acts_as_it_starts_and_when_it_is_woken(sqlite_database: Databa
             pass
         daemon.wake()
         assert cloud.looked.acquire(timeout=PATIENCE)
-    assert daemon.state.acting
+        assert daemon.is_acting
+    assert daemon.keeper.lease is None
     assert daemon.state.last_pass_at == NOW
     assert _vms(sqlite_database) == 1
 
@@ -90,12 +92,12 @@ def test_two_daemons_on_one_database_record_everything_once(database: Database, 
         once = ledger_rows(database)
         for _ in range(3):
             second._pass()
-            second._keep_lease()
-        assert (first.state.acting, second.state.acting) == (True, False)
+            second.keeper.attend()
+        assert (first.is_acting, second.is_acting) == (True, False)
         assert ledger_rows(database) == once
         first.stop()
         second._pass()
-        assert second.state.acting
+        assert second.is_acting
         assert ledger_rows(database) == once
         second.stop()
 
@@ -126,12 +128,12 @@ def test_a_daemon_that_froze_in_a_pass_wakes_and_writes_nothing(database: Databa
     with closing(Database.open(database_url)) as other:
         cloud = _Cloud()
         frozen, awake = _daemon(database, cloud, "frozen"), _daemon(other, _Cloud(), "awake")
-        frozen._keep_lease()
+        frozen.keeper.attend()
         cloud.go_on.clear()
         sleeper = threading.Thread(target=frozen._pass)
         sleeper.start()
         assert cloud.looked.acquire(timeout=PATIENCE)
-        held = frozen._lease
+        held = frozen.keeper.lease
         assert held is not None
         leases.release(other, held)
         awake._pass()
@@ -140,10 +142,10 @@ def test_a_daemon_that_froze_in_a_pass_wakes_and_writes_nothing(database: Databa
         cloud.observations[PROJECT] = observation(stopped, operations=LOOK.operations)
         cloud.go_on.set()
         sleeper.join(PATIENCE)
-        assert not frozen.state.acting
+        assert not frozen.is_acting
         assert ledger_rows(other) == once
         frozen._pass()
-        assert not frozen.state.acting
+        assert not frozen.is_acting
         awake.stop()
 
 
@@ -168,12 +170,12 @@ def test_a_failing_pass_is_shown_and_the_daemon_lives_on(sqlite_url: str) -> Non
     """The database was locked: the state says so, and the next pass clears it."""
     with closing(Database.open(sqlite_url, lock_timeout=timedelta(milliseconds=20))) as database:
         daemon = _daemon(database, _Cloud(), "one")
-        daemon._keep_lease()
+        daemon.keeper.attend()
         with closing(Database.open(sqlite_url)) as other, other.write():
             daemon._pass()
-            daemon._keep_lease()
+            daemon.keeper.attend()
         assert "locked" in daemon.state.last_error
-        assert daemon.state.acting
+        assert daemon.is_acting
         daemon._pass()
         assert daemon.state.last_error == ""
         assert _vms(database) == 1
@@ -220,10 +222,10 @@ def test_a_daemon_ends_although_the_database_is_out_of_reach(sqlite_url: str) ->
     """Its lease expires by itself."""
     with closing(Database.open(sqlite_url, lock_timeout=timedelta(milliseconds=20))) as database:
         daemon = _daemon(database, _Cloud(), "one")
-        daemon._keep_lease()
+        daemon.keeper.attend()
         with closing(Database.open(sqlite_url)) as other, other.write():
             daemon.stop()
-        assert daemon._lease is None
+        assert daemon.keeper.lease is None
 
 
 def test_budgets_are_looked_at_after_each_pass_and_cannot_spoil_it(sqlite_database: Database) -> None:
@@ -370,5 +372,5 @@ def test_a_daemon_that_lost_its_lease_stops_sending(sqlite_database: Database) -
     hour = timedelta(hours=1)
     daemon = Daemon(sqlite_database, reconciler, tuple, lambda _prices, _fence: None, "one", hour, None, send=send)
     daemon._send()
-    assert not daemon.state.acting
+    assert not daemon.is_acting
     daemon.stop()

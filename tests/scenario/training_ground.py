@@ -57,7 +57,7 @@ class Ground:
         assert url == self.url, log.read_text()
 
     def end_guard(self, how: int = signal.SIGTERM) -> None:
-        """After SIGKILL the next one may act at once: the dead one's lease is not waited for, which lasts 30 s."""
+        """After SIGKILL the next one may act at once: the dead one's lease is not waited for."""
         if self._guard is None:
             return
         assert self._guard.pid is not None

@@ -9,10 +9,11 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from costguard.errors import LeaseLost
 from costguard.store.lease import acquire, database_time, release, renew
+from costguard.store.tables import leases
 from costguard.store.transaction import Database
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -92,6 +93,35 @@ def test_a_released_lease_is_free_at_once_and_epochs_go_on(database: Database) -
     taken = acquire(database, "daemon", "b", TTL, T0)
     assert taken is not None
     assert taken.epoch == 2
+
+
+def test_writes_under_the_lease_renew_it_where_renewals_may_not_come_in(sqlite_database: Database) -> None:
+    """SQLite has one writer: a pass that writes all the time keeps its own lease. A write that is undone does not."""
+    lease = acquire(sqlite_database, "daemon", "a", TTL)
+    assert lease is not None
+    assert lease.hold is not None
+
+    def stored() -> datetime:
+        with sqlite_database.read() as connection:
+            moment: datetime = connection.execute(select(leases.c.expires_at)).scalar_one()
+            return moment
+
+    def write(*, fails: bool = False) -> None:
+        with sqlite_database.write(lease) as connection:
+            connection.execute(text("DELETE FROM facts"))
+            if fails:
+                raise KeyError("undone")
+
+    write()
+    assert stored() == lease.expires_at, "it is young: nothing is written for it"
+    lease.hold.until_s -= TTL.total_seconds() / 2
+    with pytest.raises(KeyError):
+        write(fails=True)
+    assert stored() == lease.expires_at
+    before = lease.hold.until_s
+    write()
+    assert stored() > lease.expires_at
+    assert lease.hold.until_s > before
 
 
 def test_leases_of_different_names_do_not_meet(database: Database) -> None:

@@ -158,3 +158,28 @@ def test_limits_are_set_for_poolers_too(postgres_url: str) -> None:
             "keepalives": b"1",
             "tcp_user_timeout": b"10000",
         }
+
+
+def test_server_that_cannot_deliver_frees_the_turn_too(postgres_url: str) -> None:
+    """A writer stops reading in the midst of a large answer: its server process is neither idle nor done, and is ended.
+
+    Linux counts an unread window as unacknowledged since https://git.kernel.org/torvalds/c/9d9b1ee0b2d1.
+    """
+    patience = timedelta(seconds=PATIENCE_S)
+    short = Limits(answer=timedelta(seconds=1), idle_in_transaction=timedelta(seconds=1))
+    with (
+        silent_proxy(postgres_url) as (proxy, url),
+        closing(Database.open(url, limits=short)) as database,
+        closing(Database.open(postgres_url, lock_timeout=patience, limits=Limits(statement=2 * patience))) as other,
+    ):
+        halting = threading.Timer(0.3, proxy.freeze_open)
+
+        def read_much() -> None:
+            with database.write() as connection:
+                halting.start()
+                connection.execute(text("SELECT repeat('x', 1000) FROM generate_series(1, 2000000)")).all()
+
+        assert isinstance(in_thread(read_much), DatabaseSilent)
+        halting.join()
+        with other.write() as connection:
+            assert connection.execute(text("SELECT 1")).scalar_one() == 1

@@ -16,19 +16,19 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from costguard.engine import price_refresh
 from costguard.engine.idle import IdleWatch
+from costguard.engine.lease_keeper import LeaseKeeper
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.errors import CostguardError, LeaseLost
+from costguard.engine.watchdog import Watchdog
+from costguard.errors import CostguardError, DatabaseUnreachable, LeaseLost
 from costguard.model.price import Price
-from costguard.store import lease as leases
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 
-LEASE = "daemon"
-LEASE_TTL = timedelta(seconds=30)
 _SEND_EVERY = timedelta(seconds=1)
 _LOOKS_APART = timedelta(seconds=10)
+_AGAIN = timedelta(seconds=3)  # after a pass that the database's silence ended: over a new connection it may be over
 _WORKERS = 16  # two turns of everything there is
 _TURNS_AT_REST = 5  # how many of these pass before an empty outbox is looked into again
 
@@ -38,14 +38,19 @@ _JOB_DEFAULTS = {"misfire_grace_time": None, "coalesce": True, "max_instances": 
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """What the daemon is at, for /readyz. `acting` is false while another daemon holds the lease."""
+    """What the daemon is at, for /readyz. Whether it acts, the database says."""
 
-    acting: bool = False
     last_pass_at: datetime | None = None
     last_pass_seconds: float | None = None
     last_error: str = ""
     prices_error: str = ""
     beside_error: str = ""
+    lease_error: str = ""
+
+    @property
+    def trouble(self) -> str:
+        errors = dict.fromkeys((self.last_error, self.lease_error, self.prices_error, self.beside_error))
+        return "; ".join(error for error in errors if error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +84,12 @@ class Daemon:
         look_up: Callable[[Lease, threading.Event], bool] | None = None,
         passed: Callable[[float, PassReport | None], None] = lambda _seconds, _report: None,
         alive: Callable[[], None] = lambda: None,
+        bark: Callable[[timedelta], None] | None = None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
         self._fetch_prices = fetch_prices
         self._store_prices = store_prices
-        self._holder = holder
         self._every = every
         self._refresh_every = refresh_every
         self._after_pass = dict(after_pass or {})
@@ -93,11 +98,12 @@ class Daemon:
         self._beside_errors: dict[str, str] = {}
         self._look_people_up = look_up
         self._tell_passed = passed  # of each pass how long it took, and its report if it did not fail
-        self._sign_of_life = alive  # given once the lease was looked at: a database that never answers ends it
+        self._sign_of_life = alive  # given when the database answered about the lease
+        self._watchdog = Watchdog(bark) if bark is not None else None
         self._turns_to_skip = 0
         self._idle_watch = idle_watch
         self._idle_every = idle_every
-        self._lease: Lease | None = None
+        self.keeper = LeaseKeeper(database, holder, self._took_over, self._answered, self._lease_troubled)
         self._stop = threading.Event()
         self._passed = threading.Event()  # before the first pass no VM is known that could be measured
         # Two jobs never write at once: what a pass reads is what it then decides by.
@@ -105,8 +111,6 @@ class Daemon:
         # What runs beside the passes is not held up by them. Each step is checked against what is stored when it is
         # written.
         self._turns = {name: threading.Lock() for name in self._beside}
-        # Nor is the lease asked for twice at once: the later answer would fence off the earlier.
-        self._asking = threading.Lock()
         self._looked_at = datetime.min.replace(tzinfo=UTC)  # by the machine's clock
         self._running: Counter[str] = Counter()
         self._counting = threading.Lock()
@@ -117,7 +121,6 @@ class Daemon:
         )
 
     def start(self) -> None:
-        self._add("lease", LEASE_TTL / 3, self._keep_lease)
         # Two: one that runs, and one that waits for its turn. Asked for in mid-pass, another pass must follow.
         self._add("pass", self._every, self._pass, max_instances=2)
         if self._refresh_every is not None:
@@ -129,7 +132,14 @@ class Daemon:
         for name, each in self._beside.items():
             self._add(name, each.every, partial(self._run_beside, name), max_instances=2)
         self._scheduler.start()
-        self.wake()
+        self.keeper.start()
+        if self._watchdog is not None:
+            self._watchdog.start()
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether the lease is ours as far as this process knows."""
+        return self.keeper.lease is not None
 
     def _add(self, name: str, every: timedelta, run: Callable[[], None], max_instances: int = 1) -> None:
         def counted() -> None:
@@ -193,60 +203,40 @@ class Daemon:
                 waiting.start()
                 waiting.join(patience.total_seconds())
             self._scheduler.shutdown(wait=False)
-        if self._lease is not None:
-            try:
-                leases.release(self._database, self._lease)
-            except CostguardError as error:  # it expires by itself
-                log.error("lease_not_released", error=str(error))
-            self._lease = None
+        if self._watchdog is not None:
+            self._watchdog.end()
+        self.keeper.end(release=True)
 
-    def _keep_lease(self) -> None:
-        """Renew the lease, or acquire it when its holder has gone."""
-        with self._asking:
-            try:
-                if self._lease is not None:
-                    self._lease = leases.renew(self._database, self._lease, LEASE_TTL)
-                else:
-                    self._acquire()
-            except LeaseLost:
-                log.warning("lease_lost", holder=self._holder)
-                self._lease = None
-            except CostguardError as error:
-                log.error("lease_not_kept", error=str(error))
-                self.state = replace(self.state, last_error=str(error))
-            self.state = replace(self.state, acting=self._lease is not None)
+    def _took_over(self) -> None:
+        """What is due is due now, also where another daemon acted until a moment ago."""
+        if self._scheduler.running:
+            self.wake()
+
+    def _answered(self) -> None:
         self._sign_of_life()
+        if self._watchdog is not None:
+            self._watchdog.answered()
 
-    def _held(self) -> Lease | None:
-        """The lease, acquired if need be; None while another daemon acts, or when the database does not answer."""
-        with self._asking:
-            try:
-                if self._lease is None:
-                    self._acquire()
-            except CostguardError as error:
-                log.error("lease_not_acquired", error=str(error))
-                self.state = replace(self.state, last_error=str(error))
-            self.state = replace(self.state, acting=self._lease is not None)
-            return self._lease
-
-    def _acquire(self) -> None:
-        self._lease = leases.acquire(self._database, LEASE, self._holder, LEASE_TTL)
+    def _lease_troubled(self, error: str) -> None:
+        self.state = replace(self.state, lease_error=error)
 
     def _pass(self) -> None:
         with self._busy:
-            fence = self._held()
+            fence = self.keeper.held()
             if fence is None or self._stop.is_set():
                 return
             began = time.monotonic()
             try:
                 report = self._reconciler.run(fence, self._stop)
             except LeaseLost:
-                self._step_aside()
+                self.keeper.step_aside(fence)
                 log.warning("pass_ended", why="another daemon took over")
             except Exception as error:  # the daemon must live on: the next pass sees the same world
                 self.state = replace(self.state, last_error=str(error))
                 log.error("pass_failed", error=str(error), exc_info=not _is_expected(error))
                 self._tell_passed(time.monotonic() - began, None)
+                if isinstance(error, DatabaseUnreachable):
+                    self._soon("pass", datetime.now(UTC) + _AGAIN)  # noqa: TID251 - as above
             else:
                 self._tell_passed(time.monotonic() - began, report)
                 self._tell(report)
@@ -257,18 +247,13 @@ class Daemon:
                 self._turns_to_skip = 0  # the pass may have left something to send
                 self.ask_for_jobs()  # it may have seen what became of a job's VM
 
-    def _step_aside(self) -> None:
-        """Another daemon holds the lease now."""
-        self._lease = None
-        self.state = replace(self.state, acting=False)
-
     def _follow(self, fence: Lease) -> None:
         """What fails here is done after the next pass: the ledger does not depend on it."""
         for what, do in self._after_pass.items():
             try:
                 do(fence)
             except LeaseLost:
-                self._step_aside()
+                self.keeper.step_aside(fence)
                 log.warning("pass_ended", why="another daemon took over")
                 return
             except Exception as error:
@@ -278,12 +263,12 @@ class Daemon:
         """Not before the first pass: what became of VMs while the guard was away is not known."""
         self._passed.wait()
         with self._turns[name]:
-            if self._stop.is_set() or (fence := self._held()) is None:
+            if self._stop.is_set() or (fence := self.keeper.held()) is None:
                 return
             try:
                 self._beside[name].run(fence, self._stop)
             except LeaseLost:
-                self._step_aside()
+                self.keeper.step_aside(fence)
                 log.warning("turn_ended", what=name, why="another daemon took over")
             except Exception as error:  # each step is written down before it is taken: the next turn goes on from there
                 self._beside_errors[name] = str(error)
@@ -299,7 +284,7 @@ class Daemon:
         if self._turns_to_skip:
             self._turns_to_skip -= 1
             return
-        fence = self._held()
+        fence = self.keeper.held()
         if fence is None:
             return
         try:
@@ -308,26 +293,27 @@ class Daemon:
             if self._look_people_up is not None and self._look_people_up(fence, self._stop):
                 self.ask_for_pass()  # it decides what had to wait for them
         except LeaseLost:
-            self._step_aside()
+            self.keeper.step_aside(fence)
             log.warning("sending_ended", why="another daemon took over")
         except Exception as error:  # what was not sent is sent later; what may have been is looked for
             log.error("messages_not_sent", error=str(error), exc_info=not _is_expected(error))
 
     def _refresh(self) -> None:
         """The catalogue is read beside the passes, and only its writing takes a turn with them."""
-        if self._held() is None or self._stop.is_set():
+        fence = self.keeper.held()
+        if fence is None or self._stop.is_set():
             return
         try:
             fetched = price_refresh.patiently(self._fetch_prices, self._stop)
             if fetched is None:
                 return
             with self._busy:
-                fence = self._held()
+                fence = self.keeper.held()
                 if fence is not None and not self._stop.is_set():
                     self._store_prices(fetched, fence)
             self.state = replace(self.state, prices_error="")
         except LeaseLost:
-            self._step_aside()
+            self.keeper.step_aside(fence)
         except Exception as error:  # the last good prices stay in force
             self.state = replace(self.state, prices_error=str(error))
             log.error("prices_not_refreshed", error=str(error), exc_info=not _is_expected(error))
@@ -335,20 +321,21 @@ class Daemon:
     def _measure(self) -> None:
         """What is read takes as long as it takes; only the writing keeps a pass waiting."""
         self._passed.wait()
-        if self._idle_watch is None or self._stop.is_set() or self._held() is None:
+        fence = self.keeper.held()
+        if self._idle_watch is None or self._stop.is_set() or fence is None:
             return
         try:
             usages = self._idle_watch.read(self._stop)
             if not usages:
                 return
             with self._busy:
-                fence = self._held()
+                fence = self.keeper.held()
                 if fence is None or self._stop.is_set():
                     return
                 outcome = self._idle_watch.record(usages, fence)
             log.info("idleness", judged=outcome.judged, written=outcome.written, facts=len(outcome.facts))
         except LeaseLost:
-            self._step_aside()
+            self.keeper.step_aside(fence)
             log.warning("measurement_ended", why="another daemon took over")
         except Exception as error:  # old evidence runs out by itself, and the next measurement tries again
             log.error("idleness_not_measured", error=str(error), exc_info=not _is_expected(error))

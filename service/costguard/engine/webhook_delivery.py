@@ -82,7 +82,8 @@ class Delivery:
             through = batch[-1].id if is_full else fact_stream.latest_id(connection)
         written_s = self._monotonic()
         for stored in batch:
-            if stop is not None and stop.is_set():
+            # A process that stood still leaves the rest to the guard that took over.
+            if (stop is not None and stop.is_set()) or not (fence is None or fence.is_certain):
                 if done > start:
                     self._accept(done, fence)
                 return False

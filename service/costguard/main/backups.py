@@ -13,13 +13,14 @@ from sqlalchemy import Connection
 
 from costguard import __version__
 from costguard.engine import restoring
-from costguard.engine.schedule import LEASE
+from costguard.engine.lease_keeper import LEASE
 from costguard.errors import BackupUnusable, DaemonActs
 from costguard.model.generation import FIRST, Cause, Generation
 from costguard.store import connect, generation, health, migrate
 from costguard.store.backup import archive, postgresql, sqlite, verify
 from costguard.store.backup.archive import FORMAT, Manifest, Reader, Rows
 from costguard.store.backup.verify import Check
+from costguard.store.limits import MIGRATING
 from costguard.store.transaction import Database
 
 _WHO_IS_IT = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
@@ -188,5 +189,6 @@ def _describing(kind: str, now: datetime) -> Callable[[str, int, dict[str, Rows]
 
 @contextmanager
 def _opened(url: str) -> Iterator[Database]:
-    with closing(Database.open(url)) as database:
+    # Copying a table, or checking one, may take minutes.
+    with closing(Database.open(url, limits=MIGRATING)) as database:
         yield database

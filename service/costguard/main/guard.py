@@ -20,9 +20,9 @@ from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.budgets import BudgetWatch
 from costguard.engine.idle import IdleWatch
 from costguard.engine.jobs.turn import TurnReport
+from costguard.engine.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.engine.ports import Checkpoints, Clock
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.engine.schedule import LEASE, LEASE_TTL
 from costguard.engine.webhooks import Webhooks
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
@@ -45,7 +45,6 @@ from costguard.store.transaction import Database
 from costguard.store.version import bring_up_to_date
 from costguard.web.meters import WatchMeters
 
-# The lease must not run out meanwhile.
 _SENDINGS = 10
 _LONGEST_WAIT = timedelta(seconds=2)
 
@@ -118,7 +117,7 @@ class Guard:
                 "A Costguard daemon holds the lease and runs the passes.",
                 "Look at what it does with `costguard ps` and `costguard facts`, or stop it first.",
             )
-        try:
+        with kept(self.database, lease):
             self._refresh_old_prices(lease)
             report = self.reconciler.run(lease)
             if self.messaging is not None and self.messaging.acquainting.look_up(lease):
@@ -131,8 +130,6 @@ class Guard:
             self._send(lease)
             self.webhooks.deliver(lease)
             return report
-        finally:
-            leases.release(self.database, lease)
 
     def _send(self, lease: Lease) -> None:
         """What is due to be sent, as far as Slack takes it at once; the rest stays for the next pass or a daemon."""

@@ -17,7 +17,7 @@ from costguard.main.entrance import Entrance, entrance
 from costguard.main.figures import families_of
 from costguard.main.guard import Guard, opened
 from costguard.main.shutdown import Shutdown, ended_by_signals
-from costguard.main.supervisor import Supervisor
+from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcess
 from costguard.main.wire import Asked, Begin, Pace, State
 from costguard.settings import Settings
@@ -32,7 +32,9 @@ _RELEASING_S = 1.5  # and then for the lease
 _LOOK_S = 0.2
 
 
-def daemon_of(guard: Guard, alive: Callable[[], None] = lambda: None) -> Daemon:
+def daemon_of(
+    guard: Guard, alive: Callable[[], None] = lambda: None, bark: Callable[[timedelta], None] | None = None
+) -> Daemon:
     refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
     jobs_every = max(_JOBS_EVERY / guard.speed, _JOBS_AT_MOST_EVERY)
     return Daemon(
@@ -56,6 +58,7 @@ def daemon_of(guard: Guard, alive: Callable[[], None] = lambda: None) -> Daemon:
         guard.messaging.acquainting.look_up if guard.messaging is not None else None,
         guard.meters.passed,
         alive,
+        bark,
     )
 
 
@@ -99,7 +102,7 @@ class Service:
     def _run(self, ready: Callable[[str], None]) -> None:
         guard, web, shutdown = self.guard, self._web, self._shutdown
         supervisor = Supervisor(os.environ, os.getpid())
-        daemon = daemon_of(guard, supervisor.alive)
+        daemon = daemon_of(guard, supervisor.alive, end_hung)
         parts = (guard.settings, guard.rules, guard.database, guard.clock)
         way_in = entrance(*parts, daemon.ask_for_pass, by_socket=True)
         metrics = guard.meters.registry
@@ -159,7 +162,7 @@ def _state(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> State:
     state = daemon.state
     return State(
         last_pass_at=state.last_pass_at,
-        last_error="; ".join(part for part in (state.last_error, state.prices_error, state.beside_error) if part),
+        last_error=state.trouble,
         slack=guard.slack_trouble,
         socket_trouble=way_in.trouble if way_in is not None else "",
         slack_refused=way_in.reception.refused if way_in is not None else {},

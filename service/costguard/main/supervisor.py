@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 
 import structlog
 
 log = structlog.get_logger(__name__)
+
+HUNG = 70  # EX_SOFTWARE of sysexits.h: not 0, so that `Restart=on-failure` and its like start the guard again
 
 
 class Supervisor:
@@ -46,3 +50,19 @@ class Supervisor:
                 notices.sendall(state.encode())
         except OSError as error:  # the work goes on; a supervisor that watches acts on its own
             log.warning("supervisor_not_notified", state=state, error=str(error))
+
+
+def end_hung(silence: timedelta) -> None:
+    """End this process on the spot, for its supervisor to start it again; the one that serves ends with it.
+
+    Nothing is finished or handed on: whatever would do that may be what hangs. The database undoes what was open.
+    """
+    log.critical(
+        "watchdog_ends_the_guard",
+        why=f"the database has not answered about the lease for {silence.total_seconds():.0f} s",
+        exit_status=HUNG,
+        what_follows="the supervisor starts it again; until then another replica acts, if there is one",
+    )
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(HUNG)

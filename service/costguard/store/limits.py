@@ -24,12 +24,12 @@ class Limits:
     statement: timedelta = timedelta(seconds=10)  # the server ends a statement that takes longer
     answer: timedelta = timedelta(seconds=12)  # without a byte. Longer than `statement`, whose error says more
     # The server frees the turn of a process that froze in mid-transaction: sooner than the lease of 9 s runs out, for
-    # whoever takes over waits for that turn.
+    # the one that takes over waits for that turn.
     idle_in_transaction: timedelta = timedelta(seconds=8)
     checkout: timedelta = timedelta(seconds=10)  # for a connection while all of the pool are in use
 
 
-# A migration may rewrite a table of millions, and begins with a wait for everybody else.
+# A migration may rewrite a table of millions, and first waits for all other writers.
 MIGRATING = Limits(
     first_answer=timedelta(minutes=2),
     statement=timedelta(hours=6),

@@ -10,7 +10,7 @@ from sqlalchemy import URL, Connection, Engine
 
 from costguard.store import connect
 from costguard.store.errors import explained
-from costguard.store.lease import Lease, check_still_held
+from costguard.store.lease import Lease, check_still_held, renew_in_passing
 from costguard.store.limits import MIGRATING, Limits
 from costguard.store.remembered import writes
 
@@ -33,6 +33,8 @@ def _opening(dialect: str, limits: Limits, lock_timeout: timedelta, *, writing: 
     values = {"statement_timeout": limits.statement}
     if writing:
         values |= {"lock_timeout": lock_timeout, "idle_in_transaction_session_timeout": limits.idle_in_transaction}
+        # One that froze in the midst of reading a large answer is not idle: its server process waits to send the rest.
+        values |= {"tcp_user_timeout": limits.idle_in_transaction}
     settings = [f"SET LOCAL {name} = {value // _MILLISECOND}" for name, value in values.items()]
     snapshot = [] if writing else ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"]
     return "; ".join(snapshot + settings)
@@ -72,10 +74,14 @@ class Database:
 
         With a fence, LeaseLost unless the lease is still ours; it cannot change hands before the commit.
         """
+        committed = None
         with self._writing(_TURN[self.dialect]) as connection:
             if fence is not None:
                 check_still_held(connection, fence)
+                committed = renew_in_passing(connection, fence) if self.dialect == "sqlite" else None
             yield connection
+        if committed is not None:
+            committed()
 
     @contextmanager
     def write_out_of_turn(self) -> Iterator[Connection]:

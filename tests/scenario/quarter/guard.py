@@ -12,9 +12,9 @@ from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, Fragi
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.idle import IdleWatch
+from costguard.engine.lease_keeper import LEASE, LEASE_TTL
 from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.engine.schedule import LEASE, LEASE_TTL
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.outbox import Compose, Composed, Outbox, Withdrawn

@@ -15,7 +15,7 @@ from tests.scenario.quarter.people import Meant, People
 from tests.scenario.quarter.weather import GUARD_OFF, Weather
 
 from costguard.engine import price_refresh
-from costguard.engine.schedule import LEASE_TTL
+from costguard.engine.lease_keeper import LEASE_TTL
 from costguard.errors import LeaseLost, StoreError
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard_sandbox.vm import Load, Status

@@ -25,8 +25,8 @@ from costguard.store.transaction import Database
 log = structlog.get_logger(__name__)
 
 WORKERS = 16
-_AT_ONCE = 96  # steps between two commits: few enough that the lease, renewed every ten seconds, is still ours
-_FROZEN_S = 20.0  # so long after its intent was committed, another guard may have taken over
+_AT_ONCE = 96  # steps between two commits
+_FROZEN_S = 20.0  # so long after its intent was committed, what it rests on may be over
 _BUDGET_S = 20.0  # after which the rest is left to the next turn, so that news is not kept waiting
 
 _Item = TypeVar("_Item", Note, Step)
@@ -89,7 +89,7 @@ class Launching:
         steps = [step for step in steps if not self._is_paused(step, done)]
         intended = self._commit(steps, lambda c, step: step.intend(c, self._clock.now()), fence, done)
         committed_s = self._monotonic()
-        errors = list(pool.map(lambda step: self._ask(step, committed_s), intended))
+        errors = list(pool.map(lambda step: self._ask(step, committed_s, fence), intended))
         came_of = {id(step): error for step, error in zip(intended, errors, strict=True)}
         asked = [step for step in intended if not isinstance(came_of[id(step)], _StoodStill)]
         settled = self._commit(asked, lambda c, step: step.settle(c, self._clock.now(), came_of[id(step)]), fence, done)
@@ -104,8 +104,9 @@ class Launching:
             done.paused[step.job_id] = until
         return until is not None
 
-    def _ask(self, step: Step, committed_s: float) -> CloudError | None:
-        if self._monotonic() - committed_s > _FROZEN_S:
+    def _ask(self, step: Step, committed_s: float, fence: Lease | None) -> CloudError | None:
+        if self._monotonic() - committed_s > _FROZEN_S or not (fence is None or fence.is_certain):
+            # Another guard may have taken over meanwhile.
             return _StoodStill("This process stood still right before it was to ask Google.")
         try:
             step.call()

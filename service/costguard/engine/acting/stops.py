@@ -122,7 +122,7 @@ class Stopping:
             is_refused = stop_case.failed_operation(connection, case) is not None
             # From here on it may have begun, whatever becomes of us.
             stops.advance(connection, case.stop.id, StopOutcome.UNKNOWN, operation=case.stop.operation, try_after=now)
-        if self._monotonic() - claimed_s > _FROZEN_S:
+        if self._monotonic() - claimed_s > _FROZEN_S or not (fence is None or fence.is_certain):
             # Another guard may have taken a keep meanwhile. The next look settles it like any other doubt.
             return StopOutcome.UNKNOWN, "this process stood still right before it was to ask Google"
         try:

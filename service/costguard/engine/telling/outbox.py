@@ -203,7 +203,7 @@ class Outbox:
                 return False
         self._pacing.sent(channel, now)
         try:
-            if self._monotonic() - claimed_s > _FROZEN_S:
+            if self._stood_still(claimed_s, fence):
                 return False  # settled like any other doubt
             if _is_whisper(message):
                 user_id = message.address
@@ -299,7 +299,7 @@ class Outbox:
             with self._database.write(fence) as connection:
                 messages.show(connection, message.id, message.shown, is_live=False)
             return False
-        if self._monotonic() - composed_s > _FROZEN_S:
+        if self._stood_still(composed_s, fence):
             return False  # somebody else may show something newer by now; the next look tells
         self._pacing.sent(message.channel, now)
         try:
@@ -319,6 +319,9 @@ class Outbox:
             messages.show(connection, message.id, composed.shown, is_live=not composed.is_final)
             facts.append(connection, self._resumed(message.channel, now), now)
         return True
+
+    def _stood_still(self, since_s: float, fence: Lease | None) -> bool:
+        return self._monotonic() - since_s > _FROZEN_S or not (fence is None or fence.is_certain)
 
     # When Slack does not take it.
 
