@@ -13,10 +13,10 @@ from tests.api.conftest import deps_of
 from tests.api.rows import NOW, T4
 from tests.engine import reminder_rows
 from tests.store import job_rows
+from tests.within import keep_rates
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
-from costguard.engine import burn_rates
 from costguard.engine.charging import Charged
 from costguard.engine.reconcile import PassReport
 from costguard.engine.record import Recorded
@@ -89,7 +89,7 @@ def full(database: Database) -> Deps:
         rows.instance(connection, "rests", status="stopped", preset="other")
         rows.day(connection, NOW.date() - timedelta(days=1), gpu_nanos=7_000_000_000)
         rows.day(connection, NOW.date() - timedelta(days=40), gpu_nanos=99_000_000_000)
-        burn_rates.keep(connection, NOW)
+        keep_rates(connection, NOW)
         reminder_rows.message(connection, "m", status="intended")
         reminder_rows.stop(connection, spot, life, NOW)
         job_rows.added(connection, state=JobState.RUNNING, name=HOSTILE)

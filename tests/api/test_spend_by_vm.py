@@ -14,8 +14,8 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
+from tests.within import charge_due
 
-from costguard.engine.charging import charge_due
 from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database

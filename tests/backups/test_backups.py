@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import select, text
 from tests.api import rows
 from tests.builders import at
+from tests.within import charge_due
 
-from costguard.engine.charging import charge_due
 from costguard.engine.lease_keeper import LEASE
 from costguard.errors import BackupExists, BackupUnusable, DaemonActs, DatabaseLocked, DatabaseNewer, DatabaseNotEmpty
 from costguard.main import backups

@@ -12,6 +12,7 @@ from tests.benchmarks.failover import failover
 from tests.benchmarks.measure import Measured, show, write
 from tests.benchmarks.observing import observing
 from tests.benchmarks.pages import pages
+from tests.benchmarks.passes import whole_passes
 from tests.benchmarks.readers import readers
 from tests.benchmarks.recording import recording
 from tests.benchmarks.served import served_fleet
@@ -33,6 +34,7 @@ def _with_fleet(folder: Path, wanted: set[str]) -> Iterator[Measured]:
 
 def _main(arguments: list[str]) -> None:
     others: dict[str, Callable[[Path], Iterator[Measured]]] = {
+        "passes": whole_passes,
         "pages": pages,
         "spending": spending,
         "starting": starting,

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, insert, text
 from tests.benchmarks import year
 from tests.benchmarks.year import NOW
 from tests.store.job_rows import RECIPE, SPEC
+from tests.within import keep_rates
 
-from costguard.engine import burn_rates
 from costguard.model.attempt import attempt_name
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.job import Job, JobState
@@ -136,7 +136,7 @@ def _fill(connection: Connection) -> None:
     connection.execute(
         insert(tables.projects), row | {"operations_through_at": NOW, "unread": [], "instance_count": VMS}
     )
-    burn_rates.keep(connection, NOW)
+    keep_rates(connection, NOW)
 
 
 def _job(number: int) -> Job:

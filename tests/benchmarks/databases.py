@@ -15,15 +15,22 @@ from costguard.store.transaction import Database
 
 
 @contextmanager
-def both(folder: Path, name: str) -> Iterator[list[tuple[str, Database]]]:
-    """Each with what people call it. They end with the block, and so does the server."""
+def fresh(folder: Path, name: str) -> Iterator[dict[str, str]]:
+    """The addresses of a new database of either kind, by what people call it. The server ends with the block."""
     with shared_server(folder) as server:
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
-        addresses = urls(server, folder, name).values()
-        for url in addresses:
+        addresses = urls(server, folder, name)
+        for url in addresses.values():
             upgrade(url)
-        sqlite, postgres = (Database.open(url) for url in addresses)
+        yield addresses
+
+
+@contextmanager
+def both(folder: Path, name: str) -> Iterator[list[tuple[str, Database]]]:
+    """Each with what people call it. They end with the block, and so does the server."""
+    with fresh(folder, name) as addresses:
+        sqlite, postgres = (Database.open(url) for url in addresses.values())
         with closing(sqlite), closing(postgres):
             yield [("SQLite", sqlite), ("PostgreSQL", postgres)]
 

@@ -16,9 +16,13 @@ _NO_OPERATIONS = b'{"kind":"compute#operationAggregatedList","items":{}}'
 
 
 @contextmanager
-def served_fleet(count: int) -> Iterator[str]:
-    """The address of a Compute Engine that has so many VMs, each with one disk, and no operations."""
-    command = [sys.executable, "-m", "tests.benchmarks.served", str(count)]
+def served_fleet(count: int, *, new: bool = False) -> Iterator[str]:
+    """The address of a Compute Engine that has so many VMs, each with one disk.
+
+    `new` VMs have an operation each that made them, and are served in masked pages alone: full ones, which only the
+    plain client asks for, take 10 KB of memory a VM. Else there are no operations.
+    """
+    command = [sys.executable, "-m", "tests.benchmarks.served", str(count), "new" if new else "old"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -28,16 +32,17 @@ def served_fleet(count: int) -> Iterator[str]:
             process.stdin.close()
 
 
-def _main(count: int) -> None:
+def _main(count: int, is_new: bool) -> None:
+    collections = ("instances", "disks", "operations") if is_new else ("instances", "disks")
     prepared = {
-        (collection, masked): list(pages(collection, count, masked=masked, project=PROJECT))
-        for collection in ("instances", "disks")
-        for masked in (False, True)
+        (collection, masked): list(pages(collection, count, masked=masked, project=PROJECT, are_new=is_new))
+        for collection in collections
+        for masked in ((True,) if is_new else (False, True))
     }
 
     def answer(asked: Asked) -> Answer:
         collection = asked.path.rsplit("/", 1)[-1]
-        if collection == "operations":
+        if collection not in collections:
             return Answer(_NO_OPERATIONS)
         number = int(asked.query.get("pageToken", "0")) // PAGE_SIZE
         return Answer(prepared[collection, "fields" in asked.query][number])
@@ -48,4 +53,4 @@ def _main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    _main(int(sys.argv[1]), is_new=sys.argv[2] == "new")

@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from sqlalchemy import Connection, text
 from tests.benchmarks.look import NOW
+from tests.rolled_up import total_days
 
 from costguard.engine import price_refresh
 from costguard.gce.price_snapshot import snapshot_prices
-from costguard.store.roll_up import total_days
 from costguard.store.transaction import Database
 
 __all__ = ["DAYS", "LAST", "LIFETIMES", "NOW", "OWNERS", "PRESETS", "VMS", "fill"]

@@ -15,11 +15,11 @@ from tests.dashboard import job_story
 from tests.doors import signed_in
 from tests.engine import reminder_rows
 from tests.engine.jobs import office
+from tests.within import keep_rates
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
-from costguard.engine import burn_rates
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.access import Role, Via
 from costguard.model.budget import AtLimit, Budget, Period, Scope
@@ -189,7 +189,7 @@ def _prices(database: Database) -> None:
     with database.write() as connection:
         price_rows.refuse(connection, [RefusedPrice(wild, "$9.93 is not below the on-demand price.")], NOW - HOUR)
         rows.fact(connection, "refused", NOW - HOUR, kind="PriceRefused", text="A price was refused.", project="")
-        burn_rates.keep(connection, NOW)
+        keep_rates(connection, NOW)
 
 
 def _sessions(database: Database) -> None:

@@ -21,7 +21,12 @@ def ledger_rows(database: Database) -> dict[str, list[str]]:
 
 def _rows(database: Database, table: Table) -> list[str]:
     def shown(row: Any) -> str:
-        return repr({name: value for name, value in row._mapping.items() if name not in _UNLIKE})
+        return repr({name: _ordered(value) for name, value in row._mapping.items() if name not in _UNLIKE})
 
     with database.read() as connection:
         return sorted(shown(row) for row in connection.execute(select(table)))
+
+
+def _ordered(value: Any) -> Any:
+    """PostgreSQL keeps JSON in an order of its own."""
+    return dict(sorted(value.items())) if isinstance(value, dict) else value

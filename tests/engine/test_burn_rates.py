@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Connection, delete, insert, update
 from tests.api import rows
 from tests.api.rows import EARLIER, NOW
+from tests.within import keep_rates
 
 from costguard.engine import burn_rates, fleet
 from costguard.engine.accrual import accrual_at
@@ -66,7 +67,7 @@ def test_the_database_ranks_as_the_policy_does(database: Database) -> None:
         asked = list(product(FILTERS, Sort))
         assert not burn_rates.are_current(connection, accrual_at(connection, NOW))
         worked_out = [pages(connection, NOW, filters, sort) for filters, sort in asked]
-        assert burn_rates.keep(connection, NOW) == 6
+        assert keep_rates(connection, NOW) == 6
         assert burn_rates.are_current(connection, accrual_at(connection, NOW))
         assert [pages(connection, NOW, filters, sort) for filters, sort in asked] == worked_out
         assert [row.instance.name for page in worked_out[0] for row in page.rows][:2] == ["h100", "spot"]
@@ -82,7 +83,7 @@ def test_budgets_burn_alike_whether_rates_are_kept_or_worked_out(sqlite_database
         limited = rows.instance(connection, "limited", job="j1", termination_at=NOW + 2 * HOUR)
         rows.lifetime(connection, limited, NOW - HOUR, job="j1")
         worked_out = outlooks(connection, accrual_at(connection, NOW), asked)
-        burn_rates.keep(connection, NOW)
+        keep_rates(connection, NOW)
         kept = outlooks(connection, accrual_at(connection, NOW), asked)
     assert kept == worked_out
     assert all(each.rate > ZERO for each in kept)
@@ -92,11 +93,11 @@ def test_rates_are_written_when_they_change(sqlite_database: Database) -> None:
     """Keeping them again writes nothing; one VM's change writes one; a VM without a rate has all looked at."""
     with sqlite_database.write() as connection:
         some_fleet(connection)
-        burn_rates.keep(connection, NOW)
-        assert burn_rates.keep(connection, NOW + HOUR) == 0
+        keep_rates(connection, NOW)
+        assert keep_rates(connection, NOW + HOUR) == 0
         vm = rows.instance(connection, "new")
         assert not burn_rates.are_current(connection, accrual_at(connection, NOW))
-        assert burn_rates.keep(connection, NOW) == 1
+        assert keep_rates(connection, NOW) == 1
         rows.lifetime(connection, vm, NOW)
         assert burn_rates.keep(connection, NOW, [vm]) == 1
         connection.execute(update(tables.lifetimes).values(ended_at=NOW))
@@ -109,18 +110,18 @@ def test_a_price_counts_from_the_moment_it_comes_into_force(database: Database) 
     later = NOW + HOUR
     with database.write() as connection:
         some_fleet(connection)
-        burn_rates.keep(connection, NOW)
+        keep_rates(connection, NOW)
         before = pages(connection, NOW, Filters(), Sort.RATE)[0].totals.rate
         dearer = {"resource": "gpu:nvidia-tesla-t4", "region": "us-central1", "provisioning_model": "standard"}
         row = {**dearer, "unit": "h", "rate_nanos": 10**9, "in_force_from": later, "source": "test", "recorded_at": NOW}
         connection.execute(insert(tables.prices), row)
-        burn_rates.keep(connection, NOW)
+        keep_rates(connection, NOW)
         for moment, is_current in ((NOW, True), (later - timedelta(microseconds=1), True), (later, False)):
             accrual = accrual_at(connection, moment)
             assert burn_rates.are_current(connection, accrual) is is_current
         after = pages(connection, later, Filters(), Sort.RATE)[0].totals.rate
         assert after.nanos - before.nanos == 2 * (10**9 - 350_000_000)
-        assert burn_rates.keep(connection, later) == 2
+        assert keep_rates(connection, later) == 2
         assert pages(connection, later, Filters(), Sort.RATE)[0].totals.rate == after
         connection.execute(delete(tables.prices).where(tables.prices.c.in_force_from > EARLIER))
         assert not burn_rates.are_current(connection, accrual_at(connection, later))
@@ -152,12 +153,12 @@ def test_rates_follow_the_month(database: Database) -> None:
         rows.prices(connection)
         vm = rows.instance(connection, "vm", status="stopped")
         rows.storage(connection, vm, NOW - HOUR)
-        burn_rates.keep(connection, NOW)
+        keep_rates(connection, NOW)
         assert burn_rates.are_current(connection, accrual_at(connection, december - SECOND))
         assert not burn_rates.are_current(connection, accrual_at(connection, december))
         for now, hours in ((NOW, 721), (december, 744)):
             assert _rate_of_all(connection, now) == Money(round(Fraction(70 * 41_200_000, hours)))
-        burn_rates.keep(connection, december)
+        keep_rates(connection, december)
         assert burn_rates.are_current(connection, accrual_at(connection, december))
         assert _rate_of_all(connection, december) == Money(round(Fraction(70 * 41_200_000, 744)))
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event, func, insert, select, update
+from tests.rolled_up import roll_up_days
+from tests.within import charge_due
 
-from costguard.engine.charging import Charged, charge_due
+from costguard.engine.charging import Charged
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.store import charges as charged
 from costguard.store import facts, prices
-from costguard.store.roll_up import roll_up_days
 from costguard.store.tables import charges, daily_spend, instances, lifetimes, storage_spans
 from costguard.store.transaction import Database
 
@@ -284,4 +285,4 @@ def test_a_pass_with_nothing_due_reads_a_few_rows_by_index(database: Database) -
         event.remove(connection, "before_cursor_execute", listener)
     selects = [statement for statement in said if not statement.startswith("SET LOCAL")]
     assert len(selects) == 6
-    assert all(statement.startswith("SELECT id FROM") for statement in selects)
+    assert all(statement.startswith("SELECT id, ") for statement in selects)

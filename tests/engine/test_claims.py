@@ -8,8 +8,8 @@ from sqlalchemy import select
 from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.execute_setup import ANA, Scene
 from tests.fakes import FakeCloud
+from tests.within import charge_due
 
-from costguard.engine.charging import charge_due
 from costguard.engine.record import close_account, record
 from costguard.model.action import AssignOwner
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Status

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import func, select
 from tests.builders import KEY, PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud
+from tests.within import charge_due
 
-from costguard.engine.charging import charge_due
 from costguard.engine.record import Recorded, record
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.money import Money

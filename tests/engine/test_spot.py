@@ -12,16 +12,17 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.engine import reminder_rows
 from tests.store import job_rows
+from tests.within import charge_due
 
 from costguard.engine.accrual import accrual_at, book_of
 from costguard.engine.acting.kept import kept
-from costguard.engine.charging import charge_due
 from costguard.engine.spot import saved_by_spot
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
 from costguard.policy.spot import SpotSaving
 from costguard.store import tables
 from costguard.store.charges import recharge_since
+from costguard.store.roll_up import following
 from costguard.store.spot import charged, lost_to_preemptions
 from costguard.store.transaction import Database
 
@@ -128,7 +129,7 @@ def test_the_roll_up_says_what_single_charges_say(database: Database) -> None:
         lambda connection: connection.execute(update(runs).where(runs.c.id == 8).values(ended_at=runs.c.started_at)),
         lambda connection: connection.execute(insert(tables.prices).values(late)),
         lambda connection: recharge_since(connection, NOW - 5 * DAY, "us-central1"),
-        lambda connection: connection.execute(update(runs).where(runs.c.id < 9).values(owner="cy", charged_to=None)),
+        lambda connection: _give(connection, range(1, 9), "cy"),
     ]
     scopes = [Scope(), Scope(project="lab"), Scope(project="yard"), Scope(preset="a100"), Scope(job="j1")]
     scopes += [Scope(owner=name) for name in ("ada@lab.example", "", "bob", "cy")]
@@ -144,6 +145,12 @@ def test_the_roll_up_says_what_single_charges_say(database: Database) -> None:
             assert all(singly[:5])
         seen += [singly] if singly not in seen else []
     assert len(seen) == 5
+
+
+def _give(connection: Connection, run_ids: range, owner: str) -> None:
+    """The runs change hands, as they do with their VMs."""
+    with following(connection, tables.lifetimes, run_ids):
+        connection.execute(update(tables.lifetimes).where(tables.lifetimes.c.id.in_(run_ids)).values(owner=owner))
 
 
 def keep(connection: Connection, subject: str, until: datetime, at: datetime, due_at: datetime | None = None) -> None:

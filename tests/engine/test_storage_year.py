@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import Connection, func, select
 from tests.engine.test_charging import Ledger
+from tests.within import charge_due
 
 from costguard.engine.accrual import accrual_at
-from costguard.engine.charging import charge_due
 from costguard.engine.spend import spend
 from costguard.model.billing_month import billing_month
 from costguard.model.instance import ProvisioningModel

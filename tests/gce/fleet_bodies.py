@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -24,7 +25,7 @@ def full_instance(number: int, project: str = "fleet") -> dict[str, Any]:
     zone_url = f"{_ROOT}/{project}/zones/{zone}"
     spot = number % 3 == 0
     name = f"trainer-{number:05d}"
-    started = f"2026-11-{1 + number % 19:02d}T{number % 24:02d}:{number % 60:02d}:07.{number % 1000:03d}-08:00"
+    started = _started_at(number)
     return {
         "kind": "compute#instance",
         "id": str(4_000_000_000_000_000_000 + number),
@@ -107,6 +108,15 @@ def full_instance(number: int, project: str = "fleet") -> dict[str, Any]:
     }
 
 
+def _started_at(number: int) -> str:
+    return f"2026-11-{1 + number % 19:02d}T{number % 24:02d}:{number % 60:02d}:07.{number % 1000:03d}-08:00"
+
+
+def _made_at(number: int) -> str:
+    """When a VM that was never stopped was made, and its disk with it: six seconds before it had started."""
+    return _started_at(number).replace(":07.", ":01.")
+
+
 def full_disk(number: int, project: str = "fleet") -> dict[str, Any]:
     """The boot disk of the VM of the same number, as disks.get gives it."""
     zone = ZONES[number % len(ZONES)]
@@ -128,15 +138,48 @@ def full_disk(number: int, project: str = "fleet") -> dict[str, Any]:
     }
 
 
-def pages(collection: str, count: int, *, masked: bool, project: str = "fleet") -> Iterator[bytes]:
-    """The pages of an aggregated list: 500 a page, full and indented, or only what Costguard asks for."""
-    make, keep = (full_instance, _INSTANCE_MASK) if collection == "instances" else (full_disk, _DISK_MASK)
-    kind = "compute#instanceAggregatedList" if collection == "instances" else "compute#diskAggregatedList"
+def full_operation(number: int, project: str = "fleet") -> dict[str, Any]:
+    """The operation that made the VM of the same number, as the list of operations gives it."""
+    zone = ZONES[number % len(ZONES)]
+    zone_url = f"{_ROOT}/{project}/zones/{zone}"
+    made_at = _made_at(number)
+    return {
+        "kind": "compute#operation",
+        "id": str(6_000_000_000_000_000_000 + number),
+        "name": f"operation-{1_760_000_000_000 + number}-6419a3b{number:06x}-1f2e3d4c-{number:08x}",
+        "zone": zone_url,
+        "operationType": "insert",
+        "targetLink": f"{zone_url}/instances/trainer-{number:05d}",
+        "targetId": str(4_000_000_000_000_000_000 + number),
+        "status": "DONE",
+        "user": f"person-{number % 60}@example.com",
+        "progress": 100,
+        "insertTime": made_at,
+        "startTime": made_at,
+        "endTime": _started_at(number),
+        "selfLink": f"{zone_url}/operations/operation-{number}",
+    }
+
+
+def pages(
+    collection: str, count: int, *, masked: bool, project: str = "fleet", are_new: bool = False
+) -> Iterator[bytes]:
+    """The pages of an aggregated list: 500 a page, full and indented, or only what Costguard asks for.
+
+    VMs that `are_new` were never stopped since their operations made them.
+    """
+    make, keep = _MADE[collection]
+    kind = f"compute#{collection[:-1]}AggregatedList"
+    numbers: Sequence[int] = range(count)
+    if collection == "operations":  # newest first, as they are asked for
+        numbers = sorted(numbers, key=lambda number: datetime.fromisoformat(_made_at(number)), reverse=True)
     for first in range(0, max(count, 1), 500):
         scopes: dict[str, Any] = {scope: _empty(collection, scope, masked) for scope in _OTHER_SCOPES}
         scopes |= {f"zones/{zone}": _empty(collection, f"zones/{zone}", masked) for zone in ZONES}
-        for number in range(first, min(first + 500, count)):
+        for number in numbers[first : first + 500]:
             body = make(number, project)
+            if are_new and collection != "operations":
+                body["creationTimestamp"] = _made_at(number)
             body = _kept(body, keep) if masked else body
             scope = f"zones/{ZONES[number % len(ZONES)]}"
             if collection not in scopes[scope]:
@@ -176,6 +219,14 @@ _INSTANCE_MASK: _Mask = {
     "scheduling": dict.fromkeys(("preemptible", "provisioningModel", "maxRunDuration", "terminationTime")),
 }
 _DISK_MASK: _Mask = dict.fromkeys(("name", "type", "sizeGb", "creationTimestamp"))
+_OPERATION_MASK: _Mask = dict.fromkeys(
+    ("id", "name", "operationType", "targetId", "targetLink", "user", "status", "insertTime", "startTime", "endTime")
+)
+_MADE = {
+    "instances": (full_instance, _INSTANCE_MASK),
+    "disks": (full_disk, _DISK_MASK),
+    "operations": (full_operation, _OPERATION_MASK),
+}
 
 
 def _kept(value: Any, mask: _Mask | None) -> Any:

@@ -94,8 +94,7 @@ class Restorable:
 
     def look(self) -> None:
         record(self.database, self._cloud, self._cloud.observe(PROJECT, None), BELONGING, None)
-        with self.database.write() as connection:
-            charge_due(connection, self.clock.now())
+        charge_due(self.database, self.clock.now())
 
     def launch_unseen(self, job_id: str, number: int, zone: str) -> None:
         """What another guard with a copy of this database does."""

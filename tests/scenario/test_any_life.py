@@ -10,8 +10,8 @@ from sqlalchemy import func, select
 from tests.scenario.books import assert_consistent, estimates, total_spend
 from tests.scenario.direct import DirectCloud, DirectPrices
 from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, Life
+from tests.within import charge_due
 
-from costguard.engine.charging import charge_due
 from costguard.engine.price_refresh import refresh
 from costguard.engine.reconcile import Reconciler
 from costguard.policy.ledger import Belonging

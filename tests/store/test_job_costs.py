@@ -7,9 +7,9 @@ from datetime import timedelta
 from sqlalchemy import Connection, text
 from tests.api import rows
 from tests.api.rows import NOW
+from tests.within import charge_due
 
 from costguard.engine.accrual import Accrual
-from costguard.engine.charging import charge_due
 from costguard.model.money import Money, Priced
 from costguard.policy.price_book import PriceBook
 from costguard.store import job_costs, prices, tables

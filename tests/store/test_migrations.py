@@ -14,11 +14,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, select, text, update
 from tests.api import rows
+from tests.rolled_up import roll_up_days
+from tests.within import charge_due
 
-from costguard.engine.charging import charge_due
 from costguard.errors import DatabaseNewer, DatabaseOutdated, DatabaseUnreachable
 from costguard.store import migrate
-from costguard.store.roll_up import roll_up_days
 from costguard.store.tables import (
     changes,
     charges,

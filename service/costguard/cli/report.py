@@ -47,19 +47,20 @@ def lines(report: PassReport) -> Iterator[str]:
     changed = sum(one.new_or_changed for one in report.recorded)
     lifetimes = sum(one.lifetimes for one in report.recorded)
     facts = [fact for one in report.recorded for fact in one.facts]
+    told_of = sum(one.fact_count for one in report.recorded)
     yield "Recorded"
     told = ", ".join(
         [
             f"{_count(changed, 'VM')} new or changed",
             f"{_count(lifetimes, 'lifetime')} started or ended",
-            _count(len(facts), "fact"),
+            _count(told_of, "fact"),
         ]
     )
     yield f"  {told}"
     for fact in facts[:_SHOWN_FACTS]:
         yield f"    {fact.occurred_at:%Y-%m-%d %H:%M:%S}  {fact.text}"
-    if len(facts) > _SHOWN_FACTS:
-        yield f"    and {len(facts) - _SHOWN_FACTS} more: costguard facts"
+    if told_of > _SHOWN_FACTS:
+        yield f"    and {told_of - _SHOWN_FACTS} more: costguard facts"
     if report.charged is not None:
         yield f"  {_count(report.charged.charges, 'charge')} on {_count(len(report.charged.days), 'day')}"
         if report.charged.unpriced:

@@ -15,8 +15,11 @@ from costguard.policy.price_book import PriceBook
 from costguard.store import burn_rates, fleet
 from costguard.store.burn_rates import Basis, Rate
 from costguard.store.fleet import Burning, Filters, PresentInstance
+from costguard.store.lease import Lease
 from costguard.store.ledger import Change
+from costguard.store.transaction import Database
 
+AT_ONCE = 1000  # instances in one transaction
 _RULES = 2  # raised when rates come to be worked out in another way: all are worked out anew then
 
 
@@ -26,24 +29,41 @@ def are_current(connection: Connection, accrual: Accrual) -> bool:
     return basis is not None and basis.holds(_prices(accrual.book), accrual.now) and burn_rates.are_complete(connection)
 
 
-def keep(connection: Connection, now: datetime, changed: Collection[int] = ()) -> int:
-    """Work out the rates of these instances; of all where prices changed, came into force, or a rate is missing.
+def keep(connection: Connection, now: datetime, changed: Collection[int]) -> int:
+    """Work out the rates of these instances; how many were written: those that are stored already are not.
 
-    Belongs into the transaction that changed them, so that no reader sees an instance without its rate. How many
-    were written: those that are stored already are not.
+    Belongs into the transaction that changed them, so that no reader sees an instance without its rate.
     """
-    accrual = accrual_at(connection, now)
-    if are_current(connection, accrual):
-        return burn_rates.save(connection, list(_rates(connection, accrual, changed))) if changed else 0
-    written = burn_rates.save(connection, list(_rates(connection, accrual, None)))
-    burn_rates.set_basis(connection, Basis(_prices(accrual.book), *accrual.book.unchanged_around(now)))
-    return written
+    return burn_rates.save(connection, list(_rates(connection, accrual_at(connection, now), changed))) if changed else 0
 
 
 def keep_of(connection: Connection, project: str, changes: Sequence[Change], now: datetime) -> int:
     """The same after these changes were saved."""
     gce_ids = [change.record.key.gce_id for change in changes]
     return keep(connection, now, burn_rates.ids_of(connection, project, gce_ids))
+
+
+def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_once: int = AT_ONCE) -> int:
+    """Work out the rates of all instances where prices changed, came into force, or a rate is missing.
+
+    So many in each transaction. Meanwhile, and until a later pass goes on should this one end, the rates that are kept
+    are nobody's: whoever reads works them out.
+    """
+    with database.read() as connection:
+        accrual = accrual_at(connection, now)
+        if are_current(connection, accrual):
+            return 0
+        ids = burn_rates.present_ids(connection)
+    written = 0
+    for at in range(0, len(ids), at_once):
+        with database.write(fence) as connection:
+            burn_rates.drop_basis(connection)
+            written += keep(connection, now, ids[at : at + at_once])
+    with database.write(fence) as connection:
+        book = accrual_at(connection, now).book
+        if book.digest == accrual.book.digest:  # else they are of two states of the prices: the next pass sees to it
+            burn_rates.set_basis(connection, Basis(_prices(book), *book.unchanged_around(now)))
+    return written
 
 
 def of_present(

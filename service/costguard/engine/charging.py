@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -16,11 +16,12 @@ from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
 from costguard.store import charges, facts
-from costguard.store.charges import Due, Entry
-from costguard.store.roll_up import roll_up_days
+from costguard.store.charges import Due, DueId, Entry
+from costguard.store.lease import Lease
+from costguard.store.roll_up import LIFETIME, STORAGE
+from costguard.store.transaction import Database
 
-_DAY = timedelta(days=1)
-_MOST_DAYS = 100_000  # some 100 MB of charges; a midnight of ten thousand VMs and their disks is a fifth of it
+MOST_DAYS = 4000  # in one transaction: up to some 20,000 charges, well under a second
 
 _Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
 
@@ -35,40 +36,56 @@ class Charged:
     days: frozenset[date] = field(default=frozenset())
     unpriced: int = 0
 
-
-def charge_due(connection: Connection, now: datetime, most_days: int = _MOST_DAYS) -> Charged:
-    """Store the charges of all that ended, and of all that runs up to the last UTC midnight; roll up the days.
-
-    What has run up since midnight is left to readers, so that a pass in which nothing ended writes nothing.
-    """
-    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    due = charges.due(connection, midnight)
-    if not due:
-        return Charged()
-    book, counted, days = book_of(connection), Charged(), set[date]()
-    for some in _batches(due, midnight, most_days):
-        entries = list(_entries(some, book, midnight))
-        days |= charges.store(connection, entries)
-        facts.append(connection, list(_gaps(entries)), now)
-        counted = replace(
-            counted,
-            lifetimes=counted.lifetimes + sum(entry.due.kind == charges.LIFETIME for entry in entries),
-            storage=counted.storage + sum(entry.due.kind == charges.STORAGE for entry in entries),
-            charges=counted.charges + sum(len(entry.charges) for entry in entries),
-            unpriced=counted.unpriced + sum(bool(entry.unpriced) for entry in entries),
+    def plus(self, other: Charged) -> Charged:
+        return Charged(
+            self.lifetimes + other.lifetimes,
+            self.storage + other.storage,
+            self.charges + other.charges,
+            self.days | other.days,
+            self.unpriced + other.unpriced,
         )
-    roll_up_days(connection, days)
-    return replace(counted, days=frozenset(days))
 
 
-def _batches(due: Sequence[Due], midnight: datetime, most_days: int) -> Iterator[list[Due]]:
-    """Spans in their order, about so many days of them at once, or one: years charged once more must fit in memory."""
-    batch: list[Due] = []
+def charge_due(database: Database, now: datetime, fence: Lease | None = None, most_days: int = MOST_DAYS) -> Charged:
+    """Store the charges of all that ended, and of all that runs up to the last UTC midnight, with their days' sums.
+
+    What has run up since midnight is left to readers, so that a pass in which nothing ended writes nothing. Each
+    transaction takes about so many days of spans, and leaves charges and sums that agree: the next pass goes on from
+    wherever this one ends.
+    """
+    with database.read() as connection:
+        due = charges.due_ids(connection, _midnight(now))
+    counted = Charged()
+    for some in _batches(due, most_days):
+        with database.write(fence) as connection:
+            counted = counted.plus(_charge(connection, some, now))
+    return counted
+
+
+def _charge(connection: Connection, some: Sequence[DueId], now: datetime) -> Charged:
+    entries = list(_entries(charges.due(connection, some), book_of(connection), _midnight(now)))
+    days = charges.store(connection, entries)
+    facts.append(connection, list(_gaps(entries)), now)
+    return Charged(
+        lifetimes=sum(entry.due.kind == LIFETIME for entry in entries),
+        storage=sum(entry.due.kind == STORAGE for entry in entries),
+        charges=sum(len(entry.charges) for entry in entries),
+        days=frozenset(days),
+        unpriced=sum(bool(entry.unpriced) for entry in entries),
+    )
+
+
+def _midnight(now: datetime) -> datetime:
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _batches(due: Sequence[DueId], most_days: int) -> Iterator[list[DueId]]:
+    """Spans in their order, about so many days of them at once, or one."""
+    batch: list[DueId] = []
     days = 0
     for one in due:
         batch.append(one)
-        since = _since(one) or one.span.started_at
-        days += ((one.span.ended_at or midnight) - since) // _DAY + 1
+        days += one.days
         if days >= most_days:
             yield batch
             batch, days = [], 0

@@ -29,6 +29,7 @@ _FIRST_READ = timedelta(hours=6)  # how far back the first look of all goes, to 
 # Evidence that stays the same is written again only so often.
 _REFRESH = timedelta(minutes=15)
 _GOOD_FOR = timedelta(hours=1)
+_AT_ONCE = 1000  # rows written in one transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +98,23 @@ class IdleWatch:
         told: list[Fact] = []
         judged = written = 0
         for usage in usages:
-            with self._database.write(fence) as connection:
+            with self._database.read() as connection:
                 before = utilisation.of_project(connection, usage.project)
                 judgements = list(self._judge(utilisation.running(connection, usage.project), before, usage, now))
-                changed = [one for _, one in judgements if _is_news(before.get(one.instance_id), one)]
-                new_facts = [fact for vm, one in judgements if (fact := _fact(vm, before.get(vm.id), one)) is not None]
-                written += utilisation.record(connection, changed)
-                utilisation.forget(connection, before.keys() - {one.instance_id for _, one in judgements})
-                facts.append(connection, new_facts, now)
+            for at in range(0, len(judgements), _AT_ONCE):
+                some = judgements[at : at + _AT_ONCE]
+                changed = [one for _, one in some if _is_news(before.get(one.instance_id), one)]
+                new_facts = [fact for vm, one in some if (fact := _fact(vm, before.get(vm.id), one)) is not None]
+                if changed or new_facts:
+                    with self._database.write(fence) as connection:
+                        written += utilisation.record(connection, changed)
+                        facts.append(connection, new_facts, now)
+                    told += new_facts
+            ended = sorted(before.keys() - {one.instance_id for _, one in judgements})
+            for at in range(0, len(ended), _AT_ONCE):
+                with self._database.write(fence) as connection:
+                    utilisation.forget(connection, ended[at : at + _AT_ONCE])
             judged += len(judgements)
-            told += new_facts
         return Outcome(judged, written, tuple(told))
 
     def _judge(

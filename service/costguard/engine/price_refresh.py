@@ -49,8 +49,8 @@ def seed_snapshot(database: Database, snapshot: Sequence[Price], now: datetime, 
             return 0
         added = prices.add(connection, snapshot, now)
         charges.recharge_unpriced(connection)
-        burn_rates.keep(connection, now)
-        return added
+    burn_rates.catch_up(database, now, fence)
+    return added
 
 
 def refresh(database: Database, source: PriceSource, now: datetime, fence: Lease | None = None) -> RefreshResult:
@@ -81,7 +81,7 @@ def record(database: Database, fetched: Sequence[Price], now: datetime, fence: L
             recharged += charges.recharge_unpriced(connection)
         result = RefreshResult(len(fetched), len(added), len(changes), told, recharged)
         facts.append(connection, [*_changed(dated), *_refused(refused, now), _read(result, now)], now)
-        burn_rates.keep(connection, now)
+    burn_rates.catch_up(database, now, fence)
     return result
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import structlog
 
-from costguard.engine import reminding
+from costguard.engine import burn_rates, reminding
 from costguard.engine.charging import Charged, charge_due
 from costguard.engine.ports import Clock, Cloud
 from costguard.engine.record import Recorded, close_account, failed, record
@@ -25,6 +25,8 @@ from costguard.policy.watched import Plan
 from costguard.store import projects
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
+
+_SENDS_AT_ONCE = 500  # reminders in one transaction
 
 log = structlog.get_logger(__name__)
 
@@ -110,8 +112,9 @@ class Reconciler:
         interrupted = stop is not None and stop.is_set()
         charged, plan = None, Plan()
         if not interrupted:
-            with self._database.write(fence) as connection:
-                charged = charge_due(connection, self._clock.now())
+            now = self._clock.now()
+            burn_rates.catch_up(self._database, now, fence)
+            charged = charge_due(self._database, now, fence)
             plan = self.act(fence, stop)
         return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
 
@@ -137,8 +140,9 @@ class Reconciler:
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]
         if sends:
             vms = {vm.key: vm for vm in fleet}
-            with self._database.write(fence) as connection:
-                reminding.intend(connection, sends, vms, self._rules, now)
+            for at in range(0, len(sends), _SENDS_AT_ONCE):
+                with self._database.write(fence) as connection:
+                    reminding.intend(connection, sends[at : at + _SENDS_AT_ONCE], vms, self._rules, now)
         others = [action for action in plan.actions if not isinstance(action, SendReminder)]
         if others:
             self._executor.carry_out(others, fence, stop)

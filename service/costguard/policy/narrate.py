@@ -82,13 +82,13 @@ def _is_within(scope: str, unread: Set[str]) -> bool:
     return scope in unread or not whole.isdisjoint(unread)
 
 
-def tell_unwatched(project: str, last_at: datetime, vms: int) -> Fact:
+def tell_unwatched(project: str, last_at: datetime) -> Fact:
     """The fact that a project was taken out of the settings, and that its account ends with its last look."""
     return Fact(
         key=f"ProjectUnwatched:{project}:{last_at.isoformat()}",
         kind="ProjectUnwatched",
         occurred_at=last_at,
-        text=f"{project} is not watched any more: the account of its {vms} VMs ends with the last look at it. "
+        text=f"{project} is not watched any more: the account of its VMs ends with the last look at it. "
         "Put it back under [watch] projects to go on from there.",
         project=project,
     )

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
@@ -13,6 +14,7 @@ from operator import attrgetter
 
 from costguard.model.billing_month import billing_month, cut_by_month
 from costguard.model.instance import ProvisioningModel
+from costguard.model.lifetime import Charge
 from costguard.model.price import Price, PriceKey, Unit
 
 
@@ -29,6 +31,8 @@ class PriceBook:
             by_key[price.key].append(price)
         self._prices = {key: sorted(found, key=attrgetter("in_force_from")) for key, found in by_key.items()}
         self._starts = {key: [price.in_force_from for price in found] for key, found in self._prices.items()}
+        # What a whole day of a part of a VM costs, once it was worked out: pricing keeps it here, with the prices.
+        self.whole_days: dict[tuple[str, Fraction, PriceKey, datetime], tuple[Charge, ...] | None] = {}
 
     def at(self, key: PriceKey, moment: datetime) -> Price | None:
         """The price in force at that moment; None when the key has no price at all."""

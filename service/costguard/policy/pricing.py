@@ -10,6 +10,7 @@ disks and the memory of suspended VMs bill per second whether anything runs or n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -25,6 +26,7 @@ MINIMUM = timedelta(seconds=60)
 """The least that a run is billed, and the time within which a preempted Spot VM is free."""
 
 _DAY = timedelta(days=1)
+_MOST_WHOLE_DAYS = 50_000  # some 20 MB
 _SECOND = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -165,25 +167,43 @@ def _bill(
     exact_days = days if exact in (None, end) else list(_days(start, exact))
     for part, key in keyed:
         for day_start, day_end in days if part.has_minimum else exact_days:
-            for price, piece_start, piece_end in book.pieces(key, day_start, day_end):
-                if price is None:
-                    gaps.add(key)
-                    continue
-                seconds = billed_seconds(piece_start, piece_end)
-                amount = amount_of(price, part.quantity, seconds, piece_start)
-                charges.append(
-                    Charge(
-                        part.resource,
-                        day_start.date(),
-                        piece_start,
-                        piece_end,
-                        seconds,
-                        part.quantity,
-                        price.id or 0,
-                        amount,
-                    )
-                )
+            made = _charges_of_day(part, key, book, day_start, day_end)
+            if made is None:
+                gaps.add(key)
+            else:
+                charges += made
     return Bill(tuple(charges), str(gaps))
+
+
+def _charges_of_day(
+    part: BilledPart, key: PriceKey, book: PriceBook, start: datetime, end: datetime
+) -> tuple[Charge, ...] | None:
+    """Of a part of one UTC day; None where it has no price. Whole days are alike for all VMs with such a part."""
+    if end - start != _DAY:
+        return _charges(part, key, book, start, end)
+    question = (part.resource, part.quantity, key, start)
+    with suppress(KeyError):
+        return book.whole_days[question]
+    made = _charges(part, key, book, start, end)
+    if len(book.whole_days) >= _MOST_WHOLE_DAYS:
+        book.whole_days.clear()
+    book.whole_days[question] = made
+    return made
+
+
+def _charges(
+    part: BilledPart, key: PriceKey, book: PriceBook, start: datetime, end: datetime
+) -> tuple[Charge, ...] | None:
+    charges: list[Charge] = []
+    for price, piece_start, piece_end in book.pieces(key, start, end):
+        if price is None:
+            return None
+        seconds = billed_seconds(piece_start, piece_end)
+        amount = amount_of(price, part.quantity, seconds, piece_start)
+        charges.append(
+            Charge(part.resource, start.date(), piece_start, piece_end, seconds, part.quantity, price.id or 0, amount)
+        )
+    return tuple(charges)
 
 
 def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:

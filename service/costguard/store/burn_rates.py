@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from costguard.store.accruing import chunks
 from costguard.store.remembered import remembers
@@ -55,6 +55,18 @@ def basis(connection: Connection) -> Basis | None:
 def set_basis(connection: Connection, new: Basis) -> None:
     row = {"id": 1, "prices": new.prices, "good_from": new.good_from, "good_until": new.good_until}
     upsert(connection, burn_rates, [row], ["id"])
+
+
+def drop_basis(connection: Connection) -> None:
+    """The rates that are kept are of different moments."""
+    connection.execute(delete(burn_rates))
+
+
+def present_ids(connection: Connection) -> list[int]:
+    """Of every instance that is there."""
+    return list(
+        connection.scalars(select(instances.c.id).where(instances.c.gone_at.is_(None)).order_by(instances.c.id))
+    )
 
 
 @remembers(instances)

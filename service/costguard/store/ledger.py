@@ -12,6 +12,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, i
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance
+from costguard.store.accruing import chunks
+from costguard.store.roll_up import following
 from costguard.store.rows import lifetime_of, shape_of, storage_of
 from costguard.store.tables import instances, lifetimes, storage_spans
 from costguard.store.types import storable
@@ -88,8 +90,8 @@ def known(connection: Connection, instance_id: int) -> KnownInstance | None:
 def save(connection: Connection, changes: Sequence[Change]) -> Saved:
     """Write the records and spans that are new or changed, a few statements for all; the rest is not touched.
 
-    A span that changed before the moment up to which it is charged is marked to be charged anew, and so
-    are the open spans of a VM that changed hands.
+    A span that changed before the moment up to which it is charged is marked to be charged again. The open spans
+    of a VM that changed hands follow it, and so do the daily sums of their charges.
     """
     fresh = [change for change in changes if change.known is None]
     altered = [change for change in changes if change.known is not None and change.record != change.known.record]
@@ -100,7 +102,7 @@ def save(connection: Connection, changes: Sequence[Change]) -> Saved:
         ids.update(zip((change.record.key for change in fresh), made, strict=True))
     if altered:
         _update(connection, instances, [{"id": ids[c.record.key], **_instance_row(c.record)} for c in altered])
-    moved = [
+    moved: list[dict[str, Any]] = [
         {"new_instance_id": ids[c.record.key], **{f"new_{name}": value for name, value in _owned(c.record).items()}}
         for c in altered
         if c.known is not None and c.record.attribution != c.known.record.attribution
@@ -116,14 +118,18 @@ def save(connection: Connection, changes: Sequence[Change]) -> Saved:
         ),
     ]
     for table, rows in spans:
-        if moved:
-            _move(connection, table, moved)
         new = [{name: value for name, value in row.items() if name != "id"} for row in rows if row["id"] is None]
+        old = [row for row in rows if row["id"] is not None]
+        if moved or old:
+            span_ids = {row["id"] for row in old}
+            span_ids.update(_open_spans(connection, table, [each["new_instance_id"] for each in moved]))
+            with following(connection, table, span_ids):
+                if moved:
+                    _move(connection, table, moved)
+                if old:
+                    _update(connection, table, old, charged_to=_charged_to_after(table))
         if new:
             connection.execute(insert(table), new)
-        old = [row for row in rows if row["id"] is not None]
-        if old:
-            _update(connection, table, old, charged_to=_charged_to_after(table))
     return Saved(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]))
 
 
@@ -182,11 +188,17 @@ def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]])
         yield {**row, "instance_id": instance_id, "project": change.record.key.project, **_owned(change.record)}
 
 
+def _open_spans(connection: Connection, table: Table, instance_ids: Sequence[int]) -> Iterator[int]:
+    for some in chunks(instance_ids):
+        query = select(table.c.id).where(table.c.instance_id.in_(some), table.c.ended_at.is_(None))
+        yield from connection.scalars(query)
+
+
 def _move(connection: Connection, table: Table, moved: Sequence[dict[str, Any]]) -> None:
     statement = (
         update(table)
         .where(table.c.instance_id == bindparam("new_instance_id"), table.c.ended_at.is_(None))
-        .values(**{name: bindparam(f"new_{name}") for name in ("preset", "owner", "job")}, charged_to=None)
+        .values(**{name: bindparam(f"new_{name}") for name in ("preset", "owner", "job")})
     )
     connection.execute(statement, moved)
 

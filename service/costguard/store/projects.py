@@ -53,6 +53,20 @@ def record_look(connection: Connection, observation: Observation, now: datetime)
     upsert(connection, projects, [row], ["project"], changed)
 
 
+def begin(connection: Connection, project: str, now: datetime) -> None:
+    """Notes a project's first look, which may be recorded in parts; none of it counts as read before the last part."""
+    row: dict[str, Any] = {
+        "project": project,
+        "first_seen_at": now,
+        "last_tried_at": now,
+        "last_complete_at": None,
+        "operations_through_at": None,
+        "unread": [],
+        "instance_count": 0,
+    }
+    upsert(connection, projects, [row], ["project"], [])
+
+
 def last_look(connection: Connection, project: str) -> ProjectLook | None:
     """What the last look at this project gave, or None before the first."""
     row = connection.execute(select(projects).where(projects.c.project == project)).one_or_none()

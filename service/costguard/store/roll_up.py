@@ -1,30 +1,21 @@
-"""The roll-up of days: charges are added up as they are stored, so that a year is read as fast as a day."""
+"""Daily sums of charges, kept exact by what is added and taken away, so that a year is read as fast as a day."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    case,
-    delete,
-    func,
-    insert,
-    literal,
-    or_,
-    select,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, case, delete, func, literal, or_, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from costguard.model.instance import ProvisioningModel
+from costguard.model.lifetime import Attribution
 from costguard.model.price import OF_A_RUN
-from costguard.store.accruing import CHUNK
-from costguard.store.charges import LIFETIME, STORAGE
+from costguard.store.accruing import chunks
 from costguard.store.tables import (
     charges,
     daily_owners,
@@ -37,44 +28,101 @@ from costguard.store.tables import (
     storage_spans,
 )
 
-
-def roll_up_days(connection: Connection, days: Collection[date]) -> None:
-    """Make all that is rolled up of these days anew, from their charges and from whose the spans are now."""
-    ordered = sorted(days)
-    for at in range(0, len(ordered), CHUNK):
-        some = ordered[at : at + CHUNK]
-        connection.execute(delete(daily_spend).where(daily_spend.c.day.in_(some)))
-        parts = union_all(_of_lifetimes(some), _of_storage(some)).subquery()
-        keys = [parts.c[name] for name in ("day", "project", "preset", "owner", "job", "provisioning_model")]
-        amounts = ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
-        rolled = select(*keys, *(func.sum(parts.c[name]).label(name) for name in amounts)).group_by(*keys)
-        connection.execute(insert(daily_spend).from_select([*(key.name for key in keys), *amounts], rolled))
-        connection.execute(delete(daily_spot).where(daily_spot.c.day.in_(some)))
-        connection.execute(insert(daily_spot).from_select(list(daily_spot.c), _spot(some)))
-        total_days(connection, some)
+LIFETIME = "lifetime"
+STORAGE = "storage"
+TABLES = {LIFETIME: lifetimes, STORAGE: storage_spans}
+Amount: TypeAlias = tuple[str, int, int, int, int]
+"""Of one charge: resource, seconds, thousandths of units, the price's id, nano-dollars."""
+_Key: TypeAlias = tuple[Any, ...]
+_Sums: TypeAlias = defaultdict[_Key, list[int]]
 
 
-def total_days(connection: Connection, days: Collection[date]) -> None:
-    """Make what is rolled up of these days with fewer columns anew, from what is with more."""
-    for table, of in ((daily_totals, daily_spend), (daily_owners, daily_spend), (daily_spot_totals, daily_spot)):
-        connection.execute(delete(table).where(table.c.day.in_(days)))
-        keys = [of.c[key.name] for key in table.primary_key]
-        sums = [func.sum(of.c[column.name]) for column in table.c if not column.primary_key]
-        totals = select(*keys, *sums).where(of.c.day.in_(days)).group_by(*keys)
-        connection.execute(insert(table).from_select([column.name for column in table.c], totals))
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """What a span's charges are added up by, but for their days."""
+
+    project: str
+    attribution: Attribution
+    provisioning_model: str  # storage counts as standard, whoever runs
 
 
-def _spot(days: Sequence[date]) -> Select[Any]:
-    """In the order of the table's columns. By the price alone: only machines have Spot prices."""
-    keys = (charges.c.day, lifetimes.c.project, lifetimes.c.preset, lifetimes.c.owner, charges.c.price_id)
-    return (
-        select(*keys, func.sum(charges.c.seconds * charges.c.quantity_millis), func.sum(charges.c.amount_nanos))
-        .join_from(charges, prices, prices.c.id == charges.c.price_id)
-        .join(lifetimes, lifetimes.c.id == charges.c.span_id)
-        .where(charges.c.span == LIFETIME, charges.c.day.in_(days))
-        .where(prices.c.provisioning_model == ProvisioningModel.SPOT.value)
-        .group_by(*keys)
-    )
+def _spend_sums() -> _Sums:
+    return defaultdict(lambda: [0, 0, 0, 0])
+
+
+def _spot_sums() -> _Sums:
+    return defaultdict(lambda: [0, 0])
+
+
+@dataclass(slots=True)
+class Change:
+    """What charges added, or taken away, change of the daily sums. To be applied in the transaction that changes them.
+
+    The sums then are at every commit what the charges add up to, by whose the spans are.
+    """
+
+    spot_prices: frozenset[int]  # ids of prices of Spot machines
+    _spend: _Sums = field(default_factory=_spend_sums)
+    _spot: _Sums = field(default_factory=_spot_sums)
+
+    def add(self, kind: str, day: date, whose: Whose, amount: Amount, times: int = 1) -> None:
+        """`times` such charges; a negative number takes them away."""
+        resource, seconds, millis, price_id, nanos = amount
+        of = whose.attribution
+        sums = self._spend[day, whose.project, of.preset, of.owner, of.job, whose.provisioning_model]
+        if kind == STORAGE:
+            sums[2] += nanos * times
+            return
+        sums[1 if resource.startswith("gpu:") else 0] += nanos * times
+        if resource.endswith(OF_A_RUN):
+            sums[3] += seconds * times
+        if price_id in self.spot_prices:
+            spot = self._spot[day, whose.project, of.preset, of.owner, price_id]
+            spot[0] += seconds * millis * times
+            spot[1] += nanos * times
+
+    def add_stored(self, connection: Connection, kind: str, span_ids: Collection[int], times: int) -> None:
+        """All stored charges of these spans, by whose the spans are at this moment."""
+        spans = TABLES[kind]
+        model = spans.c.provisioning_model if kind == LIFETIME else literal(ProvisioningModel.STANDARD.value)
+        keys = (charges.c.day, spans.c.project, spans.c.preset, spans.c.owner, spans.c.job, model)
+        figures = (func.sum(part) for part in parts_of_charges(spans).values())
+        query = select(*keys, *figures).join_from(charges, spans, spans.c.id == charges.c.span_id).group_by(*keys)
+        for some in chunks(span_ids):
+            mine = and_(charges.c.span == kind, charges.c.span_id.in_(some))
+            _add_rows(self._spend, connection.execute(query.where(mine)), 6, times)
+            if kind == LIFETIME:
+                of_spot = (*keys[:4], charges.c.price_id)
+                use = func.sum(charges.c.seconds * charges.c.quantity_millis), func.sum(charges.c.amount_nanos)
+                spot = select(*of_spot, *use).join_from(charges, spans, spans.c.id == charges.c.span_id)
+                of_price = spot.join(prices, prices.c.id == charges.c.price_id).where(mine, _IS_SPOT)
+                _add_rows(self._spot, connection.execute(of_price.group_by(*of_spot)), 5, times)
+
+    def apply(self, connection: Connection) -> None:
+        for table, sums, columns in (
+            (daily_spend, self._spend, (0, 1, 2, 3, 4, 5)),
+            (daily_totals, self._spend, (0, 1, 2, 5)),
+            (daily_owners, self._spend, (0, 1, 3)),
+            (daily_spot, self._spot, (0, 1, 2, 3, 4)),
+            (daily_spot_totals, self._spot, (0, 1, 2, 4)),
+        ):
+            _apply(connection, table, _coarser(sums, columns))
+
+
+@contextmanager
+def following(connection: Connection, spans: Table, span_ids: Collection[int]) -> Iterator[None]:
+    """The daily sums follow what the block changes of these spans: whose they are."""
+    kind = LIFETIME if spans is lifetimes else STORAGE
+    change = Change(frozenset())
+    change.add_stored(connection, kind, span_ids, -1)
+    yield
+    change.add_stored(connection, kind, span_ids, 1)
+    change.apply(connection)
+
+
+def change_of(connection: Connection) -> Change:
+    """Nothing yet."""
+    return Change(frozenset(connection.scalars(select(prices.c.id).where(_IS_SPOT))))
 
 
 def parts_of_charges(spans: Table) -> dict[str, ColumnElement[int]]:
@@ -93,25 +141,44 @@ def parts_of_charges(spans: Table) -> dict[str, ColumnElement[int]]:
     }
 
 
-def _of_lifetimes(days: Sequence[date]) -> Select[Any]:
-    return _part(lifetimes, LIFETIME, days, lifetimes.c.provisioning_model)
+_IS_SPOT = prices.c.provisioning_model == ProvisioningModel.SPOT.value
 
 
-def _of_storage(days: Sequence[date]) -> Select[Any]:
-    return _part(storage_spans, STORAGE, days, literal(ProvisioningModel.STANDARD.value))
+def _add_rows(sums: _Sums, rows: Iterable[Sequence[Any]], width: int, times: int) -> None:
+    for row in rows:
+        of_key = sums[tuple(row[:width])]
+        for place, figure in enumerate(row[width:]):
+            of_key[place] += int(figure) * times
 
 
-def _part(table: Table, kind: str, days: Sequence[date], model: ColumnElement[str]) -> Select[Any]:
-    return (
-        select(
-            charges.c.day,
-            table.c.project,
-            table.c.preset,
-            table.c.owner,
-            table.c.job,
-            model.label("provisioning_model"),
-            *(amount.label(name) for name, amount in parts_of_charges(table).items()),
-        )
-        .join_from(charges, table, table.c.id == charges.c.span_id)
-        .where(charges.c.span == kind, charges.c.day.in_(days))
-    )
+def _coarser(sums: _Sums, columns: Sequence[int]) -> dict[_Key, list[int]]:
+    found: dict[_Key, list[int]] = {}
+    for key, figures in sums.items():
+        coarse = tuple([key[column] for column in columns])
+        known = found.get(coarse)
+        found[coarse] = list(figures) if known is None else [had + new for had, new in zip(known, figures, strict=True)]
+    return {key: figures for key, figures in found.items() if any(figures)}
+
+
+def _apply(connection: Connection, table: Table, sums: dict[_Key, list[int]]) -> None:
+    if not sums:
+        return
+    keys = [column for column in table.c if column.primary_key]
+    figures = [column for column in table.c if not column.primary_key]
+    names = [column.name for column in (*keys, *figures)]
+    # The two dialects' inserts have the same methods, but no common type that has them.
+    insert: Any = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = insert(table)
+    added = {column.name: column + statement.excluded[column.name] for column in figures}
+    statement = statement.on_conflict_do_update(index_elements=keys, set_=added)
+    rows = [dict(zip(names, (*key, *of), strict=True)) for key, of in sorted(sums.items())]
+    connection.execute(statement, rows)
+    less = [
+        {f"of_{column.name}": value for column, value in zip(keys, key, strict=True)}
+        for key, of in sums.items()
+        if min(of) < 0
+    ]
+    if less:
+        of_key = [column == bindparam(f"of_{column.name}") for column in keys]
+        is_nothing = [column == 0 for column in figures]
+        connection.execute(delete(table).where(*of_key, *is_nothing), less)

@@ -36,6 +36,7 @@ _TOLD = (
 )
 _NEWS_FOR = timedelta(days=1)  # older facts are no news: Slack may be set up on a ledger of years
 _GOOD_FOR = timedelta(days=3)
+_AT_ONCE = 500  # written in one transaction
 
 
 class NoticeWatch:
@@ -60,9 +61,9 @@ class NoticeWatch:
             ]
             known = digest.known(connection, [each.key for each in found])
         new = [each for each in found if each.key not in known]
-        if new:
+        for at in range(0, len(new), _AT_ONCE):
             with self._database.write(fence) as connection:
-                for each in new:
+                for each in new[at : at + _AT_ONCE]:
                     messages.intend(connection, each, now)
         return [each.key for each in new]
 

@@ -1,0 +1,39 @@
+"""What passes do in transactions of their own, done within one that a test has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.engine import burn_rates, charging
+from costguard.engine.charging import MOST_DAYS, Charged
+from costguard.store.lease import Lease
+from costguard.store.transaction import Database
+
+
+class Within(Database):
+    """A database whose every transaction is the one that is given."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @contextmanager
+    def write(self, fence: Lease | None = None) -> Iterator[Connection]:
+        yield self._connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        yield self._connection
+
+
+def charge_due(connection: Connection, now: datetime, most_days: int = MOST_DAYS) -> Charged:
+    """Charges all that is due."""
+    return charging.charge_due(Within(connection), now, most_days=most_days)
+
+
+def keep_rates(connection: Connection, now: datetime) -> int:
+    """Brings every instance's rate up to date; how many were written."""
+    return burn_rates.catch_up(Within(connection), now)
