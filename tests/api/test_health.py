@@ -8,15 +8,20 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
+from tests.api.conftest import Standstill
 from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
+from tests.doors import gate, somebody
 
 from costguard.api.deps import DaemonStatus
+from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.engine.one_question import OneQuestion
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.errors import DatabaseUnreachable
+from costguard.model.access import Permission, Role
 from costguard.model.instance import InstanceKey, Status
 from costguard.store import lease, unknown_vms
 from costguard.store.transaction import Database
@@ -34,7 +39,7 @@ def _watched(database: Database, **project: Any) -> None:
 
 def test_alive_asks_nobody(client_with: Callable[..., TestClient]) -> None:
     """/healthz answers while the database does not."""
-    assert client_with(database=LockedDatabase()).get("/healthz").json() == {"status": "alive", "version": "1.2.3"}
+    assert client_with(database=LockedDatabase()).get("/healthz").json() == {"status": "alive"}
 
 
 def test_ready(database: Database, client: TestClient) -> None:
@@ -84,6 +89,38 @@ def test_guard_that_cannot_get_the_lease_says_what_is_in_its_way(
     answer = client_with(status=lambda: locked).get("/readyz")
     assert answer.status_code == 503
     assert "The daemon cannot work: The SQLite database is locked" in answer.json()["reasons"][0]
+
+
+@pytest.mark.parametrize("shown", ["", "a wrong one", "only metrics"])
+def test_strangers_are_told_the_verdict_only(
+    sqlite_database: Database, client_with: Callable[..., TestClient], shown: str
+) -> None:
+    """With nothing, with a token that does not hold or that may not read; ready or not, and never a version."""
+    door = gate(sqlite_database, Standstill(), master="the master's token")
+    by = somebody(Role.ADMIN, "root@lab.example")
+    _, narrow = TokenOffice(sqlite_database, Standstill()).make(NewToken("m", frozenset({Permission.METRICS})), by)
+    headers = {"Authorization": f"Bearer {narrow if shown == 'only metrics' else shown}"} if shown else {}
+    client = client_with(database=sqlite_database, door=door)
+    answer = client.get("/readyz", headers=headers)
+    assert (answer.status_code, answer.json()) == (503, {"status": "not ready"})
+    _watched(sqlite_database)
+    answer = client.get("/readyz", headers=headers)
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready"})
+    assert client.get("/healthz", headers=headers).json() == {"status": "alive"}
+    told = client.get("/readyz", headers={"Authorization": "Bearer the master's token"}).json()
+    assert (told["status"], told["version"], len(told["projects"])) == ("ready", "1.2.3", 1)
+    door.close()
+
+
+def test_a_database_that_cannot_say_who_asks_makes_a_stranger(client_with: Callable[..., TestClient]) -> None:
+    """/readyz answers 503 with the verdict, not 500, and in time; the master token is known without it."""
+    locked = LockedDatabase()
+    door = gate(locked, Standstill(), master="the master's token")  # type: ignore[arg-type]  # it raises at once
+    client = client_with(database=locked, door=door)
+    for token, told in (("cgt_unknown", False), ("the master's token", True)):
+        answer = client.get("/readyz", headers={"Authorization": f"Bearer {token}"})
+        assert (answer.status_code, answer.json()["status"], "reasons" in answer.json()) == (503, "not ready", told)
+    door.close()
 
 
 class SilentDatabase:

@@ -82,6 +82,9 @@ def _world() -> World:
     return world
 
 
+_TOKEN = "a-token-for-the-benchmark"
+
+
 @contextmanager
 def _served(database: Path, cloud: str) -> Iterator[tuple[subprocess.Popen[bytes], float, str]]:
     """The daemon, the seconds from its start to its first answer, and its address."""
@@ -90,6 +93,7 @@ def _served(database: Path, cloud: str) -> Iterator[tuple[subprocess.Popen[bytes
     settings = database.with_suffix(".toml")
     settings.write_text(_SETTINGS.format(project=_PROJECT, database=database, port=port, cloud=cloud))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+    environ["COSTGUARD_TOKEN"] = _TOKEN
     # As the installed script does it, whether or not the script's folder is on the path.
     command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(settings)]
     begun = time.perf_counter()
@@ -120,7 +124,7 @@ def _wait_for_passes(url: str) -> None:
     """Until that many passes were finished; ten seconds lie between two."""
     seen: set[str] = set()
     while len(seen) < _PASSES:
-        if last := httpx2.get(f"{url}/readyz").json()["last_pass_at"]:
+        if last := httpx2.get(f"{url}/readyz", headers={"Authorization": f"Bearer {_TOKEN}"}).json()["last_pass_at"]:
             seen.add(last)
         Event().wait(0.5)
 

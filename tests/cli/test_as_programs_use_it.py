@@ -184,3 +184,17 @@ def test_the_examples_project_is_refused(run: Run, tmp_path: Path) -> None:
     assert 'given "my-project", expected the id of your own project' in done.stderr
     settings.write_text(settings.read_text().replace('projects = ["my-project"]  ', 'projects = ["ml-lab-prod"]'))
     assert run("config", "check", "--config", str(settings)).returncode == 0
+
+
+def test_config_check_warns_of_what_serve_would_refuse(run: Run, tmp_path: Path) -> None:
+    """A database that others can read, with the command; the settings themselves are right, and the exit code is 0."""
+    file, settings = tmp_path / "ledger.db", tmp_path / "costguard.toml"
+    file.touch(0o600)
+    settings.write_text(f'[watch]\nprojects = ["ml-training"]\n[database]\nurl = "sqlite:///{file}"\n')
+    quiet = run("config", "check", "--config", str(settings))
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "The settings are right.\n", "")
+    file.chmod(0o644)
+    warned = run("config", "check", "--config", str(settings))
+    assert (warned.returncode, f"chmod 600 {file}" in warned.stderr) == (0, True)
+    told = json.loads(run("config", "check", "--config", str(settings), "--json").stdout)
+    assert (told["ok"], len(told["warnings"])) == (True, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -44,6 +45,10 @@ enabled = false
 """
 
 
+_TOKEN = "a-token-for-the-tests"
+_SHOWN = {"Authorization": f"Bearer {_TOKEN}"}  # strangers are told the verdict only
+
+
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """One answer of /readyz, and how long it took."""
@@ -62,7 +67,7 @@ class Replica:
     process: subprocess.Popen[str]
     url: str
     log: Path
-    client: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=60))
+    client: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=60, headers=_SHOWN))
 
     def ready(self) -> Readiness:
         began = time.monotonic()
@@ -96,7 +101,11 @@ def replica(folder: Path, name: str, cloud: str, database: str) -> Iterator[Repl
     settings.write_text(_SETTINGS.format(project=PROJECT, database=database, cloud=cloud), "utf-8")
     with log.open("w") as lines:
         process = subprocess.Popen(
-            [COSTGUARD, "serve", "--json", "--config", settings], stdout=subprocess.PIPE, stderr=lines, text=True
+            [COSTGUARD, "serve", "--json", "--config", settings],
+            stdout=subprocess.PIPE,
+            stderr=lines,
+            text=True,
+            env={**os.environ, "COSTGUARD_TOKEN": _TOKEN},
         )
     assert process.stdout
     first = process.stdout.readline()

@@ -6,13 +6,14 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from costguard.api import mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out
 from costguard.engine.health import ProjectState, Verdict, health
+from costguard.model.access import Permission, Principal
 from costguard.store.health import Holder
 
 router = APIRouter(tags=["health"])
@@ -22,7 +23,6 @@ _SECOND = timedelta(seconds=1)
 
 class Alive(Out):
     status: Literal["alive"] = "alive"
-    version: str
 
 
 class Lease(Out):
@@ -41,9 +41,16 @@ class ProjectHealth(Out):
 
 
 class Ready(Out):
+    """What strangers are told."""
+
     status: Verdict = Field(
         description="degraded: it answers, but not all of what it shows is fresh or complete; see `warnings`."
     )
+
+
+class ReadyInFull(Ready):
+    """What those are told who may read."""
+
     as_of: Moment
     version: str
     reasons: list[str] = Field(description="Why it is not ready.")
@@ -61,20 +68,25 @@ class Ready(Out):
     slack_waiting_since: Moment | None = Field(description="Since when the oldest of them waits.")
 
 
+Readiness = ReadyInFull | Ready
+
+
 @router.get("/healthz", summary="Whether the process lives", operation_id="getLiveness")
-async def healthz(deps: Given) -> Alive:
-    """Answers while the process does; it asks neither the database nor Google."""
-    return Alive(version=deps.version)
+async def healthz() -> Alive:
+    """Answers while the process does; it asks neither the database nor Google, and tells nothing else."""
+    return Alive()
 
 
 @router.get(
     "/readyz",
     summary="Whether its answers can be trusted",
     operation_id="getReadiness",
-    responses={503: {"model": Ready}},
+    responses={503: {"model": Readiness}},
 )
-def readyz(deps: Given, response: Response) -> Ready:
-    """503 when the database cannot be read, nobody acts, nothing was ever seen, or there are no prices.
+def readyz(deps: Given, request: Request, response: Response) -> Readiness:
+    """The verdict alone, unless a token or a session with the permission read is shown: then why.
+
+    503 when the database cannot be read, nobody acts, nothing was ever seen, or there are no prices.
 
     A database that does not answer within two seconds counts as one that cannot be read, and nobody as acting.
     One project that cannot be read leaves it ready, and degraded: the others still answer. So does Slack's trouble.
@@ -82,7 +94,10 @@ def readyz(deps: Given, response: Response) -> Ready:
     found = health(deps)
     if found.verdict is Verdict.NOT_READY:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
-    return Ready(
+    who = request.state.principal
+    if not (isinstance(who, Principal) and who.may(Permission.READ)):
+        return Ready(status=found.verdict)
+    return ReadyInFull(
         status=found.verdict,
         as_of=found.as_of,
         version=deps.version,

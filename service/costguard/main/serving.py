@@ -32,7 +32,8 @@ from costguard.store.state import state
 from costguard.store.transaction import Database
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
-from costguard.web.server import make_server
+from costguard.web.proxies import TrustedProxies
+from costguard.web.server import is_loopback, make_server
 from costguard.web.sharing import Sharing
 
 _PULSE_S = 1.0
@@ -50,7 +51,9 @@ def server_of(begin: Begin, settings: Settings, watcher: Watcher) -> Iterator[uv
             app = create_app(deps)
             add_dashboard(app, deps, begin.speed)
             add_sign_in(app, sign_in_pages(settings, database, clock, begin.speed, deps.meters.signed_in))
-            server = make_server(Pulse(app, watcher.alive))
+            listen = settings.server
+            proxied = TrustedProxies(Pulse(app, watcher.alive), listen.trusted_proxies, listen.proxy_header)
+            server = make_server(proxied, is_shared=lambda address: is_loopback(address) or proxied.is_proxy(address))
             yield server
 
 

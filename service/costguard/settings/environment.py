@@ -1,4 +1,4 @@
-"""Secrets, from environment variables, from files that variables of the same name and _FILE name, or from systemd."""
+"""Secrets, from environment variables, from files that variables of the same name and FILE name, or from systemd."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VARIABLES = (
     webhook_secrets.PATTERN,
 )
 OF_SLACK = {"token": SLACK_TOKEN, "signing_secret": SLACK_SIGNING_SECRET, "app_token": SLACK_APP_TOKEN}
-_FILE = "_FILE"
+FILE = "_FILE"
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"  # systemd sets it where a unit has LoadCredential=
 
 Raw = dict[str, Any]
@@ -43,16 +43,16 @@ def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], 
     of_slack = OF_SLACK.values() if "slack" in raw else ()
     of_sign_in = (OIDC_CLIENT_SECRET,) if "sign_in" in raw else ()
     for variable in (TOKEN, DATABASE, *of_slack, *of_sign_in, *of_webhooks):
-        given, file = environ.get(variable, ""), environ.get(variable + _FILE, "")
+        given, file = environ.get(variable, ""), environ.get(variable + FILE, "")
         if not given and not file:
             file = _credential(variable, environ)
         if given and file:
-            problems.append(Problem((), f"{variable} is set as well; expected one of the two", variable + _FILE))
+            problems.append(Problem((), f"{variable} is set as well; expected one of the two", variable + FILE))
         elif file:
             try:
                 given = _read(Path(file))
             except ValueError as wrong:
-                problems.append(Problem((), str(wrong), variable + _FILE))
+                problems.append(Problem((), str(wrong), variable + FILE))
         if given:
             secrets[variable] = given
     return secrets, problems
@@ -81,7 +81,7 @@ def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
 
 def source(variable: str, environ: Mapping[str, str]) -> str:
     """The variable that was set: this one, or the one that names a file."""
-    return variable if environ.get(variable) else variable + _FILE
+    return variable if environ.get(variable) else variable + FILE
 
 
 def _credential(variable: str, environ: Mapping[str, str]) -> str:

@@ -29,12 +29,16 @@ def load(path: Path | None, environ: Mapping[str, str], listen: str | None = Non
     `listen` takes the place of the file's `server.listen`, and is checked like it.
     Raises SettingsError with every problem there is, not the first alone.
     """
-    where = path or Path(environ.get(environment.CONFIG) or DEFAULT_FILE)
+    where = where_it_is(path, environ)
     text = _read(where)
     raw = _parse(text, where)
     if listen is not None:
         raw = _over(raw, {"server": {"listen": listen}})
     return validate(raw, environ, where, text)
+
+
+def where_it_is(path: Path | None, environ: Mapping[str, str]) -> Path:
+    return path or Path(environ.get(environment.CONFIG) or DEFAULT_FILE)
 
 
 def validate(raw: Raw, environ: Mapping[str, str], where: Path, text: str = "") -> Settings:

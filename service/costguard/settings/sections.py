@@ -29,6 +29,7 @@ from costguard.settings.fields import (
     LowerAddress,
     MailAddress,
     Name,
+    Network,
     Percent,
     Percents,
     ProjectId,
@@ -85,6 +86,8 @@ class Database(Section):
 class Server(Section):
     listen: Annotated[str, AfterValidator(values.listen)] = "127.0.0.1:8765"
     requests_per_minute: Annotated[int, Field(ge=12, le=1_000_000)] = 600  # of one token or session
+    trusted_proxies: Annotated[tuple[Network, ...], Listed] = ()
+    proxy_header: Literal["x-forwarded", "forwarded"] = "x-forwarded"
 
     @property
     def host(self) -> str:

@@ -142,15 +142,40 @@ def label_value(value: str) -> str:
 
 def domain(value: str) -> str:
     if not _DOMAIN.fullmatch(value):
-        raise ValueError("a mail domain such as example.com")
+        meant = value.strip().lstrip("*@.").lower()
+        hint = f' (did you mean "{meant}"?)' if _DOMAIN.fullmatch(meant) else ""
+        raise ValueError(f"a mail domain such as example.com{hint}")
     return value
 
 
 def mail_address(value: str) -> str:
-    user, at, host = value.rpartition("@")
-    if not at or not user or re.search(r"[\s@<>]", user) or not _DOMAIN.fullmatch(host):
-        raise ValueError("a mail address such as ana@example.com")
+    """One person's. Wildcards are refused: as an address `*@example.com` would be nobody's."""
+    if not _is_mail_address(value):
+        meant = value.strip().removeprefix("mailto:").strip("<>")
+        hint = f' (did you mean "{meant}"?)' if meant != value and _is_mail_address(meant) else ""
+        if meant.startswith("*"):
+            hint = "; nobody is named by a pattern here: name each person"
+        raise ValueError(f"a mail address such as ana@example.com{hint}")
     return value
+
+
+def _is_mail_address(value: str) -> bool:
+    user, at, host = value.rpartition("@")
+    return bool(at and user and not re.search(r"[\s@<>*?,;:]", user) and _DOMAIN.fullmatch(host))
+
+
+def network(value: str) -> str:
+    """Addresses of proxies. All addresses are none that anybody could trust."""
+    expected = "an address, or a range of them such as 10.0.0.0/8"
+    try:
+        found = ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        raise ValueError(expected) from None
+    if found.prefixlen == 0:
+        raise ValueError(f"{expected}; anybody could be behind {value}, so name the proxies")
+    if "/" in value and str(found) != value and found.num_addresses > 1:
+        raise ValueError(f"{expected} (did you mean {found}?)")
+    return str(found)
 
 
 def endpoint(value: str) -> str:
@@ -200,6 +225,9 @@ def is_loopback(host: str) -> bool:
 def database_url(value: str) -> str:
     """SQLite in a file, or PostgreSQL through psycopg, however its scheme was written."""
     if value.startswith("sqlite:///") and value.removeprefix("sqlite:///") not in {"", ":memory:"}:
+        _, _, query = value.partition("?")
+        if "widest_mode" in query and not re.fullmatch(r"widest_mode=0?[0-7]{3}", query):
+            raise ValueError("after the file at most ?widest_mode=0660, the mode that the volume sets by itself")
         return value
     scheme, separator, rest = value.partition("://")
     if separator and rest and scheme in {"postgres", "postgresql", "postgresql+psycopg"}:

@@ -13,6 +13,19 @@ from zoneinfo import ZoneInfo, available_timezones
 from costguard.model.money import Money
 from costguard.settings import values
 
+# Where anybody can have an address: the providers' own sites offer them to the public.
+_PUBLIC = (
+    "gmail.com googlemail.com outlook.com hotmail.com live.com msn.com passport.com yahoo.com yahoo.co.uk "
+    "yahoo.de yahoo.fr yahoo.co.jp yahoo.co.in ymail.com rocketmail.com aol.com icloud.com me.com mac.com "
+    "proton.me pm.me protonmail.com protonmail.ch gmx.com gmx.net gmx.de gmx.at gmx.ch web.de mail.com "
+    "t-online.de freenet.de posteo.de mailbox.org tutanota.com tuta.com fastmail.com hey.com zoho.com "
+    "zohomail.com yandex.com yandex.ru ya.ru mail.ru bk.ru list.ru inbox.ru rambler.ru qq.com foxmail.com "
+    "163.com 126.com yeah.net sina.com sohu.com naver.com daum.net hanmail.net orange.fr wanadoo.fr free.fr "
+    "laposte.net libero.it virgilio.it wp.pl o2.pl onet.pl seznam.cz uol.com.br bol.com.br terra.com.br "
+    "hotmail.co.uk hotmail.fr hotmail.de outlook.de btinternet.com comcast.net verizon.net att.net "
+    "mailinator.com guerrillamail.com"
+)
+PUBLIC_DOMAINS = frozenset(_PUBLIC.split())
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CHANNEL = re.compile(r"#[\w-]{1,80}")
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{4,20}")
@@ -103,10 +116,27 @@ def lower_address(value: str) -> str:
 
 def address_or_domain(value: str) -> str:
     """One person, or `@example.com` for all of a domain; in lower case."""
+    expected = "a mail address such as ana@example.com, or @example.com for all of a domain"
     try:
-        return f"@{values.domain(value[1:].lower())}" if value.startswith("@") else lower_address(value)
+        found = f"@{values.domain(value[1:].lower())}" if value.startswith("@") else lower_address(value)
     except ValueError:
-        raise ValueError("a mail address such as ana@example.com, or @example.com for all of a domain") from None
+        raise ValueError(f"{expected}{_meant(value)}") from None
+    if found.removeprefix("@") in PUBLIC_DOMAINS and found.startswith("@"):
+        raise ValueError(f"{expected} of your own; anybody can have an address {found}, so name each person")
+    return found
+
+
+def _meant(value: str) -> str:
+    """`*@example.com`, `example.com`, ` @example.com` and `<ana@example.com>` are nearly right."""
+    bare = value.strip().removeprefix("mailto:").strip("<>").lower()
+    domain = bare.lstrip("*").lstrip("@")
+    for meant, check in ((bare, lower_address), (f"@{domain}", lambda text: values.domain(text[1:]))):
+        try:
+            check(meant)
+        except ValueError:
+            continue
+        return f' (did you mean "{meant}"?)'
+    return ""
 
 
 def name_pattern(value: str) -> str:

@@ -58,6 +58,15 @@ def _widest_mode(url: URL) -> dict[str, str]:
     return {WIDEST_MODE: given}
 
 
+def widest_mode_of(url: URL) -> int:
+    return int(str(url.query.get(WIDEST_MODE, "0600")), 8)
+
+
+def file_of(url: URL) -> Path | None:
+    """None: it is no SQLite file."""
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
 def describe(url: URL) -> str:
     """What to call this database in a sentence, without user and password."""
     if url.get_backend_name() == "sqlite":
@@ -73,8 +82,7 @@ def engine(url: URL, lock_timeout: timedelta, limits: Limits, *, migrating: bool
     """
     pool: dict[str, Any] = {**_POOL, "pool_timeout": limits.checkout.total_seconds()}
     if url.get_backend_name() == "sqlite":
-        widest_mode = int(str(url.query.get(WIDEST_MODE, "0600")), 8)
-        return _sqlite(url.set(query={}), lock_timeout, pool, migrating, widest_mode)
+        return _sqlite(url.set(query={}), lock_timeout, pool, migrating, widest_mode_of(url))
     return _postgresql(url, limits, pool)
 
 

@@ -15,6 +15,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from costguard.errors import StoreError
 from costguard.model.access import Credentials, Principal, Stranger
 from costguard.web import problems
 
@@ -23,6 +24,9 @@ IAP_HEADER = "x-goog-iap-jwt-assertion"
 
 # Slack signs what it sends, and knows no token; an agent has a token of its own, which opens nothing else.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/commands"})
+# Strangers are told the verdict, and those who may read why; a database that is slow to say who asks makes a stranger.
+_TELLS_MORE = frozenset({"/readyz"})
+_PATIENCE_S = 2.0
 _OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
 _OF_AGENTS = re.compile(r"/api/v1/attempts/[^/]+/events")
 
@@ -74,8 +78,10 @@ class Guarded:
             await _too_large(scope)(scope, receive, send)
             return
         is_open = _is_open(scope)
+        if scope["path"] in _TELLS_MORE:
+            state["principal"] = await self._known_soon(credentials(headers, self._is_https))
         # A page to sign in at says who one is already.
-        if not is_open or scope["path"].startswith("/sign-in"):
+        elif not is_open or scope["path"].startswith("/sign-in"):
             shown = credentials(headers, self._is_https)
             who = await asyncio.get_running_loop().run_in_executor(self._threads, self._door.who, shown)
             if isinstance(who, Principal):
@@ -90,6 +96,15 @@ class Guarded:
                 await _unknown(scope, headers, who)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _known_soon(self, shown: Credentials) -> Principal | None:
+        """None: a stranger, also where it cannot be known now. Whoever watches the health is not limited."""
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, self._door.who, shown)
+        try:
+            who = await asyncio.wait_for(asked, _PATIENCE_S)
+        except (StoreError, TimeoutError):
+            return None
+        return who if isinstance(who, Principal) else None
 
 
 def bearer(headers: Mapping[str, str]) -> str:
