@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypedDict
 
+from tests.benchmarks.memory import peak_mb
 from tests.benchmarks.served import PAGE_SIZE, PROJECT
 from tests.fakes import HandClock
 
@@ -70,12 +70,6 @@ def _full(url: str) -> Callable[[], int]:
     return look
 
 
-def _peak_mb() -> float:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
-
 def _main(how: str, url: str, count: int) -> None:
     look = _costguard(url) if how == "costguard" else _full(url)
     seconds = []
@@ -84,7 +78,7 @@ def _main(how: str, url: str, count: int) -> None:
         found = look()
         seconds.append(time.perf_counter() - begun)
         assert found == count
-    print(json.dumps(Looks(seconds=seconds, peak_mb=_peak_mb())))
+    print(json.dumps(Looks(seconds=seconds, peak_mb=peak_mb())))
 
 
 if __name__ == "__main__":

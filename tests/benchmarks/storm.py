@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 
+from tests.benchmarks.memory import peak_mb
 from tests.builders import PROJECT, at
 from tests.engine.jobs.world import BELONGING, RECIPE, FragileDatabase, World
 
@@ -95,7 +95,6 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
     told = _until(ground, lambda: _has_replacements(ground.database, number))
     replaced_s = time.perf_counter() - before - told.waited_s
     _none_twice(ground, number)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Storm(
         launched_s,
         idle_turn_s,
@@ -105,7 +104,7 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
         replaced_s,
         told.calls,
         ground.limited(),
-        peak,
+        peak_mb(),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,6 +33,14 @@ def test_a_missed_goal_is_written_down(tmp_path: Path) -> None:
         {"name": "b", "value": 1, "unit": "s", "goal": 1, "holds": True},
         {"name": "c", "value": 1, "unit": "MB", "goal": None, "holds": None},
     ]
+
+
+def test_peak_memory_is_that_of_the_process_itself() -> None:
+    """What the process that started it holds does not count, though the kernel's `ru_maxrss` has it in."""
+    held = b"x" * 300_000_000
+    command = [sys.executable, "-c", "from tests.benchmarks.memory import peak_mb; print(peak_mb())"]
+    peak = float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    assert 5 < peak < 200 < len(held) / 1_000_000
 
 
 def test_a_small_storm_in_the_simulated_cloud(tmp_path: Path) -> None:

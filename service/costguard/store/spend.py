@@ -90,7 +90,7 @@ def rolled_up(
         for column in (table.c.machine_nanos, table.c.gpu_nanos, table.c.storage_nanos, table.c.seconds)
     ]
     query = select(*columns, *sums).where(table.c.day.between(first, last), *within_scope(table, scope))
-    rows = connection.execute(query.group_by(*columns)).all()
+    rows = map(tuple, connection.execute(query.group_by(*columns)))  # rows of the library's own are slow to index
     width = len(columns)
     places = [sql_groups.index(grouping) for grouping in group_by]
     found: dict[tuple[str, ...], Sequence[int]] = {}
