@@ -9,6 +9,7 @@ from costguard.dashboard import budgets, presets, saved, spend
 from costguard.dashboard.route import Given, PageRoute
 from costguard.dashboard.spend_asked import GROUPINGS, spend_asked
 from costguard.model.access import Permission
+from costguard.web.memo import memo_of
 from costguard.web.who import needs
 
 router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.READ)])
@@ -18,19 +19,23 @@ router = APIRouter(route_class=PageRoute, dependencies=[needs(Permission.READ)])
 def show_spend(request: Request, board: Given) -> HTMLResponse:
     moment = board.source.clock.now()
     wanted = spend_asked(request.query_params, moment.date())
-    shown = spend.spend_page(board.source, wanted, moment)
-    return board.renderer.page(request, "spend.html", moment, asked=wanted, spend=shown, groupings=GROUPINGS)
+    as_of, shown = memo_of(request).once(
+        ("spend", wanted), lambda: (moment, spend.spend_page(board.source, wanted, moment))
+    )
+    return board.renderer.page(request, "spend.html", as_of, asked=wanted, spend=shown, groupings=GROUPINGS)
 
 
 @router.get("/spend/saved")
 def show_saved(request: Request, board: Given) -> HTMLResponse:
     moment = board.source.clock.now()
     wanted = spend_asked(request.query_params, moment.date())
-    shown = saved.saved_page(board.source, wanted, moment)
+    as_of, shown = memo_of(request).once(
+        ("saved", wanted), lambda: (moment, saved.saved_page(board.source, wanted, moment))
+    )
     return board.renderer.page(
         request,
         "saved.html",
-        moment,
+        as_of,
         asked=wanted,
         saved=shown,
         is_shadow=board.source.rules.is_shadow,
@@ -42,12 +47,12 @@ def show_saved(request: Request, board: Given) -> HTMLResponse:
 @router.get("/budgets")
 def show_budgets(request: Request, board: Given) -> HTMLResponse:
     moment = board.source.clock.now()
-    shown = budgets.budgets_page(board.source, moment)
-    return board.renderer.page(request, "budgets.html", moment, budgets=shown)
+    as_of, shown = memo_of(request).once("budgets", lambda: (moment, budgets.budgets_page(board.source, moment)))
+    return board.renderer.page(request, "budgets.html", as_of, budgets=shown)
 
 
 @router.get("/presets")
 def show_presets(request: Request, board: Given) -> HTMLResponse:
     moment = board.source.clock.now()
-    shown = presets.presets_page(board.source, moment)
-    return board.renderer.page(request, "presets.html", moment, presets=shown)
+    as_of, shown = memo_of(request).once("presets", lambda: (moment, presets.presets_page(board.source, moment)))
+    return board.renderer.page(request, "presets.html", as_of, presets=shown)

@@ -14,11 +14,12 @@ from functools import cached_property
 
 from markupsafe import escape
 
-from costguard.model.access import Principal
+from costguard.model.access import Permission, Principal, Role, Via
 
 _RANDOM = secrets.token_hex(12)
 ADDRESS, INITIAL, CSRF = (f"{name}z{_RANDOM}z" for name in ("address", "initial", "csrf"))
 _HOLES = re.compile("|".join((ADDRESS, INITIAL, CSRF)).encode())
+_READS = frozenset({Permission.READ, Permission.METRICS})
 _LEVEL = 5
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # RFC 1952, section 2.3: deflate, no name, no time
 _LONGEST_STORED = 65_535  # RFC 1951, section 3.2.4
@@ -46,6 +47,11 @@ def stand_in(principal: Principal) -> Principal:
         session="a session" if principal.session else "",
         is_granted=principal.is_granted,
     )
+
+
+def any_reader(principal: Principal) -> Principal:
+    """Somebody who may read what this one may, and do nothing: an answer for programs shows nothing of who asks."""
+    return Principal("", Role.VIEWER, principal.permissions & _READS, Via.TOKEN)
 
 
 class Cut:

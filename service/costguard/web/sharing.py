@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from costguard.errors import StoreError
 from costguard.model.access import Principal
 from costguard.web import problems
-from costguard.web.holes import CSRF, Cut, filling, stand_in
+from costguard.web.holes import CSRF, Cut, any_reader, filling, stand_in
 from costguard.web.kinds_of_get import Kind, Kinds
 from costguard.web.lanes import Crowded, Lane
 from costguard.web.memo import Memo, Memories
@@ -38,6 +38,7 @@ _MIN_ZIPPED = 1000
 _LARGE = 16 << 10  # too much to compress between two other answers
 # All that a rendering may depend on; what else a request brings, the application does not get.
 _READ = frozenset({b"accept", b"host", b"hx-request"})
+_FOR_PROGRAMS = ("/api/v1/", "/metrics")
 _KEPT_OF_304 = ("etag", "cache-control")
 
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -101,7 +102,7 @@ class Sharing:
     ) -> None:
         self.latest = Latest(read_state)
         self.renderings = Lane(at_once, patience)
-        self.exports = Lane(2, patience, most=20, most_each=4)
+        self.exports = Lane(4, patience, most=20, most_each=4)
         self.forms = Lane(2, patience)
         self.memories = Memories(KEPT_S)
         self.changes = 0  # that came in over this process
@@ -211,8 +212,7 @@ class Shared:
         self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, principal: Principal, kind: Kind
     ) -> None:
         headers = Headers(scope=scope)
-        seen_by = stand_in(principal) if kind is Kind.ALIKE else principal
-        csrf = scope["state"]["csrf"]
+        seen_by, csrf = _seen_by(scope, principal, kind), scope["state"]["csrf"]
         asked = [(name, value) for name, value in scope["headers"] if name in _READ]
         inner = {
             **scope,
@@ -232,6 +232,13 @@ class Shared:
             return
         scope["route"] = rendering.route
         await _send(rendering, headers, filling(principal, csrf), send)
+
+
+def _seen_by(scope: Scope, principal: Principal, kind: Kind) -> Principal:
+    """Whom the application gets in place of who asks."""
+    if kind is not Kind.ALIKE:
+        return principal
+    return any_reader(principal) if scope["path"].startswith(_FOR_PROGRAMS) else stand_in(principal)
 
 
 async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> _Rendering:
