@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from sqlalchemy import make_url
 from tests.postgres import shared_server
 
@@ -27,6 +27,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="COSTGUARD_OTHER_EXAMPLES" not in os.environ,
 )
+# A deliberate fault is caught by any example; the smallest one is of interest to nobody.
+settings.register_profile("mutants", settings.get_profile("house"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("house")
 
 # Python's own pace walks the modules of the whole suite again and again: a tenth of the time that tests take.

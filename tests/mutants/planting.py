@@ -56,7 +56,8 @@ def copied(to: Path, of: Path = ROOT) -> Path:
 
 def run_tests(copy: Path, *arguments: str) -> tuple[int, str]:
     """pytest's exit status and the end of what it wrote; -1 where it did not end."""
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line"]
+    command += ["--hypothesis-profile=mutants", *arguments]
     # Commands that tests start must be of the copy too, and not of the tree that is installed.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(copy / "service"), str(copy)])}
     try:
