@@ -27,7 +27,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="COSTGUARD_OTHER_EXAMPLES" not in os.environ,
 )
-# A deliberate fault is caught by any example; the smallest one is of interest to nobody.
+# A deliberate fault is caught by any example; the smallest one does not matter.
 settings.register_profile("mutants", settings.get_profile("house"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("house")
 

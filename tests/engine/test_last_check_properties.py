@@ -128,7 +128,7 @@ def test_a_pass_and_the_last_check_agree(
 ) -> None:
     """What a pass decides to stop is stopped; what it leaves alone is left alone, had it been decided on before."""
     with tempfile.TemporaryDirectory() as folder:
-        path = shutil.copyfile(sqlite_template, Path(folder) / "costguard.db")
+        path = shutil.copy(sqlite_template, Path(folder) / "costguard.db")
         with closing(Database.open(f"sqlite:///{path}")) as database:
             scene = scene_of(database)
             every = [Judged(scene, scene.run(number), name=f"vm-{number}") for number in (1, 2, 3)]

@@ -166,7 +166,7 @@ def test_settings_that_changed(judged: Judged, change: Callable[[Rules], Rules],
     assert why in outcome.text
 
 
-def test_what_changed_is_decided_on_anew(judged: Judged) -> None:
+def test_what_changed_is_decided_again(judged: Judged) -> None:
     """Under a rule with a shorter grace the next pass stops it, and writes down that rule."""
     shorter = _preset(reminders=replace(PRESET.reminders, grace=timedelta(minutes=10)))(RULES)
     assert judged.carry_out(judged.decided(), rules=shorter).result == "not_needed"

@@ -43,7 +43,7 @@ def caught_by(code: int) -> Caught:
 
 
 def copied(to: Path, of: Path = ROOT) -> Path:
-    """A copy with the same times of change, so that what was compiled beside it stays good."""
+    """A copy with the same times of change, so that what was compiled next to it stays good."""
     for name in _COPIED:
         source = of / name
         if source.is_dir():

@@ -70,7 +70,7 @@ class ByTheRules:
 
 
 def _of_rule(stop: Stop, plan: Plan) -> Hold | None:
-    """A stop rests on its rule and on the reminder whose grace passed: on others it is decided on anew."""
+    """A stop rests on its rule and on the reminder whose grace passed: on others it is decided again."""
     (decision,) = plan.decisions
     stops = [each for each in plan.actions if isinstance(each, StopInstance) and each.request is None]
     if not stops or decision.stop_at is None:  # in shadow mode no moment is set
