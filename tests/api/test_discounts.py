@@ -67,3 +67,14 @@ def test_one_vm_after_another_earns_as_one(database: Database, client: TestClien
         "n1:ram": "4.752",
         "gpu:nvidia-tesla-t4": "27.72",
     }
+
+
+def test_shared_core_n1_vms_earn_too(database: Database, client: TestClient) -> None:
+    """f1-micro and g1-small are N1 machine types, which Google discounts (see tests/gce/test_shared_core.py)."""
+    month = NOW.replace(day=1, hour=0)
+    micro = {"machine_type": "f1-micro", "vcpus": 1, "memory_mib": 614, "gpu_type": None, "gpu_count": 0}
+    with database.write() as connection:
+        rows.prices(connection, {("f1-micro:whole", "standard", "h"): 10_000_000})
+        rows.lifetime(connection, rows.instance(connection, "micro", **micro), month, **micro)
+    answer = client.get("/api/v1/discounts").json()
+    assert [(one["resource"], one["discount"]) for one in answer["discounts"]] == [("f1-micro:whole", "0.792")]
