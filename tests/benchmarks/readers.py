@@ -97,6 +97,10 @@ class Guard:
             Event().wait(0.1)
         raise AssertionError("the passes did not come")
 
+    def served_s(self) -> float:
+        """Seconds of a processor that the processes which serve have taken: those that the watching one started."""
+        return sum(map(_processor_s, _with_children(self.process.pid)[1:] or [self.process.pid]))
+
     def resident_mb(self) -> float:
         """Of all its processes together; what they share is counted in each."""
         return sum(map(_resident_mb, _with_children(self.process.pid)))
@@ -108,11 +112,16 @@ def readers(folder: Path, vms: int = _VMS, seconds: float = _SECONDS, history: b
     if history:
         with closing(Database.open(f"sqlite:///{database}")) as filled:
             year.fill(filled, 0)
+    yield from _measured(database, vms, seconds)
+
+
+def _measured(database: Path, vms: int, seconds: float) -> Iterator[Measured]:
     with served_fleet(vms) as cloud, _served(database, cloud) as guard:
         guard.wait_for_passes(2 + _PASSES)
         undisturbed, at_rest = guard.passes[2:], guard.resident_mb()
-        known = len(guard.passes)
+        known, served = len(guard.passes), guard.served_s()
         found, peak = _crowd(guard, database, seconds)
+        served = guard.served_s() - served
         disturbed = guard.passes[known:]
         guard.wait_for_passes(len(guard.passes) + 2)  # and it has had the time to give back what it took
         after = guard.resident_mb()
@@ -120,6 +129,8 @@ def readers(folder: Path, vms: int = _VMS, seconds: float = _SECONDS, history: b
     wrong = sum(found["errors"].values())
     share = found["cpu"] / found["took"]
     yield Measured(f"{who}: answers a second (the clients took {share:.2f} of a core)", "", [_rate(found)])
+    cost = [1000 * served / len(found["seconds"])]
+    yield Measured(f"{who}: processor time of an answer (in all {served / found['took']:.2f} of a core)", "ms", cost)
     yield Measured(f"{who}: errors {found['errors'] or ''}".strip(), "", [wrong], 0)
     yield Measured(f"{who}: an answer", "s", found["seconds"], goal=_GOAL_P95_S, goal_p95=_GOAL_P95_S)
     yield Measured(f"{who}: each one's first answer, nothing being kept", "s", found["first"])
@@ -139,15 +150,18 @@ def _crowd(guard: Guard, database: Path, seconds: float) -> tuple[Found, float]:
     told = Crowd(port=guard.port, readers=_people(database), addresses=list(_ADDRESSES), seconds=seconds)
     command = [sys.executable, "-m", "tests.benchmarks.readers_client"]
     peak = 0.0
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        database.with_suffix(".found").open("w+") as written,  # more than a pipe holds
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=written, text=True) as process,
+    ):
         assert process.stdin is not None
-        assert process.stdout is not None
         process.stdin.write(json.dumps(told))
         process.stdin.close()
         while process.poll() is None:
             peak = max(peak, guard.resident_mb())
             Event().wait(0.5)
-        found: Found = json.loads(process.stdout.read())
+        written.seek(0)
+        found: Found = json.load(written)
     return found, peak
 
 
@@ -201,6 +215,14 @@ def _resident_mb(pid: int) -> float:
         return 0.0
     found = re.search(r"VmRSS:\s+(\d+)", status)
     return int(found[1]) / 1024 if found else 0.0
+
+
+def _processor_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _wal_mb(database: Path) -> float:

@@ -19,14 +19,15 @@ _STATE = "memo"
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Bound to one state of the database; without memories it remembers nothing."""
+    """Bound to one state of the database; without memories it remembers nothing. What it gives is `longest` s old."""
 
     memories: Memories | None = None
     state: Hashable = None
+    longest: float = 0.0
 
     def once(self, question: Hashable, make: Callable[[], _T]) -> _T:
         """What `make` gives, or gave for this question a moment ago. Nobody may change what it returns."""
-        return make() if self.memories is None else self.memories.once((self.state, question), make)
+        return make() if self.memories is None else self.memories.once((self.state, question), make, self.longest)
 
 
 class Memories:
@@ -37,13 +38,17 @@ class Memories:
         self._made: OrderedDict[Hashable, tuple[float, Future[Any]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
+    def once(self, key: Hashable, make: Callable[[], _T], longest: float) -> _T:
+        """What was made at most `longest` seconds ago, or is being made."""
         with self._lock:
             self._forget()
-            found = self._made.get(key)
+            found, now = self._made.get(key), self._monotonic()
+            if found is not None and found[1].done() and now - found[0] > longest:
+                found = None
             mine: Future[Any] = Future()
             if found is None:
-                self._made[key] = (self._monotonic(), mine)
+                self._made[key] = (now, mine)
+                self._made.move_to_end(key)
         if found is not None:
             return cast(_T, found[1].result())
         try:

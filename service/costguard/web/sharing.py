@@ -28,7 +28,8 @@ from costguard.web.memo import Memo, Memories
 from costguard.web.tags import is_known
 
 AT_ONCE = 2  # more would fight for the interpreter and end later
-KEPT_S = 2.0
+KEPT_S = 2.0  # what changes by itself, such as dollars, may be so old: the answer says of when it is
+CROWDED_S = 6.0  # the same, where others wait for a turn
 _PATIENCE_S = 20.0
 _RETRY_S = 2
 _MOST_KEPT = 200
@@ -104,7 +105,7 @@ class Sharing:
         self.renderings = Lane(at_once, patience)
         self.exports = Lane(4, patience, most=20, most_each=4)
         self.forms = Lane(2, patience)
-        self.memories = Memories(KEPT_S)
+        self.memories = Memories(CROWDED_S)
         self.changes = 0  # that came in over this process
         self.patience = patience
         self._made: OrderedDict[Hashable, _Made] = OrderedDict()
@@ -118,7 +119,7 @@ class Sharing:
         return await asyncio.shield(made.rendering)
 
     def _is_good(self, made: _Made, state: Hashable) -> bool:
-        is_fresh = not made.rendering.done() or asyncio.get_running_loop().time() - made.begun <= KEPT_S
+        is_fresh = not made.rendering.done() or asyncio.get_running_loop().time() - made.begun <= self._longest
         return made.state == state and is_fresh
 
     def _begin(self, key: Hashable, who: str, make: _Make) -> _Made:
@@ -134,6 +135,10 @@ class Sharing:
         task.add_done_callback(self._tasks.discard)
         return made
 
+    @property
+    def _longest(self) -> float:
+        return CROWDED_S if self.renderings.waiting else KEPT_S
+
     async def _state(self) -> Hashable:
         return (await self.latest.state(), self.changes)
 
@@ -142,7 +147,7 @@ class Sharing:
         try:
             async with self.renderings.turn(who):
                 made.state, made.begun = await self._state(), asyncio.get_running_loop().time()
-                rendering = await make(Memo(self.memories, made.state))
+                rendering = await make(Memo(self.memories, made.state, self._longest))
         except BaseException as error:
             self._drop(key, made)
             made.rendering.set_exception(error)
@@ -155,7 +160,7 @@ class Sharing:
             self._bound()
         else:
             self._drop(key, made)
-        asyncio.get_running_loop().call_later(KEPT_S, self._forget, key, made)
+        asyncio.get_running_loop().call_later(CROWDED_S, self._forget, key, made)
 
     def _forget(self, key: Hashable, made: _Made) -> None:
         self._drop(key, made)
