@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -39,6 +40,7 @@ def _costguard(url: str) -> Callable[[], int]:
     from costguard.gce.client import ComputeCloud
 
     cloud = ComputeCloud(url, HandClock(NOW))
+    gc.set_threshold(10_000, 10, 10)  # as every command does
 
     def look() -> int:
         seen = cloud.observe(PROJECT, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def passes(url: str, count: int, database_url: str) -> Passes:
 
 
 def _main(url: str, count: int, database_url: str) -> None:
+    gc.set_threshold(10_000, 10, 10)  # as every command does
     with closing(Database.open(database_url)) as database:
         print(json.dumps(_measured(url, count, database)))
 

@@ -140,7 +140,7 @@ def _told(database: Database) -> tuple[dict[str, list[str]], dict[str, list[tupl
 def undisturbed(sqlite_template: Path, tmp_path: Path) -> Any:
     """What the ledger holds after each chapter of the story, when nothing goes wrong."""
     path = tmp_path / "undisturbed.db"
-    shutil.copyfile(sqlite_template, path)
+    shutil.copy(sqlite_template, path)
     with closing(Database.open(f"sqlite:///{path}")) as database:
         _with_prices(database)
         found = []
@@ -181,7 +181,7 @@ def test_ended_between_any_two_transactions(
 ) -> None:
     """Wherever the process ends, sums and charges agree, and the next pass makes the ledger what it would have been."""
     begun = tmp_path / "begun.db"
-    shutil.copyfile(sqlite_template, begun)
+    shutil.copy(sqlite_template, begun)
     with closing(Database.open(f"sqlite:///{begun}")) as database:
         _with_prices(database)
         for before in STORY[:chapter]:
@@ -190,7 +190,7 @@ def test_ended_between_any_two_transactions(
     while reached:
         step += 1
         path = tmp_path / f"step-{step}.db"
-        shutil.copyfile(begun, path)
+        shutil.copy(begun, path)
         reached = _killed(f"sqlite:///{path}", STORY[chapter], step)
         with closing(Database.open(f"sqlite:///{path}")) as database:
             _agree(database)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.gce.bodies import ROOT, ZONE, disk, instance, operation
 
-from costguard.gce.convert import disk_keys, instance_from, with_disks
+from costguard.gce.convert import Shapes, instance_from, with_disks
 from costguard.gce.convert_operation import operation_from
 from costguard.gce.disks import DiskFacts, disk_facts, disk_key
 from costguard.gce.fields import Garbled
@@ -24,7 +24,7 @@ def rule(_zone: str, name: str) -> MachineShape | None:
 
 
 def seen(**changes: Any) -> SeenInstance:
-    return instance_from("p", ZONE, instance(**changes), DISKS, rule)
+    return instance_from("p", ZONE, instance(**changes), DISKS, Shapes(rule))[0]
 
 
 def test_an_ordinary_vm() -> None:
@@ -148,7 +148,7 @@ def test_unknown_machine_type() -> None:
 
 def test_a_disk_that_no_list_holds() -> None:
     """Without the list of disks the type is unknown, and the size is the one that the VM tells."""
-    vm = instance_from("p", ZONE, instance(), {}, rule)
+    vm = instance_from("p", ZONE, instance(), {}, Shapes(rule))[0]
     assert (vm.disks[0].disk_type, vm.disks[0].created_at, vm.disks[0].size_gib) == (None, None, 50)
 
 
@@ -182,7 +182,7 @@ def test_garbage_is_named(changes: dict[str, Any], said: str) -> None:
 def test_garbage_instead_of_a_vm(raw: Any) -> None:
     """Whatever stands in a VM's place raises Garbled, nothing else."""
     with pytest.raises(Garbled):
-        instance_from("p", ZONE, raw, {}, rule)
+        instance_from("p", ZONE, raw, {}, Shapes(rule))
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_disk_keys_of_zones_and_regions() -> None:
 
 def test_new_facts_of_a_disk_change_the_vm() -> None:
     """A disk that became known changes the VM and its fingerprint to what a fresh reading gives."""
-    unknown = instance_from("p", ZONE, instance(), {}, rule)
-    assert with_disks(unknown, disk_keys(instance()), DISKS) == seen()
-    assert with_disks(seen(), disk_keys(instance()), {}) == seen()
+    unknown, keys = instance_from("p", ZONE, instance(), {}, Shapes(rule))
+    assert with_disks(unknown, keys, DISKS) == seen()
+    assert with_disks(seen(), keys, {}) == seen()
 
 
 def test_disk_facts() -> None:

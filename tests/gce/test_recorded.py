@@ -12,7 +12,7 @@ from tests.gce.bodies import cloud_of
 from tests.gce.conftest import Connect
 from tests.gce.server import json_answer
 
-from costguard.gce.convert import instance_from
+from costguard.gce.convert import Shapes, instance_from
 from costguard.gce.convert_operation import operation_from
 from costguard.gce.machine_types import MachineShape, by_rule
 from costguard.model.instance import ProvisioningModel, Status
@@ -47,7 +47,7 @@ def _of_kind(value: Any, kind: str) -> Iterator[dict[str, Any]]:
 def test_every_instance() -> None:
     """All 52 VMs convert; statuses, Spot and ids are as recorded."""
     seen = [
-        (raw, instance_from("p", raw["zone"].rsplit("/", 1)[-1], raw, {}, _rule))
+        (raw, instance_from("p", raw["zone"].rsplit("/", 1)[-1], raw, {}, Shapes(_rule))[0])
         for _, answer in _answers()
         for raw in _of_kind(answer, "compute#instance")
     ]
@@ -64,7 +64,7 @@ def test_every_instance() -> None:
 def test_the_spot_vm_that_was_being_preempted() -> None:
     """The G4 Spot VM shows its GPU, its run-time limit, and the moment when that would have fired."""
     (raw,) = _of_kind(dict(_answers())["instance_g4_spot_stopping_under_preemption.json"], "compute#instance")
-    vm = instance_from("p", "us-central1-b", raw, {}, _rule)
+    vm = instance_from("p", "us-central1-b", raw, {}, Shapes(_rule))[0]
     assert vm.status is Status.STOPPING
     assert vm.provisioning_model is ProvisioningModel.SPOT
     assert (vm.shape.gpu_type, vm.shape.gpu_count) == ("nvidia-rtx-pro-6000", 1)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from tests.resource_names import guards_name
 from tests.scenario.fleet import ZONES
 
-from costguard.gce.convert import instance_from
+from costguard.gce.convert import Shapes, instance_from
 from costguard.gce.convert_operation import operation_from
 from costguard.gce.disks import disk_facts
 from costguard.gce.machine_types import MachineShape
@@ -51,10 +51,9 @@ class DirectCloud:
             for vm in vms
             if not types_lost
         }
+        made_of = Shapes(lambda _zone, name: shapes.get(name))
         listed = [
-            instance_from(
-                project, vm.zone, instance_resource(world.base_url, vm), disks, lambda _zone, name: shapes.get(name)
-            )
+            instance_from(project, vm.zone, instance_resource(world.base_url, vm), disks, made_of)[0]
             for vm in vms
             if not page_lost or self._chance.random() < 0.5
         ]

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from costguard.gce.convert import instance_from
+from costguard.gce.convert import Shapes, instance_from
 from costguard.gce.convert_operation import operation_from
 from costguard.gce.machine_types import by_rule
 from costguard.model.observation import SeenOperation
@@ -70,7 +70,8 @@ def lifetimes() -> dict[tuple[str, str], list[list[tuple[str, str | None, str | 
     found: dict[tuple[str, str], list[list[tuple[str, str | None, str | None]]]] = defaultdict(list)
     for folder, answer in _answers():
         for raw in _of_kind(answer, "compute#instance"):
-            seen = instance_from("p", raw["zone"].rsplit("/", 1)[-1], raw, {}, lambda _zone, name: by_rule(name))
+            shapes = Shapes(lambda _zone, name: by_rule(name))
+            seen, _ = instance_from("p", raw["zone"].rsplit("/", 1)[-1], raw, {}, shapes)
             stamps = (seen.created_at, seen.last_started_at, seen.last_stopped_at, seen.last_suspended_at)
             read_at = max(stamp for stamp in stamps if stamp is not None) + timedelta(days=1)
             about = sorted(operations[seen.key.gce_id].values(), key=lambda operation: operation.inserted_at)

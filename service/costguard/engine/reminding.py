@@ -67,6 +67,8 @@ class _Past:
         if subject is None:
             return _NOTHING_YET
         keeps = self._with_restore(subject, began)
+        if not (keeps or subject.instance_id in self.claims or subject in self.stops):  # as of nearly every one
+            return {**_NOTHING_YET, "sent": self.sent.get(subject, ())}
         claims = tuple(each for each in self.claims.get(subject.instance_id, ()) if began is None or each.at >= began)
         answered = [each.at for each in keeps] + [each.at for each in claims]
         stops = [each for each in self.stops.get(subject, ()) if not answered or each.intended_at >= max(answered)]

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -99,13 +99,20 @@ class ComputeCloud:
     def _look(self, project: str, since: datetime | None, memory: _Memory) -> Observation:
         deadline = Deadline(self._budget_s, self._monotonic)
         read_at = self._clock.now()
-        listing = list_instances(self._http, project, deadline, memory.instances)
-        if listing.error and not listing.pages and _is_about_all(listing.error):
-            unread = Unread("project", str(listing.error), code_of(listing.error))
-            return Observation(project, read_at, instances_complete=False, unread=(unread,))
-        operations_asked_at = self._clock.now()
-        with ThreadPoolExecutor(1, thread_name_prefix="disks") as beside:
-            disks_later = beside.submit(self._disks, project, deadline, memory, listing)
+        early: list[Future[DiskListing]] = []
+        with ThreadPoolExecutor(1, thread_name_prefix="disks") as pool:
+
+            def begun() -> None:
+                # A first look needs all disks: they are asked for along with the instances.
+                if memory.disk_listing is None:
+                    early.append(pool.submit(self._listed_disks, project, deadline, memory))
+
+            listing = list_instances(self._http, project, deadline, memory.instances, begun)
+            if listing.error and not listing.pages and _is_about_all(listing.error):
+                unread = Unread("project", str(listing.error), code_of(listing.error))
+                return Observation(project, read_at, instances_complete=False, unread=(unread,))
+            operations_asked_at = self._clock.now()
+            disks_later = early[0] if early else pool.submit(self._disks, project, deadline, memory, listing)
             done = list_operations(self._http, project, deadline, since, order_holds=memory.order_holds)
             disks = disks_later.result()
         memory.order_holds = done.order_holds
@@ -116,6 +123,8 @@ class ComputeCloud:
             memory.instances,
             lambda zone, name: self._types.shape(project, zone, name),
         )
+        if early and not memory.instances and any(None in each.disk_facts for each in fleet.instances.values()):
+            memory.disk_listing = None  # a disk may have been made since its page was read: the next look lists again
         missed_some = bool(listing.incomplete or listing.unread_zones or fleet.garbled)
         memory.instances = {**memory.instances, **fleet.instances} if missed_some else fleet.instances
         unread_parts = unread_of(project, listing, fleet, disks)
@@ -154,6 +163,9 @@ class ComputeCloud:
         """All disks. While no VM changed, the last whole listing serves for a while: disks change with their VMs."""
         if memory.disk_listing and not listing.waiting and self._monotonic() - memory.disks_listed_s < _DISKS_SERVE_S:
             return memory.disk_listing
+        return self._listed_disks(project, deadline, memory)
+
+    def _listed_disks(self, project: str, deadline: Deadline, memory: _Memory) -> DiskListing:
         found = list_disks(self._http, project, deadline, memory.disks)
         memory.disk_listing = None if found.error or found.problems else found
         memory.disks_listed_s = self._monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
 from functools import lru_cache
@@ -33,16 +33,51 @@ _NESTED = {"key", "shape", "disks"}
 _of_instance = attrgetter(*(each.name for each in fields(SeenInstance) if each.name not in _NESTED))
 
 
+class Shapes:
+    """What VMs are made of. Those of one kind in one zone share one value, which is made once in a look.
+
+    `shape_of(zone, machine type)` gives None when unknown.
+    """
+
+    def __init__(self, shape_of: Callable[[str, str], MachineShape | None]) -> None:
+        self._shape_of = shape_of
+        self._known: dict[tuple[str, Any, Any, Any, int], Shape] = {}
+
+    def of(self, zone: str, raw: Mapping[str, Any], scratch_gib: int) -> Shape:
+        accelerators = raw.get("guestAccelerators") or ()
+        if len(accelerators) > 1:
+            return self._made(zone, raw, accelerators, scratch_gib)
+        only = accelerators[0] if accelerators else _NO_ACCELERATOR
+        key = (zone, raw["machineType"], only["acceleratorType"], only["acceleratorCount"], scratch_gib)
+        found = self._known.get(key)
+        if found is None:
+            found = self._made(zone, raw, accelerators, scratch_gib)
+            if found.is_known:
+                self._known[key] = found
+        return found
+
+    def _made(self, zone: str, raw: Mapping[str, Any], accelerators: Sequence[Any], scratch_gib: int) -> Shape:
+        machine_type = _type_name(raw["machineType"])
+        known = self._shape_of(zone, machine_type)
+        vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = known or (0, 0, None, 0, 0)
+        if accelerators:
+            gpu_type, gpu_count = _type_name(accelerators[0]["acceleratorType"]), 0
+            for each in accelerators:
+                if _type_name(each["acceleratorType"]) == gpu_type:
+                    gpu_count += int(each["acceleratorCount"])
+        # Built-in local SSDs are listed among the disks of newer VMs, and are not for some types.
+        return _shared_shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
+
+
+_NO_ACCELERATOR = {"acceleratorType": None, "acceleratorCount": None}
+
+
 def instance_from(
-    project: str,
-    zone: str,
-    raw: Mapping[str, Any],
-    disks: Mapping[str, DiskFacts],
-    shape_of: Callable[[str, str], MachineShape | None],
-) -> SeenInstance:
-    """One VM. `disks` is keyed as `disk_key` says; `shape_of(zone, machine type)` gives None when unknown."""
+    project: str, zone: str, raw: Mapping[str, Any], disks: Mapping[str, DiskFacts], shapes: Shapes
+) -> tuple[SeenInstance, tuple[str, ...]]:
+    """One VM, and the keys of its persistent disks, in their order: `disks` is keyed so."""
     try:
-        return _instance(project, zone, raw, disks, shape_of)
+        return _instance(project, zone, raw, disks, shapes)
     except Garbled as error:
         raise Garbled(f"{_who(raw)}: {error}") from None
     except KeyError as error:
@@ -57,69 +92,50 @@ def status_of(google: str) -> Status:
 
 
 def _instance(
-    project: str,
-    zone: str,
-    raw: Mapping[str, Any],
-    disks: Mapping[str, DiskFacts],
-    shape_of: Callable[[str, str], MachineShape | None],
-) -> SeenInstance:
+    project: str, zone: str, raw: Mapping[str, Any], disks: Mapping[str, DiskFacts], shapes: Shapes
+) -> tuple[SeenInstance, tuple[str, ...]]:
     if not zone:
         raise Garbled("it is listed under no zone")
     gce_id = str(raw["id"])
     if not gce_id.isdecimal():
         raise Garbled(f"id {short(gce_id)} is not a number")
-    attached = raw.get("disks") or ()
+    scratch_gib, keys, attached = 0, [], []
+    for disk in raw.get("disks") or ():
+        if disk.get("type") == "SCRATCH":
+            scratch_gib += int(disk.get("diskSizeGb") or _SCRATCH_GIB)
+            continue
+        key = disk_key(disk.get("source") or "")
+        keys.append(key)
+        attached.append(_attached(disk, disks.get(key)))
     scheduling = raw.get("scheduling") or {}
     limit = scheduling.get("maxRunDuration")
     fires = ((raw.get("resourceStatus") or {}).get("scheduling") or {}).get("terminationTimestamp")
-    return _fingerprinted(
-        SeenInstance(
-            key=InstanceKey(project, gce_id),
-            name=word(raw["name"]),
-            zone=zone,
-            status=status_of(word(raw["status"])),
-            created_at=moment(raw["creationTimestamp"]),
-            shape=_shape(zone, raw, attached, shape_of),
-            provisioning_model=_model(scheduling),
-            fingerprint="",
-            last_started_at=moment_or_none(raw.get("lastStartTimestamp")),
-            last_stopped_at=moment_or_none(raw.get("lastStopTimestamp")),
-            last_suspended_at=moment_or_none(raw.get("lastSuspendedTimestamp")),
-            labels={k: str(v) for k, v in (raw.get("labels") or {}).items()},
-            disks=tuple([_attached(disk, disks) for disk in attached if disk.get("type") != "SCRATCH"]),
-            termination_at=moment_or_none(fires or scheduling.get("terminationTime")),
-            max_run_duration=_duration(limit) if limit else None,
-            graceful_stop=bool((scheduling.get("gracefulShutdown") or {}).get("enabled")),
-        )
+    seen = SeenInstance(
+        key=InstanceKey(project, gce_id),
+        name=word(raw["name"]),
+        zone=zone,
+        status=status_of(word(raw["status"])),
+        created_at=moment(raw["creationTimestamp"]),
+        shape=shapes.of(zone, raw, scratch_gib),
+        provisioning_model=_model(scheduling),
+        fingerprint="",
+        last_started_at=moment_or_none(raw.get("lastStartTimestamp")),
+        last_stopped_at=moment_or_none(raw.get("lastStopTimestamp")),
+        last_suspended_at=moment_or_none(raw.get("lastSuspendedTimestamp")),
+        # Many VMs have the same labels: they share the words.
+        labels={k: intern(v) if type(v) is str else str(v) for k, v in (raw.get("labels") or {}).items()},
+        disks=tuple(attached),
+        termination_at=moment_or_none(fires or scheduling.get("terminationTime")),
+        max_run_duration=_duration(limit) if limit else None,
+        graceful_stop=bool((scheduling.get("gracefulShutdown") or {}).get("enabled")),
     )
+    return _fingerprinted(seen), tuple(keys)
 
 
 def _model(scheduling: Mapping[str, Any]) -> ProvisioningModel:
     if scheduling.get("preemptible") is True:  # the legacy way of saying it
         return ProvisioningModel.SPOT
     return _MODELS.get(str(scheduling.get("provisioningModel")), ProvisioningModel.STANDARD)
-
-
-def _shape(
-    zone: str,
-    raw: Mapping[str, Any],
-    attached: Iterable[Mapping[str, Any]],
-    shape_of: Callable[[str, str], MachineShape | None],
-) -> Shape:
-    machine_type = _type_name(raw["machineType"])
-    known = shape_of(zone, machine_type)
-    vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = known or (0, 0, None, 0, 0)
-    if accelerators := raw.get("guestAccelerators"):
-        gpu_type, gpu_count = _type_name(accelerators[0]["acceleratorType"]), 0
-        for each in accelerators:
-            if _type_name(each["acceleratorType"]) == gpu_type:
-                gpu_count += int(each["acceleratorCount"])
-    scratch_gib = 0
-    for disk in attached:
-        if disk.get("type") == "SCRATCH":
-            scratch_gib += int(disk.get("diskSizeGb") or _SCRATCH_GIB)
-    # Built-in local SSDs are listed among the disks of newer VMs, and are not for some types.
-    return _shared_shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
 
 
 # Fleets have few shapes and few types: ten thousand VMs share them.
@@ -131,9 +147,8 @@ def _type_name(url: str) -> str:
     return intern(last_part(url))
 
 
-def _attached(raw: Mapping[str, Any], disks: Mapping[str, DiskFacts]) -> AttachedDisk:
+def _attached(raw: Mapping[str, Any], facts: DiskFacts | None) -> AttachedDisk:
     source = raw.get("source")
-    facts = disks.get(disk_key(source)) if source else None
     name = last_part(source) if source else "disk"
     boot, auto_delete = raw.get("boot") is True, raw.get("autoDelete") is True
     if facts is None:
@@ -154,11 +169,6 @@ def with_disks(seen: SeenInstance, keys: Iterable[str], disks: Mapping[str, Disk
         for disk, facts in pairs
     )
     return seen if new == seen.disks else _fingerprinted(replace(seen, disks=new, fingerprint=""))
-
-
-def disk_keys(raw: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys of a VM's persistent disks, in the order of SeenInstance.disks."""
-    return tuple(disk_key(d.get("source") or "") for d in raw.get("disks") or () if d.get("type") != "SCRATCH")
 
 
 def _fingerprinted(seen: SeenInstance) -> SeenInstance:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from costguard.errors import CloudError
-from costguard.gce.convert import disk_keys, instance_from, with_disks
+from costguard.gce.convert import Shapes, instance_from, with_disks
 from costguard.gce.disks import DiskFacts, DiskListing
 from costguard.gce.errors import code_of, first_of
 from costguard.gce.fields import Garbled
@@ -30,6 +30,9 @@ INSTANCES = AggregatedList(
 )
 
 
+_HELD_PARSED = 20_000
+
+
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """A VM as it was seen, and the hash of the JSON that it was made from, good within this process."""
@@ -45,19 +48,26 @@ class InstanceListing:
     """What the instance pages gave. New or changed VMs wait as JSON until the disks are known."""
 
     same: list[Remembered] = field(default_factory=list)
-    waiting: list[tuple[str, int, Any]] = field(default_factory=list)  # zone, digest, JSON
+    waiting: list[tuple[str, int, Any]] = field(default_factory=list)  # zone, digest, JSON as a value or as text
     unread_zones: dict[str, str] = field(default_factory=dict)
     incomplete: str = ""  # why VMs of any zone may be missing
     error: CloudError | None = None
     pages: int = 0
 
 
-def list_instances(http: Http, project: str, deadline: Deadline, before: dict[str, Remembered]) -> InstanceListing:
-    """Never raises a CloudError: what came before a failure is kept, the failure is in `error`."""
+def list_instances(
+    http: Http, project: str, deadline: Deadline, before: dict[str, Remembered], begun: Callable[[], None]
+) -> InstanceListing:
+    """Never raises a CloudError: what came before a failure is kept, the failure is in `error`.
+
+    `begun` is called once the first page came.
+    """
     listing = InstanceListing()
     try:
         for page in INSTANCES.pages(http, project, deadline):
             listing.pages += 1
+            if listing.pages == 1:
+                begun()
             _take(page, listing, before)
     except CloudError as error:
         listing.error = error
@@ -74,14 +84,16 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -
     for scope, members in page.holdings:
         zone = zone_of(scope) or ""
         for raw in members:
-            digest = hash(orjson.dumps(raw))
+            text = orjson.dumps(raw)
+            digest = hash(text)
             gce_id = raw.get("id") if isinstance(raw, dict) else None
             known = before.get(gce_id) if isinstance(gce_id, str) else None
             # A VM whose machine type is not known is converted anew: by now it may be.
             if known and known.digest == digest and known.seen.zone == zone and known.seen.shape.is_known:
                 listing.same.append(known)
             else:
-                listing.waiting.append((zone, digest, raw))
+                # Of a large fleet the text is held: parsed, it takes three times as much.
+                listing.waiting.append((zone, digest, raw if len(listing.waiting) < _HELD_PARSED else text))
 
 
 @dataclass(slots=True)
@@ -99,18 +111,24 @@ def join(
     before: dict[str, Remembered],
     shape_of: Callable[[str, str], MachineShape | None],
 ) -> Fleet:
-    """Instances with their disks. What has not changed since `before` is the same object again."""
+    """Instances with their disks. What has not changed since `before` is the same object again.
+
+    What waits is let go as it is converted.
+    """
     fleet = Fleet()
     for known in listing.same:
         fleet.instances[known.seen.key.gce_id] = _refreshed(known, disks)
-    for zone, digest, raw in listing.waiting:
+    shapes = Shapes(shape_of)
+    listing.waiting.reverse()
+    while listing.waiting:
+        zone, digest, held = listing.waiting.pop()
+        raw = orjson.loads(held) if isinstance(held, bytes) else held
         try:
-            seen = instance_from(project, zone, raw, disks, shape_of)
-            keys = disk_keys(raw)
+            seen, keys = instance_from(project, zone, raw, disks, shapes)
         except Garbled as error:
             fleet.garbled.append((zone, str(error)))
             continue
-        facts = tuple(disks.get(key) for key in keys)
+        facts = tuple([disks.get(key) for key in keys])
         old = before.get(seen.key.gce_id)
         if old is not None and None in facts:
             # What this listing of disks does not tell, an earlier one may have told.

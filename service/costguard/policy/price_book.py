@@ -32,7 +32,7 @@ class PriceBook:
         self._prices = {key: sorted(found, key=attrgetter("in_force_from")) for key, found in by_key.items()}
         self._starts = {key: [price.in_force_from for price in found] for key, found in self._prices.items()}
         # What a whole day of a part of a VM costs, once it was worked out: pricing keeps it here, with the prices.
-        self.whole_days: dict[tuple[str, Fraction, PriceKey, datetime], tuple[Charge, ...] | None] = {}
+        self.whole_days: dict[tuple[str, Fraction, PriceKey], dict[datetime, tuple[Charge, ...]]] = {}
 
     def at(self, key: PriceKey, moment: datetime) -> Price | None:
         """The price in force at that moment; None when the key has no price at all."""

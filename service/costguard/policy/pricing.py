@@ -10,7 +10,6 @@ disks and the memory of suspended VMs bill per second whether anything runs or n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -26,7 +25,7 @@ MINIMUM = timedelta(seconds=60)
 """The least that a run is billed, and the time within which a preempted Spot VM is free."""
 
 _DAY = timedelta(days=1)
-_MOST_WHOLE_DAYS = 50_000  # some 20 MB
+_MOST_PARTS, _MOST_WHOLE_DAYS = 1000, 400  # whose whole days are kept, and how many: some tens of MB
 _SECOND = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -166,29 +165,30 @@ def _bill(
     days = list(_days(start, end))
     exact_days = days if exact in (None, end) else list(_days(start, exact))
     for part, key in keyed:
+        of_days = _whole_days(part, key, book)
         for day_start, day_end in days if part.has_minimum else exact_days:
-            made = _charges_of_day(part, key, book, day_start, day_end)
+            # A whole day costs the same for all VMs with such a part: a year of a large fleet is a few of them.
+            is_whole = day_end - day_start == _DAY
+            made = of_days.get(day_start) if is_whole else None
             if made is None:
-                gaps.add(key)
-            else:
-                charges += made
+                made = _charges(part, key, book, day_start, day_end)
+                if made is None:
+                    gaps.add(key)
+                    continue
+                if is_whole:
+                    of_days[day_start] = made
+            charges += made
     return Bill(tuple(charges), str(gaps))
 
 
-def _charges_of_day(
-    part: BilledPart, key: PriceKey, book: PriceBook, start: datetime, end: datetime
-) -> tuple[Charge, ...] | None:
-    """Of a part of one UTC day; None where it has no price. Whole days are alike for all VMs with such a part."""
-    if end - start != _DAY:
-        return _charges(part, key, book, start, end)
-    question = (part.resource, part.quantity, key, start)
-    with suppress(KeyError):
-        return book.whole_days[question]
-    made = _charges(part, key, book, start, end)
-    if len(book.whole_days) >= _MOST_WHOLE_DAYS:
-        book.whole_days.clear()
-    book.whole_days[question] = made
-    return made
+def _whole_days(part: BilledPart, key: PriceKey, book: PriceBook) -> dict[datetime, tuple[Charge, ...]]:
+    question = (part.resource, part.quantity, key)
+    found = book.whole_days.get(question)
+    if found is None or len(found) >= _MOST_WHOLE_DAYS:
+        if len(book.whole_days) >= _MOST_PARTS:
+            book.whole_days.clear()
+        found = book.whole_days[question] = {}
+    return found
 
 
 def _charges(

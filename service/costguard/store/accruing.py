@@ -38,6 +38,7 @@ from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 _Id = TypeVar("_Id", int, str)
 
+_FEW = 5000
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
 
 
@@ -168,6 +169,13 @@ def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
     remaining = iter(sorted(ids))
     while chunk := list(islice(remaining, CHUNK)):
         yield chunk
+
+
+def among(connection: Connection, column: ColumnElement[_Id], wanted: Collection[_Id]) -> Collection[_Id]:
+    """Of many values those that the column holds at all, by one look at its index; few are given back as they are."""
+    if len(wanted) <= _FEW:
+        return wanted
+    return set(wanted).intersection(connection.scalars(select(column).distinct()))
 
 
 def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:

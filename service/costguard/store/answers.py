@@ -7,7 +7,7 @@ from collections.abc import Collection
 from sqlalchemy import Connection, String, cast, literal, select
 
 from costguard.model.reminder import Claim, Keep, Ownership, Subject
-from costguard.store.accruing import chunks
+from costguard.store.accruing import among, chunks
 from costguard.store.tables import claims, instances, keeps, messages
 from costguard.store.types import storable
 from costguard.store.upsert import upsert
@@ -57,7 +57,7 @@ def ownerships(connection: Connection, instance_ids: Collection[int]) -> dict[in
 def keeps_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Keep, ...]]:
     """The oldest first; subjects that nobody kept are left out."""
     found: dict[Subject, list[Keep]] = {}
-    for chunk in chunks(sorted({str(subject) for subject in subjects})):
+    for chunk in chunks(among(connection, keeps.c.subject, {str(subject) for subject in subjects})):
         for row in connection.execute(select(keeps).where(keeps.c.subject.in_(chunk)).order_by(keeps.c.id)):
             subject = Subject.parse(row.subject)
             found.setdefault(subject, []).append(Keep(subject, row.until, row.by, row.at, row.reason))
@@ -67,7 +67,7 @@ def keeps_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subj
 def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int, tuple[Claim, ...]]:
     """The oldest first; instances that nobody spoke for are left out."""
     found: dict[int, list[Claim]] = {}
-    for chunk in chunks(sorted(set(instance_ids))):
+    for chunk in chunks(among(connection, claims.c.instance_id, set(instance_ids))):
         query = select(claims, messages.c.accepted_at).join_from(claims, messages, _is_its_notice, isouter=True)
         for row in connection.execute(query.where(claims.c.instance_id.in_(chunk)).order_by(claims.c.id)):
             claim = Claim(row.instance_id, row.owner, row.by, row.at, row.accepted_at)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table, bindparam, case, delete, literal, null
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge, Lifetime, StorageSpan
 from costguard.store.accruing import attribution_of, chunks, lifetime_of, select_lifetimes, select_storage, storage_of
-from costguard.store.bulk import add_rows
+from costguard.store.bulk import add_rows, stored
 from costguard.store.roll_up import LIFETIME, STORAGE, TABLES, Change, Whose, change_of
 from costguard.store.tables import UNCHARGED, charges, instances
 from costguard.store.types import Timestamp
@@ -191,21 +191,22 @@ def _insert(
     connection: Connection, kind: str, entries: Iterable[Entry], whose: Mapping[int, Whose], change: Change
 ) -> None:
     """Spans share what is alike of their charges, down to the same objects: each is looked at once."""
-    known: dict[int, tuple[Any, ...]] = {}
-    alike: dict[tuple[int, Whose], tuple[Charge, int]] = {}
+    as_stored = stored(connection, charges, _NAMES[2:])
+    known: dict[int, tuple[Charge, tuple[Any, ...]]] = {}
+    counts: dict[Whose, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     rows: list[tuple[Any, ...]] = []
     for entry in entries:
-        span_id, mine = entry.due.id, whose[entry.due.id]
+        head, of_mine = (kind, entry.due.id), counts[whose[entry.due.id]]
         for charge in entry.charges:
-            columns = known.get(id(charge))
-            if columns is None:
-                columns = known[id(charge)] = _columns(charge)
-            rows.append((kind, span_id, *columns))
-            _, times = alike.get((id(charge), mine), (charge, 0))
-            alike[id(charge), mine] = charge, times + 1
-    for (_, mine), (charge, times) in alike.items():
-        resource, *_, seconds, millis, price_id, nanos = known[id(charge)]
-        change.add(kind, charge.day, mine, (resource, seconds, millis, price_id, nanos), times)
+            made = known.get(id(charge))
+            if made is None:
+                made = known[id(charge)] = charge, as_stored(_columns(charge))
+            rows.append(head + made[1])
+            of_mine[id(charge)] += 1
+    for mine, times_of in counts.items():
+        for charge_id, times in times_of.items():
+            charge, (resource, *_, seconds, millis, price_id, nanos) = known[charge_id]
+            change.add(kind, charge.day, mine, (resource, seconds, millis, price_id, nanos), times)
     add_rows(connection, charges, _NAMES, rows)
 
 

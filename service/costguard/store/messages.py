@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, exists, func, select, text, update
 
 from costguard.model.message import Posted
 from costguard.model.reminder import Sent, Subject, Target
-from costguard.store.accruing import chunks
+from costguard.store.accruing import among, chunks
 from costguard.store.tables import WAITING, messages
 from costguard.store.types import storable
 from costguard.store.upsert import upsert
@@ -261,7 +261,7 @@ def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subje
     """Reminders that were meant and not withdrawn, the oldest first."""
     found: dict[Subject, list[Sent]] = {}
     of = messages.c
-    for chunk in chunks(sorted({str(subject) for subject in subjects})):
+    for chunk in chunks(among(connection, of.subject, {str(subject) for subject in subjects})):
         query = select(messages).where(of.subject.in_(chunk), of.kind == "reminder", of.status != "withdrawn")
         for row in connection.execute(query.order_by(of.id)):
             sent = Sent(row.key, row.cycle, row.stage, Target(row.target), row.accepted_at, row.status == "failed")

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from costguard.model.action import StopOutcome
 from costguard.model.money import Money
 from costguard.model.reminder import Enforcement, Subject
-from costguard.store.accruing import chunks
+from costguard.store.accruing import among, chunks
 from costguard.store.tables import stops
 from costguard.store.types import storable
 
@@ -121,7 +121,7 @@ def advance(
 def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Stop, ...]]:
     """The oldest first; subjects without any are left out."""
     found: dict[Subject, list[Stop]] = {}
-    for chunk in chunks(sorted({str(subject) for subject in subjects})):
+    for chunk in chunks(among(connection, stops.c.subject, {str(subject) for subject in subjects})):
         for row in connection.execute(select(stops).where(stops.c.subject.in_(chunk)).order_by(stops.c.id)):
             found.setdefault(Subject.parse(row.subject), []).append(_stop(row))
     return {subject: tuple(each) for subject, each in found.items()}

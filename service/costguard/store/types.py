@@ -37,6 +37,8 @@ def storable(value: Any) -> Any:
 
     PostgreSQL refuses the character NUL, and no database stores half of a surrogate pair.
     """
+    if type(value) is str and value.isascii() and "\0" not in value:
+        return value  # nearly every one is so
     match value:
         case str():
             text = str(value)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select
+import orjson
+from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast, func, select
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.store.accruing import chunks
@@ -106,8 +108,14 @@ def _resting(connection: Connection, ids: Collection[int] | None) -> Iterator[Wa
 
 
 def _columns() -> list[ColumnElement[Any]]:
-    names = ("id", "project", "gce_id", "name", "zone", "status", "preset", "owner", "labels", "job")
-    return [instances.c[name] for name in names]
+    names = ("id", "project", "gce_id", "name", "zone", "status", "preset", "owner", "job")
+    return [*(instances.c[name] for name in names), cast(instances.c.labels, Text).label("labels")]
+
+
+@lru_cache(maxsize=4096)  # many VMs have the same, and share them
+def _labels(text: str) -> Mapping[str, str]:
+    found: dict[str, str] = orjson.loads(text)
+    return found
 
 
 def _named(column: ColumnElement[Any], ids: Collection[int] | None) -> list[ColumnElement[bool]]:
@@ -126,7 +134,7 @@ def _row(
         status=_STATUS[row.status],
         preset=row.preset,
         owner=row.owner,
-        labels=row.labels,
+        labels=_labels(row.labels),
         shape=shape_of(row),
         provisioning_model=_MODEL[row.provisioning_model],
         lifetime_id=lifetime_id,
