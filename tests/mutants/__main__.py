@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.mutants import faults
 from tests.mutants.faults import Fault
-from tests.mutants.planting import Caught, Result, copied, plant_all, run_tests
+from tests.mutants.planting import Caught, Result, Runner, copied, plant_all
 from tests.mutants.summary import line, write
 
 _COPIES = 2
@@ -27,10 +27,10 @@ def _chosen(words: Sequence[str]) -> list[Fault]:
     return [fault for fault in every if any(word.lower() in f"{fault.room} {fault.what}".lower() for word in words)]
 
 
-def _without_faults(chosen: Sequence[Fault], copy: Path) -> bool:
+def _without_faults(chosen: Sequence[Fault], run: Runner) -> bool:
     named = sorted({fault.test for fault in chosen})
     print(f"Running the {len(named)} named tests without any fault...", flush=True)
-    code, output = run_tests(copy, "-n2", *named)
+    code, output = run("-n2", *named)
     if code:
         print(f"{output}\nThese fail without any fault, and so catch none. Mend them first.")
     return not code
@@ -45,15 +45,20 @@ def _main(words: Sequence[str]) -> int:
         return 1
     begun, results = time.monotonic(), list[Result]()
     with tempfile.TemporaryDirectory(prefix="costguard-mutants-") as made:
-        first = copied(Path(made) / "0")
-        if not _without_faults(chosen, first):
-            return 1
-        copies = [first, *(copied(Path(made) / str(number), first) for number in range(1, _COPIES))]
-        for result in plant_all(chosen, copies):
-            results.append(result)
-            print(line(result), flush=True)
-            if result.caught is not Caught.YES:
-                print(result.output)
+        runners = [Runner(copied(Path(made) / "0"))]
+        try:
+            if not _without_faults(chosen, runners[0]):
+                return 1
+            # What was compiled for the first copy is copied with it.
+            runners += [Runner(copied(Path(made) / str(number), runners[0].copy)) for number in range(1, _COPIES)]
+            for result in plant_all(chosen, runners):
+                results.append(result)
+                print(line(result), flush=True)
+                if result.caught is not Caught.YES:
+                    print(result.output)
+        finally:
+            for runner in runners:
+                runner.close()
     minutes = (time.monotonic() - begun) / 60
     caught = sum(result.caught is Caught.YES for result in results)
     print(f"{caught} of {len(results)} caught in {minutes:.1f} minutes.")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +21,8 @@ from tests.mutants.faults import PRODUCT, ROOT, Fault
 
 _COPIED = ("service", "tests", "alembic", "deploy", "pyproject.toml", "README.md", "Makefile", "LICENSE")
 _LONGEST_S = 900
+# pytest would have rewritten the assertions of a plugin that was loaded before the fork.
+_QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 
 
 class Caught(StrEnum):
@@ -54,53 +59,75 @@ def copied(to: Path, of: Path = ROOT) -> Path:
     return to
 
 
-def run_tests(copy: Path, *arguments: str) -> tuple[int, str]:
-    """pytest's exit status and the end of what it wrote; -1 where it did not end."""
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line"]
-    command += ["--hypothesis-profile=mutants", *arguments]
-    # Commands that tests start must be of the copy too, and not of the tree that is installed.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(copy / "service"), str(copy)])}
-    try:
-        done = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, check=False, timeout=_LONGEST_S
+class Runner:
+    """Runs tests in one copy, by a process that has the libraries loaded."""
+
+    def __init__(self, copy: Path) -> None:
+        self.copy = copy
+        # Commands that tests start must be of the copy too, and not of the tree that is installed.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(copy / "service"), str(copy)])}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.mutants.warm"],
+            cwd=copy,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-    except subprocess.TimeoutExpired:
-        return -1, f"It did not end within {_LONGEST_S} s."
-    return done.returncode, (done.stdout + done.stderr)[-4000:]
+
+    def __call__(self, *arguments: str) -> tuple[int, str]:
+        """pytest's exit status and the end of what it wrote; below 0 where it did not end by itself."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        output = self.copy / "output.txt"
+        all_of_them = ["-q", "--no-header", "--tb=line", "--hypothesis-profile=mutants", *_QUIET, *arguments]
+        self._process.stdin.write(json.dumps({"arguments": all_of_them, "output": str(output)}) + "\n")
+        self._process.stdin.flush()
+        child = int(self._process.stdout.readline())
+        end = threading.Timer(_LONGEST_S, os.killpg, (child, signal.SIGKILL))
+        end.start()
+        code = int(self._process.stdout.readline())
+        end.cancel()
+        return code, output.read_text(errors="replace")[-4000:]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def plant(fault: Fault, copy: Path) -> Result:
-    """The fault in this copy for as long as its test runs."""
-    source = copy / PRODUCT / fault.path
+def plant(fault: Fault, run: Runner) -> Result:
+    """The fault in the runner's copy for as long as its test runs."""
+    source = run.copy / PRODUCT / fault.path
     compiled = source.parent / "__pycache__"
     good = source.read_bytes()
     begun = time.monotonic()
     try:
         # A file of the same size, written within the same second, would be taken for what was compiled before.
         _forget(compiled, source.stem)
-        source.write_text(fault.planted(copy))
-        code, output = run_tests(copy, "-n0", "-x", fault.test)
+        source.write_text(fault.planted(run.copy))
+        code, output = run("-n0", "-x", fault.test)
     finally:
         source.write_bytes(good)
         _forget(compiled, source.stem)
-    caught = Caught.HUNG if code == -1 else caught_by(code)
+    caught = Caught.HUNG if code < 0 else caught_by(code)
     return Result(fault, caught, time.monotonic() - begun, output)
 
 
-def plant_all(faults: Sequence[Fault], copies: Sequence[Path]) -> Iterator[Result]:
-    """In as many copies at once as are given; in the order of the faults."""
-    free: SimpleQueue[Path] = SimpleQueue()
-    for copy in copies:
-        free.put(copy)
+def plant_all(faults: Sequence[Fault], runners: Sequence[Runner]) -> Iterator[Result]:
+    """As many at once as there are runners; in the order of the faults."""
+    free: SimpleQueue[Runner] = SimpleQueue()
+    for runner in runners:
+        free.put(runner)
 
     def planted(fault: Fault) -> Result:
-        copy = free.get()
+        runner = free.get()
         try:
-            return plant(fault, copy)
+            return plant(fault, runner)
         finally:
-            free.put(copy)
+            free.put(runner)
 
-    with ThreadPoolExecutor(len(copies)) as pool:
+    with ThreadPoolExecutor(len(runners)) as pool:
         yield from pool.map(planted, faults)
 
 
