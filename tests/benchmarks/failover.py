@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from datetime import timedelta
 from pathlib import Path
 
 from sqlalchemy import make_url
@@ -22,6 +23,7 @@ from tests.postgres import shared_server
 from tests.scenario.replicas import Replica, add_vm, replica, small_world, vms_known
 from tests.silent_proxy import silent_proxy
 
+from costguard.errors import DatabaseLocked
 from costguard.store.transaction import Database
 from costguard_sandbox.server import running
 
@@ -43,7 +45,9 @@ def failover(folder: Path) -> Iterator[Measured]:
         for (name, _), trials in zip(databases, measured, strict=True):
             for how, seconds in trials.result().items():
                 yield Measured(f"failover of a {how} guard, {name}", "s", seconds, _GOAL_S, _GOAL_S)
-        seconds = _silences(folder / "silence", urls["PostgreSQL"], dict(databases)["PostgreSQL"])
+    with both(folder, "silence") as [_, (_, database)], shared_server(folder) as server:
+        url = make_url(server).set(database="silence").render_as_string(hide_password=False)
+        seconds = _silences(folder / "silence", url, database)
         yield Measured("acting again after all connections fell silent", "s", seconds, _SILENCE_GOAL_S, _SILENCE_GOAL_S)
 
 
@@ -64,11 +68,35 @@ def _trials(folder: Path, url: str, database: Database) -> dict[str, list[float]
         for how, seconds in found.items():
             for _ in range(_TRIALS):
                 threading.Event().wait(1 + chance.random() * _RENEWAL_S)
-                acting.process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-                seconds.append(_until_seen(database, lambda name: add_vm(world, name)))
+                began = _killed(acting) if how == "killed" else _frozen(acting, url)
+                seconds.append(_until_seen(database, lambda name: add_vm(world, name), began))
                 acting, waiting = waiting, another() if how == "killed" else _thawed(acting)
                 assert acting.acts
     return found
+
+
+def _killed(guard: Replica) -> float:
+    """When that was."""
+    began = time.monotonic()
+    guard.process.kill()
+    return began
+
+
+def _frozen(guard: Replica, url: str) -> float:
+    """When that was. On SQLite between two writes: frozen within one it keeps the only lock, as the README says."""
+    with closing(Database.open(url, lock_timeout=timedelta(seconds=2))) as database:
+        while True:
+            began = time.monotonic()
+            guard.process.send_signal(signal.SIGSTOP)
+            try:
+                if database.dialect == "sqlite":
+                    with database.write():
+                        pass
+                return began
+            except DatabaseLocked:
+                guard.process.send_signal(signal.SIGCONT)
+                print("SQLite: frozen in the midst of a write; not counted", flush=True)
+                threading.Event().wait(_RENEWAL_S)
 
 
 def _thawed(guard: Replica) -> Replica:
@@ -89,16 +117,19 @@ def _silences(folder: Path, url: str, database: Database) -> list[float]:
         for _ in range(_TRIALS):
             _until(lambda: one.acts != two.acts)
             threading.Event().wait(1 + chance.random() * _RENEWAL_S)
+            began = time.monotonic()
             proxy.freeze_open()
-            found.append(_until_seen(database, lambda name: add_vm(world, name)))
+            found.append(_until_seen(database, lambda name: add_vm(world, name), began))
     return found
 
 
-def _until_seen(database: Database, add: Callable[[str], None]) -> float:
-    began, known = time.monotonic(), vms_known(database)
+def _until_seen(database: Database, add: Callable[[str], None], began: float) -> float:
+    known = vms_known(database)
     add(f"made-at-{known}")
     _until(lambda: vms_known(database) > known)
-    return time.monotonic() - began
+    seconds = time.monotonic() - began
+    print(f"{database.dialect}: {seconds:.1f} s", flush=True)
+    return seconds
 
 
 def _until(holds: Callable[[], bool]) -> None:
