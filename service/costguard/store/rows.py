@@ -12,11 +12,11 @@ from costguard.model.lifetime import EndReason, Lifetime, StorageSpan
 
 
 def shape_of(row: Row[Any]) -> Shape:
-    return _shape(row.machine_type, row.vcpus, row.memory_mib, row.gpu_type, row.gpu_count, row.local_ssd_gib)
+    return shape_from(row.machine_type, row.vcpus, row.memory_mib, row.gpu_type, row.gpu_count, row.local_ssd_gib)
 
 
 # Fleets have few shapes: ten thousand VMs share them.
-_shape = lru_cache(maxsize=4096)(Shape)
+shape_from = lru_cache(maxsize=4096)(Shape)
 
 
 def lifetime_of(key: InstanceKey, row: Row[Any]) -> Lifetime:

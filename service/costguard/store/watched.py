@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -14,10 +15,11 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast,
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.store.accruing import chunks
 from costguard.store.remembered import remembers
-from costguard.store.rows import shape_of
+from costguard.store.rows import shape_from
 from costguard.store.tables import instances, lifetimes, storage_spans
 
 _MOST_NAMED = 1000
+_OWN = 10  # how many columns `_columns` gives
 _SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
 
 
@@ -59,7 +61,7 @@ def open_storage(connection: Connection, ids: Collection[int] | None = None) -> 
 
 
 def _read(connection: Connection, ids: Collection[int] | None) -> list[WatchedRow]:
-    return sorted([*_running(connection, ids), *_resting(connection, ids)], key=lambda row: (row.key.project, row.name))
+    return sorted([*_running(connection, ids), *_resting(connection, ids)], key=attrgetter("key.project", "name"))
 
 
 _known = remembers(instances, lifetimes)(_read)  # what pages ask: a pass asks of all, or of sets
@@ -78,8 +80,10 @@ def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[Wa
         .join_from(instances, lifetimes, and_(of.instance_id == instances.c.id, of.ended_at.is_(None)))
         .where(instances.c.gone_at.is_(None), *_named(instances.c.id, ids))
     )
+    # By place, as everywhere here: a hundred thousand rows are read in a pass, and names take several times as long.
     for row in connection.execute(query).all():
-        yield _row(row, row.lifetime_id, started_at=row.started_at)
+        lifetime_id, started_at, model = row[_OWN : _OWN + 3]
+        yield _row(row[:_OWN], model, row[_OWN + 3 :], lifetime_id, started_at=started_at)
 
 
 def _resting(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
@@ -100,11 +104,10 @@ def _resting(connection: Connection, ids: Collection[int] | None) -> Iterator[Wa
         ended = select(of.id, of.instance_id, of.ended_at).join_from(lifetimes, latest, same)
         last |= {row.instance_id: row for row in connection.execute(ended)}
     for row in resting:
-        before = last.get(row.id)
-        if before is None:
-            yield _row(row, 0, rests_since=row.created_at)
-        else:
-            yield _row(row, before.id, rests_since=before.ended_at)
+        before = last.get(row[0])
+        model, created_at = row[_OWN : _OWN + 2]
+        lifetime_id, since = (0, created_at) if before is None else (before.id, before.ended_at)
+        yield _row(row[:_OWN], model, row[_OWN + 2 :], lifetime_id, rests_since=since)
 
 
 def _columns() -> list[ColumnElement[Any]]:
@@ -124,21 +127,27 @@ def _named(column: ColumnElement[Any], ids: Collection[int] | None) -> list[Colu
 
 
 def _row(
-    row: Row[Any], lifetime_id: int, started_at: datetime | None = None, rests_since: datetime | None = None
+    head: Sequence[Any],
+    model: str,
+    shape: Sequence[Any],
+    lifetime_id: int,
+    started_at: datetime | None = None,
+    rests_since: datetime | None = None,
 ) -> WatchedRow:
+    instance_id, project, gce_id, name, zone, status, preset, owner, job, labels = head
     return WatchedRow(
-        instance_id=row.id,
-        key=InstanceKey(row.project, row.gce_id),
-        name=row.name,
-        zone=row.zone,
-        status=_STATUS[row.status],
-        preset=row.preset,
-        owner=row.owner,
-        labels=_labels(row.labels),
-        shape=shape_of(row),
-        provisioning_model=_MODEL[row.provisioning_model],
+        instance_id=instance_id,
+        key=InstanceKey(project, gce_id),
+        name=name,
+        zone=zone,
+        status=_STATUS[status],
+        preset=preset,
+        owner=owner,
+        labels=_labels(labels),
+        shape=shape_from(*shape),
+        provisioning_model=_MODEL[model],
         lifetime_id=lifetime_id,
         started_at=started_at,
         rests_since=rests_since,
-        job=row.job,
+        job=job,
     )
