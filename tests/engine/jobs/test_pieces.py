@@ -12,6 +12,7 @@ from tests.engine.jobs.cloud import CloudOfVms
 from tests.engine.jobs.world import T4, World, world
 from tests.fakes import HandClock
 
+from costguard.engine.acting.launch_delete import gave_up
 from costguard.engine.acting.launch_pace import Kind, PacedLauncher
 from costguard.engine.jobs import resume
 from costguard.engine.jobs.boot import label_of
@@ -24,6 +25,7 @@ from costguard.model.launch import OperationAnswer
 from costguard.policy.jobs.operation_errors import outcome_of, words_of
 from costguard.policy.owner import OwnerRules
 from costguard.store import lease as leases
+from costguard.store.attempts import JobVm
 
 
 @pytest.mark.parametrize(
@@ -183,6 +185,22 @@ def test_a_location_that_changes_is_never_the_beginning(sqlite_url: str) -> None
         w.submit(checkpoint=CheckpointPlan("gs://acme/run", "--from {checkpoint}"))
         with pytest.raises(CheckpointLocationUnavailable):
             resume.find(Unsteady(), w.job(), w.clock.now())
+
+
+@pytest.mark.parametrize(
+    ("is_live", "gce_id", "request_uuid", "is_proof"),
+    [
+        (False, "70000", "", True),
+        (False, "70001", "r1", True),
+        (False, "70001", "r2", False),
+        (False, "70001", "", False),
+        (True, "70000", "r1", False),
+    ],
+)
+def test_a_name_proves_no_intent(is_live: bool, gce_id: str, request_uuid: str, is_proof: bool) -> None:
+    """An older database that was restored gives names out again: only the VM's id, or the request's, is proof."""
+    known = JobVm(1, "j1", "ana@example.com", "cg-j1-1", "us-central1-a", "70000", is_live=is_live, request_uuid="r1")
+    assert gave_up(known, gce_id, request_uuid) is is_proof
 
 
 def test_an_address_as_a_label() -> None:
