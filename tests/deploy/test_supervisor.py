@@ -99,3 +99,11 @@ def test_secrets_come_from_the_folder_of_credentials(tmp_path: Path) -> None:
     secrets, problems = read_secrets({}, environ)
     assert problems == []
     assert secrets == {TOKEN: "from-a-credential-file", DATABASE: "sqlite:///variable.db"}
+
+
+def test_unit_lets_the_serving_process_end_without_the_watch() -> None:
+    """OOMPolicy=stop, systemd's default, would end both when the kernel kills one (man 5 systemd.service)."""
+    unit = (Path(__file__).resolve().parents[2] / "deploy" / "costguard.service").read_text().splitlines()
+    assert {"OOMPolicy=continue", "KillMode=mixed", "NotifyAccess=main"} <= set(unit)
+    # Later lines add to what earlier ones took away (man 5 systemd.exec): @resources holds what os.nice calls.
+    assert unit.index("SystemCallFilter=~@privileged @resources") < unit.index("SystemCallFilter=setpriority")
