@@ -54,6 +54,13 @@ def test_the_end_of_a_graceful_stop_outlives_its_listing() -> None:
     assert _spans([INSERT, stop, operation("delete", "11:30", "11:31")], None, (known,)) == [("10:00:00", "11:08:00")]
 
 
+def test_an_estimated_end_is_taken_back_where_the_vm_runs_on() -> None:
+    """Taken for gone at 11:00, listed at 12:00 as running since 10:00: it has billed all along."""
+    known = lifetime("10:00", "11:00", EndReason.UNKNOWN, end_is_estimate=True)
+    assert _spans([INSERT], seen(), (known,)) == [("10:00:00", None)]
+    assert _spans([INSERT], None, (known,)) == [("10:00:00", "11:00:00")]
+
+
 def test_whoever_made_a_vm_that_was_preempted_while_it_came_up_is_known() -> None:
     """The insert failed, and the VM is there."""
     assert created_by([operation("insert", "09:59", "10:00", error_code="UNSUPPORTED_OPERATION")]) == "ana@example.com"
