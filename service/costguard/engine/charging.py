@@ -21,7 +21,7 @@ from costguard.store.lease import Lease
 from costguard.store.roll_up import LIFETIME, STORAGE
 from costguard.store.transaction import Database
 
-MOST_DAYS = 4000  # in one transaction: up to some 20,000 charges, well under a second
+MOST_DAYS = 2500  # in one transaction: up to some 12,000 charges, well under a second
 
 _Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
 

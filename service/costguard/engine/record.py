@@ -32,7 +32,7 @@ from costguard.store.projects import ProjectLook
 from costguard.store.transaction import Database
 
 _AT_ONCE, _BATCH = 8, 32  # VMs whose presence is asked for
-AT_ONCE = 1000  # VMs and operations in one transaction, which takes a few tenths of a second
+AT_ONCE = 600  # VMs and operations in one transaction, which takes a few tenths of a second
 _MOST_FACTS = 1000  # a report shows no more
 
 log = structlog.get_logger(__name__)
