@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +16,7 @@ from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.api.scraped import HOUR, full, full_scrape, scrape
 from tests.doors import OpenDoor, somebody
+from tests.loops import run
 
 from costguard.api.app import create_app
 from costguard.model.access import Permission
@@ -185,9 +185,9 @@ def test_streams_and_mistakes_are_timed_too() -> None:
         pass
 
     scope = {"type": "http", "method": "GET", "path": "/"}
-    asyncio.run(Metered(stream, Meter(), lambda: seconds)(scope, receive, send))
+    run(Metered(stream, Meter(), lambda: seconds)(scope, receive, send))
     with pytest.raises(KeyError):
-        asyncio.run(Metered(broken, Meter(), lambda: seconds)(scope, receive, send))
+        run(Metered(broken, Meter(), lambda: seconds)(scope, receive, send))
     assert told == [(200, 2), (500, 0)]
 
 

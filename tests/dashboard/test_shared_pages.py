@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -17,6 +16,7 @@ from tests.api import rows
 from tests.dashboard import story
 from tests.doors import somebody
 from tests.engine.jobs.office import Office
+from tests.loops import Run, loop
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
@@ -28,7 +28,6 @@ from costguard.store.transaction import Database
 from costguard.web.kinds_of_get import Kind, Kinds
 from costguard.web.sharing import Sharing
 
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 ADA, BOB, CLEO, DAN, EVE = (f"{name}@lab.example" for name in ("ada", "bob", "cleo", "dan", "eve"))
 # Owners, members of a team, admins, viewers with and without a session, a program that may read, one that is nobody.
 PEOPLE = {
@@ -78,8 +77,8 @@ def database(sqlite_database: Database) -> Database:
 @pytest.fixture
 def run() -> Iterator[Run]:
     """All of a test's requests come to one event loop, as a server has one."""
-    with asyncio.Runner() as runner:
-        yield runner.run
+    with loop() as running:
+        yield running
 
 
 @pytest.fixture

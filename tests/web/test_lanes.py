@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
+from tests.loops import run
 
 from costguard.web.lanes import Crowded, Lane
 
@@ -38,10 +37,6 @@ class Ground:
         async with self.lane.turn(who):
             self.order.append(name)
             await self._going[name].wait()
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
 
 
 def test_no_more_than_the_lane_holds() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.doors import somebody
+from tests.loops import Run, loop
 
 from costguard.errors import StoreError
 from costguard.model.access import Principal, Role, Via
@@ -20,7 +21,6 @@ from costguard.web.who import Asker
 
 ADA, BOB = (somebody(Role.VIEWER, f"{name}@lab.example", Via.LINK) for name in ("ada", "bob"))
 ROOT = somebody(Role.ADMIN, "root@lab.example", Via.LINK)
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 class Ground:
@@ -99,8 +99,8 @@ class Ground:
 
 @pytest.fixture
 def run() -> Iterator[Run]:
-    with asyncio.Runner() as runner:
-        yield runner.run
+    with loop() as running:
+        yield running
 
 
 async def started(*asked: Coroutine[Any, Any, tuple[int, str]]) -> list[asyncio.Task[tuple[int, str]]]:

@@ -67,12 +67,13 @@ class Shutdown:
 
     def _cut(self) -> None:
         left = [*(name for name, step in self._steps.items() if step.is_alive()), *self._unfinished()]
-        log.error(
-            "shutdown_cut_short",
-            after_s=self._longest_s,
-            left=", ".join(dict.fromkeys(left)) or "the end of the process itself",
-            what_follows="what was being written is undone by the database, and the next start goes on from there",
-        )
+        if left:  # otherwise all is written, and only the interpreter's own end takes its time
+            log.error(
+                "shutdown_cut_short",
+                after_s=self._longest_s,
+                left=", ".join(dict.fromkeys(left)),
+                what_follows="what was being written is undone by the database, and the next start goes on from there",
+            )
         sys.stdout.flush()
         sys.stderr.flush()
         self._end(self.exit_code)

@@ -267,7 +267,7 @@ async def _rendered(app: ASGIApp, scope: Scope, memo: Memo) -> _Rendering:
 
 
 async def _nothing_more() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}
+    return {"type": "http.request"}  # an empty body, and no more of it: the defaults of the ASGI specification
 
 
 async def _send(rendering: _Rendering, asked: Headers, values: Mapping[bytes, bytes], send: Send) -> None:
