@@ -16,6 +16,7 @@ from tests.serving import serving
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
+from costguard.engine.telling.outbox import OutboxTrouble, trouble_of
 from costguard.engine.telling.preview import Preview, preview
 from costguard.main import Guard, opened
 from costguard.main.entrance import Entrance, entrance
@@ -213,8 +214,10 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
 
 @contextmanager
 def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
-    assert guard.messaging is not None
-    outbox = guard.messaging.outbox
+    def trouble() -> OutboxTrouble:
+        found = guard.slack_trouble
+        return trouble_of(guard.database, found.workspace, found.channels)
+
     deps = Deps(
         database=guard.database,
         clock=guard.clock,
@@ -225,7 +228,7 @@ def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
         status=lambda: DaemonStatus(),
         slack=way_in.door,
         slack_refused=lambda: way_in.reception.refused,
-        outbox_trouble=lambda: outbox.trouble,
+        outbox_trouble=trouble,
     )
     with serving(create_app(deps)) as url:
         yield url
