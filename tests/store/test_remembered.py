@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select, text
 from tests.api.rows import day
 
 from costguard.model.budget import Scope
-from costguard.store.remembered import MOST, MOST_ROWS, remembered
+from costguard.store.remembered import MOST, MOST_ROWS, forget, remembered
 from costguard.store.spend import Grouping, rolled_up
 from costguard.store.tables import changes, daily_owners
 from costguard.store.transaction import Database
@@ -50,6 +50,15 @@ def test_an_answer_is_kept_until_its_table_changes(database: Database, database_
         with database.write() as connection:  # the same connection of the pool each time
             connection.execute(statement)
         assert (readings.in_a_look(database), readings.count) == (left, number)
+
+
+def test_what_is_forgotten_is_read_again(database: Database) -> None:
+    """After a crowd nothing is kept, and the next who asks has the same answer."""
+    readings = _Readings()
+    readings.in_a_look(database)
+    forget()
+    assert [readings.in_a_look(database) for _ in range(2)] == [0, 0]
+    assert readings.count == 2
 
 
 def test_a_change_of_another_table_costs_no_reading(database: Database) -> None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from costguard.clock import ScaledClock
 from costguard.engine.ports import Clock
+from costguard.engine.reconcile import PassReport
 from costguard.engine.schedule import JOBS, Beside, Daemon
 from costguard.errors import CostguardError
 from costguard.main.entrance import Entrance, entrance
@@ -21,6 +22,7 @@ from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcess
 from costguard.main.wire import Asked, Begin, Pace, State
 from costguard.settings import Settings
+from costguard.web.memory import few_arenas, give_back
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...where that is not too often for the machine
@@ -56,10 +58,16 @@ def daemon_of(
             "webhooks": Beside(_FACTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },
         guard.messaging.acquainting.look_up if guard.messaging is not None else None,
-        guard.meters.passed,
+        lambda seconds, report: _passed(guard, seconds, report),
         alive,
         bark,
     )
+
+
+def _passed(guard: Guard, seconds: float, report: PassReport | None) -> None:
+    """What a pass over a large fleet took goes back to the system until the next."""
+    guard.meters.passed(seconds, report)
+    give_back()
 
 
 @contextmanager
@@ -100,6 +108,7 @@ class Service:
             raise KeyboardInterrupt
 
     def _run(self, ready: Callable[[str], None]) -> None:
+        few_arenas()
         guard, web, shutdown = self.guard, self._web, self._shutdown
         supervisor = Supervisor(os.environ, os.getpid())
         daemon = daemon_of(guard, supervisor.alive, end_hung)

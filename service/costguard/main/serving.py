@@ -28,6 +28,7 @@ from costguard.main.job_doors import doors
 from costguard.main.watcher import Watcher
 from costguard.main.wire import Begin
 from costguard.settings import Settings
+from costguard.store.remembered import forget
 from costguard.store.state import state
 from costguard.store.transaction import Database
 from costguard.web.limits import TokenBucket
@@ -53,7 +54,11 @@ def server_of(begin: Begin, settings: Settings, watcher: Watcher) -> Iterator[uv
             add_sign_in(app, sign_in_pages(settings, database, clock, begin.speed, deps.meters.signed_in))
             listen = settings.server
             proxied = TrustedProxies(Pulse(app, watcher.alive), listen.trusted_proxies, listen.proxy_header)
-            server = make_server(proxied, is_shared=lambda address: is_loopback(address) or proxied.is_proxy(address))
+            server = make_server(
+                proxied,
+                is_shared=lambda address: is_loopback(address) or proxied.is_proxy(address),
+                forget=forget,
+            )
             yield server
 
 

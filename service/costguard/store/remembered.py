@@ -61,6 +61,12 @@ def remembers(*of: Table) -> Callable[[_Reader[_P, _T]], _Reader[_P, _T]]:
     return made
 
 
+def forget() -> None:
+    """Keeps nothing any more: what a crowd asked for is read again by the next who asks."""
+    with _lock:
+        _memories.clear()
+
+
 def writes(connection: Connection, is_so: bool) -> None:
     """Said of a connection at the beginning of each transaction."""
     connection.info[_WRITING] = is_so

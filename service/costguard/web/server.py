@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import socket
 import sys
@@ -45,15 +46,30 @@ def is_loopback(address: str) -> bool:
     return False
 
 
-def make_server(app: ASGIApp, limits: Limits | None = None, is_shared: _IsShared = is_loopback) -> Server:
-    """Answers at the sockets that its `run` is given. `is_shared`: many people come from this address, as a proxy's."""
-    return Server(app, limits or replace(Limits(), most=most_connections()), is_shared)
+def make_server(
+    app: ASGIApp,
+    limits: Limits | None = None,
+    is_shared: _IsShared = is_loopback,
+    forget: Callable[[], object] = lambda: None,
+) -> Server:
+    """Answers at the sockets that its `run` is given. `is_shared`: many people come from this address, as a proxy's.
+
+    `forget` is called once after each time of many requests, before memory is given back.
+    """
+    return Server(app, limits or replace(Limits(), most=most_connections()), is_shared, forget)
 
 
 class Server(uvicorn.Server):
     """Makes room for new connections, and closes those whose client takes too long (see web/connections.py)."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, is_shared: _IsShared = is_loopback) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        is_shared: _IsShared = is_loopback,
+        forget: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._forget = forget
         self.sparse = SparseLog()
         self.open = Connections(limits, is_shared, self.sparse)
         logger = logging.getLogger("uvicorn.error.http1")
@@ -113,8 +129,13 @@ class Server(uvicorn.Server):
             answered = self.server_state.total_requests
             if answered - before < _CALM and answered - trimmed >= _CALM:
                 trimmed = answered
-                await asyncio.to_thread(give_back)
+                await asyncio.to_thread(self._rest)
             before = answered
+
+    def _rest(self) -> None:
+        self._forget()
+        gc.collect()  # in a crowd it is put off
+        give_back()
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Once a minute in full, whatever clients do to bring it about."""
