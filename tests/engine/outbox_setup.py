@@ -12,7 +12,7 @@ from tests.api.rows import NOW
 from tests.engine.crashing import Fuse
 from tests.fakes import FakeNotifier, HandClock
 
-from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
+from costguard.engine.telling.outbox import Composed, Outbox, OutboxTrouble, Withdrawn, trouble_of
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.person import Person
 from costguard.model.reminder import About, Subject, Target
@@ -60,6 +60,11 @@ class Place:
 
         stopwatch = monotonic or (lambda: self.seconds)
         return Outbox(database or self.database, self.slack, compose, self.clock, "#fallback", changed, stopwatch)
+
+    @property
+    def trouble(self) -> OutboxTrouble:
+        """What keeps people from being notified, as a server shows it."""
+        return trouble_of(self.database, *self.outbox.refusals)
 
     def intend(self, key: str, address: str = "#ops", **given: object) -> None:
         new = NewMessage(key, **{"kind": "notice", "address": address, **given})  # type: ignore[arg-type]

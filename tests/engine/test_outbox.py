@@ -77,12 +77,12 @@ def test_nothing_is_lost_over_a_days_outage(sqlite_database: Database) -> None:
     place.run(DAY)
     assert place.slack.posts == []
     assert len(place.slack.calls) < 320
-    assert place.outbox.trouble.workspace
-    assert place.outbox.trouble.waiting == 20
+    assert place.trouble.workspace
+    assert place.trouble.waiting == 20
     place.slack.down = False
     place.run(DAY)
     assert sorted(place.slack.keys()) == keys
-    assert (place.outbox.trouble.workspace, place.outbox.trouble.waiting) == ("", 0)
+    assert (place.trouble.workspace, place.trouble.waiting) == ("", 0)
 
 
 def test_a_revoked_token_is_told_once_and_its_end_too(database: Database) -> None:
@@ -107,11 +107,11 @@ def test_a_channel_that_refuses_holds_up_its_own_messages_alone(database: Databa
     place.intend("b", "#other")
     place.run(timedelta(hours=1))
     assert place.slack.keys() == ["b"]
-    assert list(place.outbox.trouble.channels) == ["#ops"]
+    assert list(place.trouble.channels) == ["#ops"]
     place.slack.closed.clear()
     place.run(timedelta(hours=1))
     assert place.slack.keys() == ["b", "a"]
-    assert place.outbox.trouble.channels == {}
+    assert place.trouble.channels == {}
     assert len(place.facts("SlackResumed")) == 1
 
 

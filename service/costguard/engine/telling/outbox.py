@@ -123,10 +123,6 @@ class Outbox:
         """Why Slack takes nothing at all, and nothing for which channels: asks no database."""
         return self._pacing.trouble, self._pacing.channel_troubles
 
-    @property
-    def trouble(self) -> OutboxTrouble:
-        return trouble_of(self._database, *self.refusals)
-
     def deliver(self, fence: Lease | None = None, stop: threading.Event | None = None) -> timedelta | None:
         """Everything that may go now. How long until there may be more to do; None: nothing waits.
 
