@@ -56,7 +56,6 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "listFacts": ("GET", "/api/v1/facts?kind=LifetimeStarted", None),
     "listPrices": ("GET", "/api/v1/prices", None),
     "getSpend": ("GET", "/api/v1/spend?group_by=day,preset", None),
-    "listDiscounts": ("GET", "/api/v1/discounts", None),
     "listBudgets": ("GET", "/api/v1/budgets", None),
     "getForecast": ("GET", "/api/v1/forecast?owner=ada@lab.example", None),
     "listReminders": ("GET", "/api/v1/reminders", None),

@@ -8,25 +8,21 @@ prices of a custom vCPU and a custom GiB; the share of a vCPU is that of the pre
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from tests.policy.on_demand import runs_of
 
 from costguard.gce.machine_types import by_rule
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
-from costguard.model.money import Money
 from costguard.policy.billed_parts import parts_of_shape
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import bill_lifetime, rate_per_hour
-from costguard.policy.sustained_use import estimate
 
 STANDARD = ProvisioningModel.STANDARD
 APRIL = datetime(2026, 4, 1, tzinfo=UTC)
-HOURS_IN_APRIL = 720
 
 
 @pytest.fixture(scope="module")
@@ -78,18 +74,3 @@ def test_custom_shared_core_is_an_estimate(book: PriceBook) -> None:
     assert {price.source for price in snapshot_prices() if price.key.resource.startswith("e2-custom:")} == {
         "snapshot 2026-11-20, estimated"
     }
-
-
-@pytest.mark.parametrize(("machine_type", "month"), [("f1-micro", "3.8304"), ("g1-small", "12.9528")])
-def test_n1_shared_core_earns_sustained_use(book: PriceBook, machine_type: str, month: str) -> None:
-    """A whole month costs 30 % less: infracost's tests have an f1-micro at $3.88 for 730 hours, 0.7 x 5.548."""
-    lifetime = Lifetime(InstanceKey("p", "1"), APRIL, shape_of(machine_type), STANDARD, "us-central1-a")
-    until = APRIL + timedelta(hours=HOURS_IN_APRIL)
-    (found,) = estimate(runs_of(lifetime), book, date(2026, 4, 1), until)
-    assert bill_lifetime(lifetime, book, until).amount - found.discount == Money.of(month)
-
-
-def test_e2_never_earns_sustained_use(book: PriceBook) -> None:
-    """E2 is excluded from sustained-use discounts, its shared-core types too."""
-    lifetime = Lifetime(InstanceKey("p", "1"), APRIL, shape_of("e2-micro"), STANDARD, "us-central1-a")
-    assert estimate(runs_of(lifetime), book, date(2026, 4, 1), APRIL + timedelta(hours=HOURS_IN_APRIL)) == ()

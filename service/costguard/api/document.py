@@ -21,7 +21,7 @@ _AGENTS = "/api/v1/attempts/"
 _TAGS = {
     "instances": "VMs: what each costs and why, their lifetimes, and what people ask of them.",
     "jobs": "Training work: launched, quoted, followed and cancelled, with the places that it can run in.",
-    "spend": "What was spent, by whatever it is grouped by, and what discounts will take off.",
+    "spend": "What was spent, by whatever it is grouped by.",
     "budgets": "Limits, how much of them is spent, and forecasts.",
     "prices": "What a unit of each resource costs, and which prices were refused.",
     "reminders": "What people were told, what they would be told now, and what was stopped.",

@@ -80,11 +80,7 @@ def spend(
     if as_json:
         print_json(answer)
         return
-    out = console()
-    _show(out, answer)
-    month = answer["to"][:7]
-    if not (preset or job or owner is not None) and answer["from"] == f"{month}-01":
-        _show_discounts(out, server.get("discounts", month=month, project=project))
+    _show(console(), answer)
 
 
 def _show(out: Console, answer: dict[str, Any]) -> None:
@@ -108,12 +104,6 @@ def _show(out: Console, answer: dict[str, Any]) -> None:
         say(out, f"NOT PRICED and not in these amounts: {unpriced}, such as", "bold red")
         for span in answer["unpriced_spans"][:5]:
             say(out, f"  {span['project']} / {span['name']}: {span['reason']}", "bold red")
-
-
-def _show_discounts(out: Console, answer: dict[str, Any]) -> None:
-    if answer["total"].strip("0."):
-        saved = dollars(answer["total"])
-        say(out, f"Not in these amounts: sustained-use discounts of about {saved} so far, by our estimate.")
 
 
 def _figures(row: dict[str, Any]) -> list[str]:

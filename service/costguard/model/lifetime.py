@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -88,14 +87,3 @@ class Charge:
     quantity: Fraction
     price_id: int
     amount: Money
-
-
-@dataclass(frozen=True, slots=True)
-class RunsOfAShape:
-    """When the runs of one shape in one zone of a project began and ended: microseconds since 1970, in one order."""
-
-    project: str
-    zone: str
-    shape: Shape
-    begins: Sequence[int]
-    ends: Sequence[int | None]  # None: it still runs

@@ -8,25 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Connection,
     Row,
     Select,
-    String,
     Table,
-    cast,
     func,
-    literal_column,
-    or_,
     select,
-    type_coerce,
 )
 
-from costguard.model.lifetime import Attribution, Lifetime, RunsOfAShape, StorageSpan
+from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.store.accruing import (
-    SHAPE,
     attribution_of,
     chunks,
     lifetime_of,
@@ -35,7 +28,6 @@ from costguard.store.accruing import (
     stand,
     storage_of,
 )
-from costguard.store.rows import shape_of
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 
@@ -88,42 +80,6 @@ class ChargeSum:
     ended_at: datetime
     seconds: int
     amount: Money
-
-
-def on_demand_within(
-    connection: Connection, start: datetime, end: datetime, families: Sequence[str]
-) -> list[RunsOfAShape]:
-    """On-demand lifetimes of these machine families, of known shape, that overlap [start, end)."""
-    of = lifetimes.c
-    kind = [of[name] for name in ("project", "zone", *SHAPE) if name != "provisioning_model"]
-    # A month may hold hundreds of thousands: their moments come as one text a kind, as rows take ten times as long.
-    began, ended = (
-        func.aggregate_strings(cast(type_coerce(column, BigInteger), String), ",")
-        for column in (of.started_at, of.ended_at)
-    )
-    wanted = (
-        of.provisioning_model == "standard",
-        of.vcpus > 0,
-        or_(*(of.machine_type.startswith(f"{family}-", autoescape=True) for family in families)),
-        of.started_at < end,
-    )
-    # Each with its own index: an OR of both would read the table.
-    over = select(*kind, began, ended).where(*wanted, of.ended_at > start)
-    still = select(*kind, began, literal_column("NULL")).where(*wanted, of.ended_at.is_(None))
-    queries: tuple[Select[Any], ...] = (over, still)
-    return [
-        RunsOfAShape(row.project, row.zone, shape_of(row), begins := _moments(row[-2]), _ends(row[-1], len(begins)))
-        for query in queries
-        for row in connection.execute(query.group_by(*kind))
-    ]
-
-
-def _moments(text: str) -> list[int]:
-    return list(map(int, text.split(",")))
-
-
-def _ends(text: str | None, count: int) -> Sequence[int | None]:
-    return [None] * count if text is None else _moments(text)
 
 
 def lifetimes_page(
