@@ -21,13 +21,14 @@ from tests.builders import PROJECT
 from tests.engine.jobs.world import OWNERS, T4, Shelf, metadata, price_list
 from tests.fakes import HandClock
 
+from costguard.engine import restoring
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.jobs.turn import JobsTurn
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
-from costguard.policy.jobs.view import Terms
+from costguard.model.job import Terms
 from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules
 from costguard.settings import validate
@@ -112,7 +113,9 @@ def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: D
     tokens = Tokens(b"key")
     maker = VmMaker("g1", "https://guard.example.com", "", tokens.of, metadata, OWNERS)
     shelf = Shelf(HandClock(clock.now()))
-    turn = JobsTurn(database, clock, client.launcher, maker, shelf, Terms(), lambda *_: T4, lambda *_: {})
+    turn = JobsTurn(
+        database, clock, client.launcher, maker, shelf, Terms(), lambda *_: T4, lambda *_: {}, restoring.begin
+    )
     settings = validate({"watch": {"projects": [PROJECT]}, "owners": {"domain": "example.com"}}, {}, Path("none"))
     presets = settings.preset_list()
     rules, belonging = Rules({preset.name: preset for preset in presets}), Belonging(presets, OWNERS)

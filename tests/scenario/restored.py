@@ -14,6 +14,7 @@ from tests.engine.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metada
 from tests.fakes import HandClock
 from tests.gce.conftest import Waits
 
+from costguard.engine import restoring
 from costguard.engine.charging import charge_due
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
@@ -25,8 +26,7 @@ from costguard.gce.client import ComputeCloud
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
-from costguard.policy.jobs.view import Terms
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.store import attempts, facts, jobs, prices
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
@@ -69,6 +69,7 @@ class Restorable:
             Terms(),
             lambda *_: T4,
             lambda *_: {},
+            restoring.begin,
         )
         self.hearing = Hearing(self.database, self.clock, self.tokens, lambda: None)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, select
 
 from costguard.model.attempt import ATTEMPT_LABEL
 from costguard.model.instance import SeenInstance
 from costguard.model.observation import Observation, SeenOperation
 from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor
-from costguard.store import attempts
+from costguard.store.bulk import chunks
+from costguard.store.tables import attempts, jobs
+from costguard.store.types import storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,18 @@ def _of_labels(gce_id: str, vm: SeenInstance | InstanceRecord) -> _Vm:
 def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[str, LaunchedFor]:
     if not vms:
         return {}
-    of_vms = attempts.of_instances(
-        connection, project, [vm.gce_id for vm in vms], {vm.attempt for vm in vms if vm.attempt}
+    ids: list[ColumnElement[bool]] = [attempts.c.gce_id.in_(some) for some in chunks({vm.gce_id for vm in vms})]
+    names = [attempts.c.name.in_(some) for some in chunks({storable(vm.attempt) for vm in vms if vm.attempt})]
+    query = select(attempts.c.name, attempts.c.zone, attempts.c.gce_id, attempts.c.job_id, jobs.c.owner).join_from(
+        attempts, jobs, jobs.c.id == attempts.c.job_id
     )
-    by_id = {each.gce_id: each for each in of_vms if each.gce_id}
-    by_name = {(each.name, each.zone): each for each in of_vms if not each.gce_id}
+    of_vms = [
+        row
+        for condition in [*ids, *names]
+        for row in connection.execute(query.where(attempts.c.project == project, condition))
+    ]
+    by_id = {row.gce_id: row for row in of_vms if row.gce_id}
+    by_name = {(row.name, row.zone): row for row in of_vms if not row.gce_id}
     found = {}
     for vm in vms:
         attempt = by_id.get(vm.gce_id) or by_name.get((vm.attempt, vm.zone))

@@ -36,7 +36,6 @@ from costguard.store import (
     watched,
 )
 from costguard.store.messages import NewMessage
-from costguard.store.projects import ProjectLook
 from costguard.store.stops import Stop
 from costguard.store.watched import WatchedRow
 
@@ -106,13 +105,15 @@ def why_not_stopped(
     vm = next(iter(gather(connection, rules, now, [instance_id])), None)
     if vm is None:
         return not_stopped.GONE
-    zones = unread(projects.read_all(connection)).get(vm.key.project, frozenset())
+    zones = projects.unread(projects.read_all(connection)).get(vm.key.project, frozenset())
     return not_stopped.why_not_stopped(vm, rules, zones, people.of_addresses(connection, None), measured, now)
 
 
 def decide_about(connection: Connection, fleet: Sequence[Watched], rules: Rules, now: datetime) -> Plan:
     """What would be done about these VMs, with what is known of projects and people by now."""
-    return decide(fleet, rules, unread(projects.read_all(connection)), people.of_addresses(connection, None), now)
+    return decide(
+        fleet, rules, projects.unread(projects.read_all(connection)), people.of_addresses(connection, None), now
+    )
 
 
 def gather(
@@ -184,14 +185,6 @@ def gather(
     there = {row.instance_id for row in rows}
     wanted = [each for each in asked if each not in there and (ids is None or each in ids)]
     return [*found, *_gone(connection, wanted, asked)]
-
-
-def unread(looks: Sequence[ProjectLook]) -> dict[str, frozenset[str]]:
-    """The zones of each project that its last look could not read; "*" stands for all."""
-    return {
-        look.project: frozenset("*" if part.scope in {"project", "instances"} else part.scope for part in look.unread)
-        for look in looks
-    }
 
 
 def intend(

@@ -54,7 +54,9 @@ def jobs(
         heartbeat=rules.jobs.heartbeat,
     )
     holds = BudgetHolds(database, rules)
-    turn = JobsTurn(database, clock, cloud.launcher, maker, checkpoints, rules.jobs.terms, cloud.shape, holds)
+    turn = JobsTurn(
+        database, clock, cloud.launcher, maker, checkpoints, rules.jobs.terms, cloud.shape, holds, restoring.begin
+    )
     watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
     return Jobs(turn, holds, watch)
 

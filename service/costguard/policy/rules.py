@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from costguard.model.budget import Budget
+from costguard.model.job import Terms
 from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, RestRule, Team
-from costguard.policy.jobs.view import Terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Terms
 from costguard.model.launch import Recipe
 from costguard.policy.jobs import sold
-from costguard.policy.jobs.view import Terms
 from costguard.policy.rules import JobRules
 from costguard.settings import values_jobs as values
 from costguard.settings.fields import Duration, GpuType, LabelValue, Listed, Section, between

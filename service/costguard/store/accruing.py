@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -33,13 +32,13 @@ from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.store import rows
+from costguard.store.bulk import chunks
 from costguard.store.remembered import remembers
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 _Id = TypeVar("_Id", int, str)
 
 _FEW = 5000
-CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +162,6 @@ def within_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
     """The conditions on those columns that the table has."""
     wanted = ((name, getattr(scope, name)) for name in _WHOSE if name in table.c)
     return [table.c[name] == value for name, value in wanted if value is not None]
-
-
-def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
-    remaining = iter(sorted(ids))
-    while chunk := list(islice(remaining, CHUNK)):
-        yield chunk
 
 
 def among(connection: Connection, column: ColumnElement[_Id], wanted: Collection[_Id]) -> Collection[_Id]:

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from sqlalchemy import Connection, String, cast, literal, select
 
 from costguard.model.reminder import Claim, Keep, Ownership, Subject
-from costguard.store.accruing import among, chunks
+from costguard.store.accruing import among
+from costguard.store.bulk import chunks
 from costguard.store.tables import claims, instances, keeps, messages
 from costguard.store.types import storable
 from costguard.store.upsert import upsert

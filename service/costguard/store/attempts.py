@@ -15,8 +15,8 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind
 from costguard.model.money import Money
 from costguard.store import attempt_rows
-from costguard.store.accruing import chunks
 from costguard.store.attempt_rows import EXIT, attempt_of
+from costguard.store.bulk import chunks
 from costguard.store.remembered import remembers
 from costguard.store.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
 from costguard.store.types import storable

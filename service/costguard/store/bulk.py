@@ -1,13 +1,23 @@
-"""Many new rows at once, past SQLAlchemy's work for each of them."""
+"""Many rows at once: ids in chunks, and inserts past SQLAlchemy's work for each row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Table
 
 Stored: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
+_Id = TypeVar("_Id", int, str)
+CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
+
+
+def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
+    """The ids in order, in lists of at most CHUNK."""
+    remaining = iter(sorted(ids))
+    while chunk := list(islice(remaining, CHUNK)):
+        yield chunk
 
 
 def stored(connection: Connection, table: Table, names: Sequence[str]) -> Stored:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, delete, select, update
 
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.remembered import remembers
 from costguard.store.tables import UNPRICED_RANK, burn_rates, instances
 from costguard.store.upsert import upsert

@@ -14,7 +14,7 @@ from costguard.model.action import StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import Subject
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.rows import lifetime_of
 from costguard.store.tables import instances, lifetimes, messages, requests, stops
 

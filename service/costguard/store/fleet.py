@@ -28,7 +28,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Stat
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 from costguard.store import projects
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.projects import ProjectLook
 from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, false, select
 
 from costguard.model.money import ZERO, Money
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.remembered import remembers
 from costguard.store.spans import charged_sums
 from costguard.store.tables import charges, lifetimes, storage_spans

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Connection, Row, select, tuple_, type_coerce,
 
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.money import Money
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.tables import interruptions
 from costguard.store.types import storable
 from costguard.store.upsert import upsert

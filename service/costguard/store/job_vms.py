@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, func, select
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.lifetime import EndReason
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.tables import attempts, instances, lifetimes
 
 

@@ -14,7 +14,7 @@ from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
 from costguard.store import seen_checkpoints
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs
 from costguard.store.types import storable
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import About, Subject
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.rows import lifetime_of
 from costguard.store.tables import instances, keeps, lifetimes, requests
 

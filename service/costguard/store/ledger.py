@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, i
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.roll_up import following
 from costguard.store.rows import lifetime_of, shape_of, storage_of
 from costguard.store.tables import instances, lifetimes, storage_spans

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Row, exists, func, select, text, update
 
 from costguard.model.message import Posted
 from costguard.model.reminder import Sent, Subject, Target
-from costguard.store.accruing import among, chunks
+from costguard.store.accruing import among
+from costguard.store.bulk import chunks
 from costguard.store.tables import WAITING, messages
 from costguard.store.types import storable
 from costguard.store.upsert import upsert

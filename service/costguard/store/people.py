@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select, update
 
 from costguard.model.person import Acquaintance, Person
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.remembered import remembers
 from costguard.store.tables import people
 from costguard.store.types import storable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -93,3 +94,11 @@ def read_all(connection: Connection) -> list[ProjectLook]:
 
 def _look(row: Row[Any]) -> ProjectLook:
     return ProjectLook(**{**row._mapping, "unread": tuple(Unread(**part) for part in row.unread)})
+
+
+def unread(looks: Sequence[ProjectLook]) -> dict[str, frozenset[str]]:
+    """The zones of each project that its last look could not read; "*" stands for all."""
+    return {
+        look.project: frozenset("*" if part.scope in {"project", "instances"} else part.scope for part in look.unread)
+        for look in looks
+    }

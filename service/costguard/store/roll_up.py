@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.price import OF_A_RUN
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.tables import (
     charges,
     daily_owners,

@@ -21,13 +21,13 @@ from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.store.accruing import (
     attribution_of,
-    chunks,
     lifetime_of,
     select_lifetimes,
     select_storage,
     stand,
     storage_of,
 )
+from costguard.store.bulk import chunks
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 

@@ -15,7 +15,8 @@ from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
-from costguard.store.accruing import chunks, within_scope
+from costguard.store.accruing import within_scope
+from costguard.store.bulk import chunks
 from costguard.store.job_costs import spans_of
 from costguard.store.remembered import remembers
 from costguard.store.rows import lifetime_of, shape_of

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Row, insert, select, update
 from costguard.model.action import StopOutcome
 from costguard.model.money import Money
 from costguard.model.reminder import Enforcement, Subject
-from costguard.store.accruing import among, chunks
+from costguard.store.accruing import among
+from costguard.store.bulk import chunks
 from costguard.store.tables import stops
 from costguard.store.types import storable
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select, text, update
 
 from costguard.model.instance import InstanceKey, Status
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.tables import UNKNOWN_THERE, unknown_vms
 from costguard.store.types import storable
 from costguard.store.upsert import upsert

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, select
 
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
 from costguard.store.tables import instances, lifetimes, utilisation

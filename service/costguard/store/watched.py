@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast, func, select
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.store.accruing import chunks
+from costguard.store.bulk import chunks
 from costguard.store.remembered import remembers
 from costguard.store.rows import shape_from
 from costguard.store.tables import instances, lifetimes, storage_spans

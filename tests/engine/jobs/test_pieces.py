@@ -12,6 +12,7 @@ from tests.engine.jobs.cloud import CloudOfVms
 from tests.engine.jobs.world import T4, World, world
 from tests.fakes import HandClock
 
+from costguard.engine import restoring
 from costguard.engine.acting.launch_delete import gave_up
 from costguard.engine.acting.launch_pace import Kind, PacedLauncher
 from costguard.engine.jobs import resume
@@ -215,4 +216,4 @@ def test_an_address_as_a_label() -> None:
 
 def _turn(w: World, monotonic: Callable[[], float]) -> JobsTurn:
     outside = (w.database, w.clock, w.cloud, w.maker(), w.shelf)
-    return JobsTurn(*outside, w.terms, lambda *_: T4, lambda *_: {}, workers=1, monotonic=monotonic)
+    return JobsTurn(*outside, w.terms, lambda *_: T4, lambda *_: {}, restoring.begin, workers=1, monotonic=monotonic)

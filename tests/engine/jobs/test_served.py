@@ -10,6 +10,7 @@ from tests.engine.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metada
 from tests.fakes import HandClock
 from tests.gce.conftest import Waits
 
+from costguard.engine import restoring
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.engine.jobs.tokens import Tokens
@@ -17,8 +18,7 @@ from costguard.engine.jobs.turn import JobsTurn
 from costguard.engine.record import record
 from costguard.gce.client import ComputeCloud
 from costguard.model.attempt import AttemptState, Outcome
-from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
-from costguard.policy.jobs.view import Terms
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.store import attempts, jobs, prices
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
@@ -35,7 +35,9 @@ def test_a_job_in_the_simulated_cloud(sqlite_database: Database) -> None:
     shelf = Shelf(HandClock(at("08:10")))
     with running(world) as url, closing(ComputeCloud(url, clock, wait=Waits())) as cloud:
         maker = VmMaker("g1", "https://guard.example.com", "", tokens.of, metadata, OWNERS)
-        turn = JobsTurn(sqlite_database, clock, cloud.launcher, maker, shelf, Terms(), lambda *_: T4, lambda *_: {})
+        turn = JobsTurn(
+            sqlite_database, clock, cloud.launcher, maker, shelf, Terms(), lambda *_: T4, lambda *_: {}, restoring.begin
+        )
         hearing = Hearing(sqlite_database, clock, tokens, lambda: None)
 
         def go_on(minutes: int) -> None:

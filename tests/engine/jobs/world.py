@@ -14,6 +14,7 @@ from tests.builders import PROJECT, at
 from tests.engine.jobs.cloud import CloudOfVms, Vm
 from tests.fakes import HandClock
 
+from costguard.engine import restoring
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.engine.jobs.tokens import Tokens
@@ -32,12 +33,11 @@ from costguard.model.checkpoint import (
 )
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.jobs.holds import Held
-from costguard.policy.jobs.view import Terms
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.store import attempts, facts, interruptions, jobs, prices
@@ -230,6 +230,7 @@ class World:
             self.terms,
             lambda *_: T4,
             lambda connection, some, now: self.held,
+            restoring.begin,
             workers=1,
         )
         return self.turn

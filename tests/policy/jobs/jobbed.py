@@ -10,13 +10,13 @@ from tests.builders import at
 
 from costguard.model.attempt import Attempt, AttemptState, Exit, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
-from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint, Terms
 from costguard.model.launch import Recipe
 from costguard.model.lifetime import EndReason
 from costguard.model.money import Money
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide
-from costguard.policy.jobs.view import AttemptView, Circumstances, JobAction, JobDecision, JobView, Terms, VmStanding
+from costguard.policy.jobs.view import AttemptView, Circumstances, JobAction, JobDecision, JobView, VmStanding
 
 NOW = at("12:00")
 LONG_AGO = at("00:00")

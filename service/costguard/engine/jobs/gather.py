@@ -10,7 +10,6 @@ from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import unknown_vms
-from costguard.engine.reminding import unread
 from costguard.errors import StoreError
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
@@ -88,7 +87,7 @@ def _standings(connection: Connection, tried: Sequence[Attempt]) -> dict[int, Vm
     if not keys:
         return {}
     seen = job_vms.of_keys(connection, set(keys.values()))
-    blind = unread(projects.read_all(connection))
+    blind = projects.unread(projects.read_all(connection))
     return {
         attempt_id: _standing(seen[key], blind.get(key.project, frozenset()))
         for attempt_id, key in keys.items()

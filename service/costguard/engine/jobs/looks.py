@@ -18,9 +18,8 @@ from costguard.engine.ports import Checkpoints, Clock
 from costguard.errors import CheckpointError
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
-from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint
+from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint, Terms
 from costguard.policy.jobs.suspects import suspects
-from costguard.policy.jobs.view import Terms
 from costguard.store import attempts, facts, job_news, jobs
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database

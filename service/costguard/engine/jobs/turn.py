@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine import reminding
 from costguard.engine.accrual import accrual_at
 from costguard.engine.acting.launch_delete import Delete, Orphan
 from costguard.engine.acting.launch_insert import Insert
@@ -29,11 +28,12 @@ from costguard.engine.jobs.resume import ResumePoint
 from costguard.engine.jobs.surroundings import Surroundings, lately, may_launch
 from costguard.engine.ports import Checkpoints, Clock, Launcher
 from costguard.errors import CheckpointError
+from costguard.model.job import Terms
 from costguard.policy.jobs.ending import all_silent
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide
 from costguard.policy.jobs.suspects import suspects
-from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt, Terms
+from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt
 from costguard.store import generation, job_news, projects
 from costguard.store.job_news import News
 from costguard.store.lease import Lease
@@ -74,6 +74,7 @@ class JobsTurn:
         terms: Terms,
         shapes: Shapes,
         holds: gather.Holds,
+        begin_generation: unknown_vms.BeginGeneration,
         workers: int = WORKERS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -84,6 +85,7 @@ class JobsTurn:
         self._checkpoints = checkpoints
         self._terms = terms
         self._holds = holds
+        self._begin_generation = begin_generation
         self._workers = workers
         self._surroundings = Surroundings(self._paced, shapes, clock)
         self._launching = Launching(database, clock, self._paced, workers, monotonic)
@@ -237,13 +239,13 @@ class JobsTurn:
             found = unknown_vms.find(connection, ours, self._looks is None, now)
         if found:
             with self._database.write(fence) as connection:
-                unknown_vms.write(connection, found, now)
+                unknown_vms.write(connection, found, self._begin_generation, now)
         self._looks = looks
 
     def _unread(self, connection: Connection) -> dict[str, frozenset[str]]:
         """The zones, by project, that this process has never read. What it has read once is in the ledger."""
         looks = projects.read_all(connection)
-        found = reminding.unread([look for look in looks if look.project not in self._whole])
+        found = projects.unread([look for look in looks if look.project not in self._whole])
         self._whole |= {project for project, zones in found.items() if not zones}
         return {project: zones for project, zones in found.items() if zones}
 

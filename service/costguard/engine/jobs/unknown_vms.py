@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol
 
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine import restoring
 from costguard.engine.acting.launch_step import request_uuid
 from costguard.engine.jobs.boot import JOB_LABEL
 from costguard.engine.jobs.orphans import Labelled
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
-from costguard.model.generation import FIRST, REQUEST_LABEL, AttemptName, Cause, generation_of
+from costguard.model.generation import FIRST, REQUEST_LABEL, AttemptName, Cause, Generation, generation_of
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind
 from costguard.policy.jobs.unknown_vms import Candidate, in_the_way, number_of, why_not_adopted
@@ -94,9 +94,15 @@ def find(connection: Connection, ours: Sequence[Labelled], is_first_look: bool, 
     )
 
 
-def write(connection: Connection, found: Findings, now: datetime) -> None:
+class BeginGeneration(Protocol):
+    """Begins a generation of the database, within a write."""
+
+    def __call__(self, connection: Connection, cause: Cause, now: datetime, *, why: str, seen: int) -> Generation: ...
+
+
+def write(connection: Connection, found: Findings, begin: BeginGeneration, now: datetime) -> None:
     if found.why:
-        life = restoring.begin(connection, Cause.RECOGNISED, now, why=found.why, seen=found.seen)
+        life = begin(connection, Cause.RECOGNISED, now, why=found.why, seen=found.seen)
         log.warning("generation_began", generation=life.number, cause=Cause.RECOGNISED.value, why=found.why)
     unknown_vms.save(connection, found.reported)
     unknown_vms.clear(connection, found.cleared, now)

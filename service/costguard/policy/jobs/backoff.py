@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from costguard.model.attempt import Outcome
+from costguard.model.job import Terms
 from costguard.policy.jobs.limits import ended_runs, failures_in_a_row
-from costguard.policy.jobs.view import JobView, Terms
+from costguard.policy.jobs.view import JobView
 
 _SECOND = timedelta(seconds=1)
 _FAILURES = frozenset({Outcome.CRASHED, Outcome.LOST, Outcome.NOT_STARTED})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from costguard.model.attempt import Attempt, Outcome
+from costguard.model.job import Terms
 from costguard.policy.jobs.limits import is_quick_crash
-from costguard.policy.jobs.view import Terms
 
 # What a shell ends with where a program cannot be executed, or is not there (POSIX, Shell Command Language, 2.8.2).
 _SHELLS_OWN = frozenset({126, 127})

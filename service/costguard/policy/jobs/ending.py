@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 
 from costguard.model.attempt import Exit, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import Job, JobKind
+from costguard.model.job import Job, JobKind, Terms
 from costguard.model.lifetime import EndReason
 from costguard.policy.jobs.disk import filled
 from costguard.policy.jobs.runs import Run, has_ended
-from costguard.policy.jobs.view import Circumstances, Terms
+from costguard.policy.jobs.view import Circumstances
 from costguard.policy.jobs.vm_end import vm_end
 from costguard.policy.jobs.words import clock, place_of, span
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
+from costguard.model.job import Terms
 from costguard.model.money import ZERO, Money
 from costguard.policy.jobs.runs import NO_ROOM, of_attempt
-from costguard.policy.jobs.view import JobView, Terms
+from costguard.policy.jobs.view import JobView
 from costguard.policy.jobs.words import count
 
 LEAST_RUN = timedelta(minutes=10)  # a VM for less would only boot

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.checkpoint import Checkpoint
+from costguard.model.job import Terms
 from costguard.policy.jobs.limits import is_quick_crash
-from costguard.policy.jobs.view import Terms
 
 _LONGEST = timedelta(hours=1)  # of loading and the first step, where the command reports its steps
 

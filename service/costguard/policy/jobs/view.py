@@ -8,25 +8,9 @@ from datetime import datetime, timedelta
 from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
 from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
-from costguard.model.job import Job, JobState, SeenCheckpoint
+from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
 from costguard.model.lifetime import EndReason
 from costguard.model.money import Money, Priced
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How long to wait for what. All of it can be set under [jobs]."""
-
-    silence: timedelta = timedelta(minutes=10)  # of an agent that was heard before, until its VM counts as lost
-    boot: timedelta = timedelta(minutes=30)  # from the VM to the first word of its agent
-    dying: timedelta = timedelta(seconds=40)  # from a notice of preemption until nothing of the VM can write any more
-    cancel_grace: timedelta = timedelta(seconds=60)  # the agent's, from SIGTERM to SIGKILL
-    quick_crash: timedelta = timedelta(minutes=10)  # a command that fails sooner is in a crash loop, if it does so...
-    crash_loop: int = 3  # ...so many times in a row
-    first_wait: timedelta = timedelta(seconds=30)  # after all zones failed; doubled each time
-    longest_wait: timedelta = timedelta(minutes=15)
-    stalled: timedelta = timedelta(hours=2)  # without a newer checkpoint while it runs, its owner is told
-    orphan_grace: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +208,5 @@ __all__ = [
     "RestartVm",
     "StopVm",
     "TellCommandToStop",
-    "Terms",
     "VmStanding",
 ]
