@@ -1,0 +1,51 @@
+"""Golden files: what people and programs see, as text in tests/golden/files, compared by a test."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.golden.sources import SOURCES
+
+FOLDER = Path(__file__).parent / "files"
+_SHOWN_LINES = 200
+
+
+def produced(name: str) -> Mapping[str, str]:
+    """The texts of one source by the path of their file below FOLDER."""
+    return SOURCES[name]()
+
+
+def stored(name: str) -> Mapping[str, str]:
+    """What the files of one source hold: one file that is called like it, or all files of a folder."""
+    found = list(FOLDER.glob(f"{name}.*")) + sorted((FOLDER / name).rglob("*.*"))
+    return {path.relative_to(FOLDER).as_posix(): path.read_text("utf-8") for path in found}
+
+
+def changed(name: str, texts: Mapping[str, str]) -> list[str]:
+    """The files that differ, are new, or have no source any more."""
+    old = stored(name)
+    return sorted(path for path in {*old, *texts} if old.get(path) != texts.get(path))
+
+
+def rewrite(name: str, texts: Mapping[str, str]) -> None:
+    for path in stored(name):
+        (FOLDER / path).unlink()
+    for path, text in texts.items():
+        (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
+        (FOLDER / path).write_text(text, "utf-8")
+
+
+def difference(name: str, texts: Mapping[str, str]) -> str:
+    """A unified diff from the files to the texts, and what to do about it; empty if nothing differs."""
+    old = stored(name)
+    lines: list[str] = []
+    for path in changed(name, texts):
+        before, after = old.get(path, "").splitlines(), texts.get(path, "").splitlines()
+        lines += difflib.unified_diff(before, after, f"tests/golden/files/{path}", "now", lineterm="", n=2)
+    if not lines:
+        return ""
+    rest = [f"... {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
+    advice = f"If you meant this, run `python -m tests.golden {name}` and commit what it writes."
+    return "\n".join([*lines[:_SHOWN_LINES], *rest, advice])

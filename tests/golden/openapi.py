@@ -1,0 +1,26 @@
+"""The OpenAPI document with its keys sorted, and what each type of problem means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from fastapi.testclient import TestClient
+from tests.api import story
+from tests.golden.databases import migrated
+
+from costguard.web.problems import KINDS
+
+
+def texts() -> Mapping[str, str]:
+    with migrated() as database:
+        told = story.told(database)
+        document = told.app.openapi()
+        client = TestClient(told.app, headers={"Authorization": f"Bearer {story.MASTER}"})
+        problems = {kind: client.get(f"/problems/{kind}").json() for kind in sorted(KINDS)}
+        told.gate.close()
+    return {"openapi/openapi.json": _json(document), "openapi/problems.json": _json(problems)}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

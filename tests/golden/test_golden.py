@@ -1,0 +1,45 @@
+"""What people and programs see stays as it is, until a change is meant and its difference was read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fastapi.routing import APIRoute, iter_route_contexts
+from tests.browser import told
+from tests.golden import pages
+from tests.golden.files import difference, produced
+from tests.golden.sources import SOURCES
+
+from costguard.store.transaction import Database
+
+# Sign-in pages need settings of their own, and have files of their own; /api/docs shows what openapi.json holds.
+_ELSEWHERE = ("/api/", "/sign-in", "/sign-out", "/slack/")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_output_equals_its_golden_files(
+    name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Each file in tests/golden/files holds what the code gives today; a failure shows the difference."""
+    if name == "schema":
+        monkeypatch.setenv("COSTGUARD_TEST_POSTGRES", request.getfixturevalue("postgres_server"))
+    found = difference(name, produced(name))
+    assert not found, f"\n{found}"
+
+
+def test_every_page_has_a_golden_text(sqlite_database: Database) -> None:
+    """A new page needs an address in tests/golden/pages.py."""
+    story = told.tell(sqlite_database)
+    shown = [address.partition("?")[0] for address in pages.addresses(story).values()]
+    routes = [
+        context.path or ""
+        for context in iter_route_contexts(story.app.routes)
+        if isinstance(context.original_route, APIRoute)
+        and "GET" in (context.methods or ())
+        and not context.include_in_schema
+    ]
+    of_pages = [path for path in routes if not path.startswith(_ELSEWHERE)]
+    assert len(of_pages) > 15
+    patterns = {path: re.sub(r"{[^}]*}", "[^/]+", path) for path in of_pages}
+    assert [path for path, pattern in patterns.items() if not any(re.fullmatch(pattern, each) for each in shown)] == []
