@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from starlette.types import ASGIApp
 
-from costguard_sandbox.quick import QuickServer
+from costguard_sandbox.serving import QuickServer
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.guest.machines import CannotRun
-from costguard_sandbox.scenario import build, load, shipped
-from costguard_sandbox.scenario_keys import ScenarioError
-from costguard_sandbox.scenario_machines import here
+from costguard_sandbox.scenarios.keys import ScenarioError
+from costguard_sandbox.scenarios.machines import here
+from costguard_sandbox.scenarios.scenario import build, load, shipped
 from costguard_sandbox.server import serve
 
 

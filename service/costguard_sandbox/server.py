@@ -13,21 +13,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from costguard_sandbox.problems import Refused
-from costguard_sandbox.quick import QuickServer
-from costguard_sandbox.routes import (
-    batch,
-    control,
-    disks,
-    images,
-    instances,
-    metadata,
-    networks,
-    operations,
-    places,
-    time_series,
-)
-from costguard_sandbox.routes.call import refusal
+from costguard_sandbox import control
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.routes import batch, disks, images, instances, networks, operations, places, time_series
+from costguard_sandbox.gce.routes.call import refusal
+from costguard_sandbox.guest import metadata_server
+from costguard_sandbox.serving import QuickServer
 from costguard_sandbox.slack.routes import slack_routes
 from costguard_sandbox.world import World
 
@@ -48,7 +39,7 @@ def create_app(world: World) -> Starlette:
         *networks.routes(world),
         *time_series.routes(world),
         *control.routes(world),
-        *metadata.routes(world),
+        *metadata_server.routes(world),
         *slack_routes(world.slack),
     ]
     handlers = {404: _unknown, 405: _unknown}

@@ -8,29 +8,29 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from costguard_sandbox import changes
-from costguard_sandbox.bulk import Bulks, Child
-from costguard_sandbox.catalogue.places import ZONES
-from costguard_sandbox.catalogue.prices import PriceList
-from costguard_sandbox.changes import Change
 from costguard_sandbox.clock import WorldClock
-from costguard_sandbox.durations import Durations
-from costguard_sandbox.faults import Faults
-from costguard_sandbox.guest.bells import Bells
-from costguard_sandbox.guest.guests import Guests
+from costguard_sandbox.gce import changes
+from costguard_sandbox.gce.bulk import Bulks, Child
+from costguard_sandbox.gce.catalogue.places import ZONES
+from costguard_sandbox.gce.catalogue.prices import PriceList
+from costguard_sandbox.gce.changes import Change
+from costguard_sandbox.gce.durations import Durations
+from costguard_sandbox.gce.errors import already_exists, bad_request, invalid, invalid_usage, not_found
+from costguard_sandbox.gce.faults import Faults
+from costguard_sandbox.gce.guests import Guests
+from costguard_sandbox.gce.insertion import read_insert
+from costguard_sandbox.gce.lifecycle import Lifecycle
+from costguard_sandbox.gce.making import Maker
+from costguard_sandbox.gce.metadata_watch import Bells
+from costguard_sandbox.gce.operations import Failure, Operation, OperationLog
+from costguard_sandbox.gce.quotas import Usage, exceeded
+from costguard_sandbox.gce.requests import Requests
+from costguard_sandbox.gce.storage import Storage
+from costguard_sandbox.gce.system_events import EVENTS, PREEMPT_IN_START, Strikes
+from costguard_sandbox.gce.timeline import Timeline
+from costguard_sandbox.gce.vm import VM, Disk, Load, Status
 from costguard_sandbox.guest.machines import Machines, MachineSettings
-from costguard_sandbox.insertion import read_insert
-from costguard_sandbox.lifecycle import Lifecycle
-from costguard_sandbox.making import Maker
-from costguard_sandbox.operations import Failure, Operation, OperationLog
-from costguard_sandbox.problems import already_exists, bad_request, invalid, invalid_usage, not_found
-from costguard_sandbox.quotas import Usage, exceeded
-from costguard_sandbox.requests import Requests
 from costguard_sandbox.slack.workspace import Workspace
-from costguard_sandbox.storage import Storage
-from costguard_sandbox.strikes import EVENTS, PREEMPT_IN_START, Strikes
-from costguard_sandbox.timeline import Timeline
-from costguard_sandbox.vm import VM, Disk, Load, Status
 
 DEFAULT_USER = "ana@example.com"
 

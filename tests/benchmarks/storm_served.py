@@ -36,8 +36,8 @@ from costguard.store import prices
 from costguard.store.migrate import upgrade
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ScaledClock
-from costguard_sandbox.faults import Faults
-from costguard_sandbox.problems import Refused
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.faults import Faults
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -23,7 +23,7 @@ from costguard.store import lease as leases
 from costguard.store.migrate import downgrade, upgrade
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ScaledClock
-from costguard_sandbox.scenario import build, read
+from costguard_sandbox.scenarios.scenario import build, read
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -25,8 +25,8 @@ from costguard.store import facts
 from costguard.store.fleet import Filters
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.server import running
-from costguard_sandbox.vm import Load
 from costguard_sandbox.world import World
 
 ZONE = "us-central1-a"

@@ -27,7 +27,7 @@ from costguard.errors import (
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import Status
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.render import fingerprint
+from costguard_sandbox.gce.render import fingerprint
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -30,8 +30,8 @@ from costguard.gce.client import ComputeCloud
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.insertion import read_insert
-from costguard_sandbox.problems import Refused
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.insertion import read_insert
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

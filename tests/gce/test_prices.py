@@ -20,8 +20,8 @@ from costguard.gce.prices import CatalogPrices
 from costguard.gce.sku import prices_of_sku, subject
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
-from costguard_sandbox.catalogue.prices import PriceList
-from costguard_sandbox.catalogue.skus import skus_page
+from costguard_sandbox.gce.catalogue.prices import PriceList
+from costguard_sandbox.gce.catalogue.skus import skus_page
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -23,8 +23,8 @@ from costguard.store import lease as leases
 from costguard.store.tables import leases as stored_leases
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.server import running
-from costguard_sandbox.vm import Status
 from costguard_sandbox.world import World
 
 ADMIN = '[access]\nadmins = ["ana@example.com"]'

@@ -8,8 +8,8 @@ import pytest
 from tests.sandbox.conformance.discovery import problems_of
 from tests.sandbox.vms import MINUTE, PROJECT, T4, ZONE, body, new_world, up
 
-from costguard_sandbox.operations import Operation
-from costguard_sandbox.problems import Refused
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.operations import Operation
 from costguard_sandbox.world import World
 
 REGION = "regions/us-central1"

@@ -9,12 +9,12 @@ import httpx2
 import pytest
 from tests.sandbox.vms import MINUTE, PROJECT, T4, ZONE, body, new_world, up
 
-from costguard_sandbox import changes
-from costguard_sandbox.meter import bill
-from costguard_sandbox.problems import Refused
-from costguard_sandbox.render import EMPTY_FINGERPRINT, instance_resource
+from costguard_sandbox.gce import changes
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.meter import bill
+from costguard_sandbox.gce.render import EMPTY_FINGERPRINT, instance_resource
+from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.server import running
-from costguard_sandbox.vm import VM
 from costguard_sandbox.world import World
 
 PLACE = f"projects/{PROJECT}/zones/{ZONE}"

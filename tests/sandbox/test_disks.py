@@ -10,12 +10,12 @@ import httpx2
 import pytest
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE, body, new_world, up
 
-from costguard_sandbox.changes import disk_auto_delete
-from costguard_sandbox.meter.bill import bill
-from costguard_sandbox.problems import Refused
-from costguard_sandbox.render import disk_resource, instance_resource
+from costguard_sandbox.gce.changes import disk_auto_delete
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.meter.bill import bill
+from costguard_sandbox.gce.render import disk_resource, instance_resource
+from costguard_sandbox.gce.vm import VM, Disk
 from costguard_sandbox.server import running
-from costguard_sandbox.vm import VM, Disk
 from costguard_sandbox.world import World
 
 ANA = "ana@example.com"

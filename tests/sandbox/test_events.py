@@ -10,11 +10,11 @@ from tests.sandbox.conformance.discovery import problems
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world, up
 
 from costguard_sandbox.clock import zulu
-from costguard_sandbox.meter import bill
-from costguard_sandbox.operations import Operation
-from costguard_sandbox.problems import Refused
-from costguard_sandbox.render import instance_resource
-from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.meter import bill
+from costguard_sandbox.gce.operations import Operation
+from costguard_sandbox.gce.render import instance_resource
+from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.world import World
 
 

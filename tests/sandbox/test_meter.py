@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, START, ZONE, body, new_world, up
 
-from costguard_sandbox.meter import bill, disk_bills
-from costguard_sandbox.vm import VM, Run
+from costguard_sandbox.gce.meter import bill, disk_bills
+from costguard_sandbox.gce.vm import VM, Run
 from costguard_sandbox.world import World
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard_sandbox.catalogue.price_table import BASE, Source
+from costguard_sandbox.gce.catalogue.price_table import BASE, Source
 
 SERVICE = Path(__file__).parents[2] / "service"
 GUARD, CLOUD = SERVICE / "costguard", SERVICE / "costguard_sandbox"
@@ -157,7 +157,7 @@ def test_every_figure_of_the_meter_is_declared() -> None:
     """Definitions and Google's figures, each said here; a new one has to be said, too."""
     found = {
         node.value
-        for _, tree in sources(CLOUD / "meter")
+        for _, tree in sources(CLOUD / "gce" / "meter")
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
     }
@@ -167,7 +167,7 @@ def test_every_figure_of_the_meter_is_declared() -> None:
 
 def test_meter_knows_no_average_month() -> None:
     """730 hours, or 30 days, in whatever product they are written."""
-    for file, tree in sources(CLOUD / "meter"):
+    for file, tree in sources(CLOUD / "gce" / "meter"):
         for node in ast.walk(tree):
             if isinstance(node, ast.BinOp) and not any(isinstance(one, ast.Name) for one in ast.walk(node)):
                 value = eval(compile(ast.Expression(node), str(file), "eval"), {"__builtins__": {}})
@@ -176,7 +176,7 @@ def test_meter_knows_no_average_month() -> None:
                 assert node.value not in NEVER_IN_THE_METER, (file, node.lineno)
 
 
-@pytest.mark.parametrize("file", sorted((CLOUD / "meter").glob("*.py")), ids=lambda file: str(file.name))
+@pytest.mark.parametrize("file", sorted((CLOUD / "gce" / "meter").glob("*.py")), ids=lambda file: str(file.name))
 def test_every_module_of_the_meter_names_its_source(file: Path) -> None:
     """What is a rule of Google's says where Google says so, or which recorded row shows it."""
     assert names_a_source(file)
@@ -185,15 +185,15 @@ def test_every_module_of_the_meter_names_its_source(file: Path) -> None:
 def test_meter_reads_nothing_of_the_cloud_but_prices_time_and_vms() -> None:
     """Of the simulated cloud it knows what each VM was and when, and the price list: nothing that was told a client."""
     allowed = {
-        "costguard_sandbox.catalogue.prices",
-        "costguard_sandbox.catalogue.price_table",
+        "costguard_sandbox.gce.catalogue.prices",
+        "costguard_sandbox.gce.catalogue.price_table",
         "costguard_sandbox.clock",
-        "costguard_sandbox.vm",
+        "costguard_sandbox.gce.vm",
     }
-    for file, tree in sources(CLOUD / "meter"):
+    for file, tree in sources(CLOUD / "gce" / "meter"):
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costguard"):
-                assert node.module in allowed or str(node.module).startswith("costguard_sandbox.meter"), file
+                assert node.module in allowed or str(node.module).startswith("costguard_sandbox.gce.meter"), file
 
 
 def test_prices_that_both_have_come_with_sources_of_their_own() -> None:

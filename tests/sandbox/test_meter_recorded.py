@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from tests.sandbox.vms import T4, ZONE, new_world, up
 
-from costguard_sandbox.catalogue.prices import PriceList
-from costguard_sandbox.meter import Row, bill, rows
-from costguard_sandbox.meter.months import month_of, seconds_of_month
-from costguard_sandbox.meter.rows import made_row
-from costguard_sandbox.vm import VM, Run
+from costguard_sandbox.gce.catalogue.prices import PriceList
+from costguard_sandbox.gce.meter import Row, bill, rows
+from costguard_sandbox.gce.meter.months import month_of, seconds_of_month
+from costguard_sandbox.gce.meter.rows import made_row
+from costguard_sandbox.gce.vm import VM, Run
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "bill_rows.json").read_text("utf-8"))
 # A row's cost lies below the exact product by up to a millionth, and remainders are carried now and then.

@@ -11,8 +11,8 @@ import requests
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, ZONE, body, new_world, up
 
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.scenario import build, read
-from costguard_sandbox.scenario_keys import ScenarioError
+from costguard_sandbox.scenarios.keys import ScenarioError
+from costguard_sandbox.scenarios.scenario import build, read
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world, up
 
-from costguard_sandbox.problems import Refused
-from costguard_sandbox.render import EMPTY_FINGERPRINT, instance_resource
-from costguard_sandbox.vm import Status
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.render import EMPTY_FINGERPRINT, instance_resource
+from costguard_sandbox.gce.vm import Status
 
 _ONE = "5f0c8d0e-6d6b-4c1e-9f0a-2d1f6a1b7c01"
 _TWO = "5f0c8d0e-6d6b-4c1e-9f0a-2d1f6a1b7c02"

@@ -9,11 +9,11 @@ import pytest
 from tests.sandbox.vms import HOUR, MINUTE, START
 
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.meter import bill
-from costguard_sandbox.scenario import build, load, read, shipped
-from costguard_sandbox.scenario_keys import ScenarioError
+from costguard_sandbox.gce.meter import bill
+from costguard_sandbox.gce.vm import Load, Status
+from costguard_sandbox.scenarios.keys import ScenarioError
+from costguard_sandbox.scenarios.scenario import build, load, read, shipped
 from costguard_sandbox.slack.presses import Wish
-from costguard_sandbox.vm import Load, Status
 from costguard_sandbox.world import World
 
 _FLEET = """

@@ -11,8 +11,8 @@ import requests
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE, body, new_world, up
 from tests.waiting import until
 
-from costguard_sandbox.faults import BadFault, Faults
-from costguard_sandbox.operations import Operation
+from costguard_sandbox.gce.faults import BadFault, Faults
+from costguard_sandbox.gce.operations import Operation
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -9,7 +9,7 @@ import pytest
 import requests
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, ZONE, body, new_world, up
 
-from costguard_sandbox.catalogue.places import OPERATION_SCOPES, ZONE_SCOPES
+from costguard_sandbox.gce.catalogue.places import OPERATION_SCOPES, ZONE_SCOPES
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

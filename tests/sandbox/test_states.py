@@ -8,10 +8,10 @@ import pytest
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, START, ZONE, body, new_world, up
 
 from costguard_sandbox.clock import pacific
-from costguard_sandbox.operations import Operation
-from costguard_sandbox.problems import Refused
-from costguard_sandbox.render import instance_resource
-from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.operations import Operation
+from costguard_sandbox.gce.render import instance_resource
+from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.world import World
 
 _SECOND = timedelta(seconds=1)

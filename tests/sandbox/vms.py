@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.vm import VM
+from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.world import World
 
 PROJECT, ZONE = "acme-training", "us-central1-a"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from costguard_sandbox.problems import Refused
-from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.world import World
 
 PROJECTS = ("acme-training", "acme-research")

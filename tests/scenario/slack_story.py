@@ -23,11 +23,11 @@ from costguard.main.entrance import Entrance, entrance
 from costguard.settings import validate
 from costguard.store import facts
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.server import running
 from costguard_sandbox.slack.callbacks import Delivery
 from costguard_sandbox.slack.messages import Message
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
-from costguard_sandbox.vm import VM, Status
 from costguard_sandbox.world import World
 
 MONDAY = datetime(2026, 11, 2, 8, tzinfo=UTC)  # 09:00 in Madrid, where Ana is

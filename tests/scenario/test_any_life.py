@@ -20,8 +20,8 @@ from costguard.policy.rules import Rules
 from costguard.store.tables import charges, instances, lifetimes
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.meter import bills
-from costguard_sandbox.vm import Status
+from costguard_sandbox.gce.meter import bills
+from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.world import World
 
 START = datetime(2026, 10, 30, 17, tzinfo=UTC)  # the clocks of Google's own zone go back on 1 November

@@ -16,9 +16,9 @@ from costguard.model.instance import ProvisioningModel, SeenInstance
 from costguard.model.lifetime import Lifetime
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import bill_lifetime
-from costguard_sandbox.catalogue.machine_types import MACHINE_TYPES
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.meter import bill
+from costguard_sandbox.gce.catalogue.machine_types import MACHINE_TYPES
+from costguard_sandbox.gce.meter import bill
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

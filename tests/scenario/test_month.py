@@ -24,7 +24,7 @@ from costguard.policy.rules import Rules
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock, to_ms
-from costguard_sandbox.meter import bills
+from costguard_sandbox.gce.meter import bills
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -26,11 +26,11 @@ from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
 from costguard.store.tables import charges, instances, lifetimes, storage_spans
 from costguard.store.transaction import Database
-from costguard_sandbox.meter import bill
-from costguard_sandbox.meter.usage import spans
-from costguard_sandbox.operations import Operation
+from costguard_sandbox.gce.meter import bill
+from costguard_sandbox.gce.meter.usage import spans
+from costguard_sandbox.gce.operations import Operation
+from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.server import running
-from costguard_sandbox.vm import VM
 from costguard_sandbox.world import World
 
 START = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from tests.scenario.slack_story import DAY, HOUR, MINUTE, PROJECT, Story, buttons, shown, story
 
+from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.slack.messages import Message
-from costguard_sandbox.vm import Status
 
 ACCESS = {"operators": ["ben@example.com", "dana@example.com"], "admins": ["chiara@example.com"]}
 HELPERS = {"admins": ["chiara@example.com", "dana@example.com"]}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.scenario.slack_story import DAY, HOUR, MINUTE, PROJECT, buttons, shown, story
 
-from costguard_sandbox.vm import Load, Status
+from costguard_sandbox.gce.vm import Load, Status
 
 HOURLY = {"limit": "8h", "remind_every": "1h"}
 STOPPING = {**HOURLY, "when_unanswered": "stop", "stop_after": 2, "grace": "30m"}

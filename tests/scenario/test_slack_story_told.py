@@ -12,9 +12,9 @@ from tests.scenario.slack_story import DAY, HOUR, MINUTE, Story, buttons, shown,
 
 from costguard.clock import SystemClock
 from costguard.store import requests
+from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.slack.scopes import SIGNING_SECRET
 from costguard_sandbox.slack.signing import signed_headers
-from costguard_sandbox.vm import Status
 
 STOPPING = {"limit": "8h", "remind_every": "1h", "when_unanswered": "stop", "stop_after": 1, "grace": "1h"}
 

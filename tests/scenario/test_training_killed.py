@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.scenario.training_ground import OWNER, PROJECT, Ground, ground, uninterrupted
 
-from costguard_sandbox.vm import Status
+from costguard_sandbox.gce.vm import Status
 
 STEPS, EVERY = 160, 20
 OPTIONS = ("--steps", str(STEPS), "--every", str(EVERY))

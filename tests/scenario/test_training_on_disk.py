@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.scenario.training_ground import OWNER, PROJECT, Ground, ground, uninterrupted
 
-from costguard_sandbox import training
-from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.gce.vm import VM, Status
+from costguard_sandbox.scenarios import training
 
 STEPS, EVERY, PREEMPTED_AT = 80, 20, 40
 OPTIONS = ("--steps", str(STEPS), "--every", str(EVERY))

@@ -24,11 +24,11 @@ from tests.scenario import guard_process
 from costguard.store.lease import database_time
 from costguard.store.tables import leases
 from costguard.store.transaction import Database
-from costguard_sandbox import training
 from costguard_sandbox.clock import ScaledClock
+from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.guest.machines import MachineSettings
+from costguard_sandbox.scenarios import training
 from costguard_sandbox.server import running
-from costguard_sandbox.vm import VM, Status
 from costguard_sandbox.world import World
 
 PROJECT, OWNER = "acme-training", "ana@example.com"

@@ -20,7 +20,7 @@ from costguard.policy.billed_parts import parts_of_shape
 from costguard.policy.jobs.recipe import OVERRIDES, shape_of
 from costguard.policy.rules import JobRules
 from costguard.settings.sections_jobs import Override
-from costguard_sandbox.catalogue.machine_types import ACCELERATOR_TYPES
+from costguard_sandbox.gce.catalogue.machine_types import ACCELERATOR_TYPES
 
 GOOD = '[watch]\nprojects = ["ml-training"]\n'
 BUDGET = GOOD + "[budgets.x]\nlimit = 10\nperiod = 'day'\n"

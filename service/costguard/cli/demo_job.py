@@ -14,7 +14,7 @@ from costguard.cli.client import Server
 
 OWNER = "dana@example.com"  # somebody of the simulated workspace
 FASTEST = 100.0  # beyond, the longest silence that settings allow is too short for VMs that live in real time
-_TRAINING = ("-m", "costguard_sandbox.training")
+_TRAINING = ("-m", "costguard_sandbox.scenarios.training")
 _STEP_S = 0.1
 _OVER = frozenset({"succeeded", "failed", "cancelled"})
 

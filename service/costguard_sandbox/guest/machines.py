@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from costguard_sandbox.gce.guests import Ending, Guests
+from costguard_sandbox.gce.vm import VM, Attachment, Disk, Status
 from costguard_sandbox.guest.guest import Guest, Order
-from costguard_sandbox.guest.guests import Ending, Guests
 from costguard_sandbox.guest.keeper import SHUTDOWN, STARTUP
 from costguard_sandbox.guest.metadata import attributes, metadata_path
 from costguard_sandbox.guest.tools import has_docker, put_tools
-from costguard_sandbox.vm import VM, Attachment, Disk, Status
 
 DOCKERS = ("auto", "shim", "host")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,62}")

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costguard_sandbox.catalogue.places import project_number
-from costguard_sandbox.render import last_part
-from costguard_sandbox.vm import VM
+from costguard_sandbox.gce.catalogue.places import project_number
+from costguard_sandbox.gce.render import last_part
+from costguard_sandbox.gce.vm import VM
 
 ROOT = "computeMetadata/v1"
 _TOKEN_LASTS_S = 3599

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from costguard_sandbox.vm import VM
+from costguard_sandbox.gce.vm import VM
 
 _SERVICE = Path(__file__).parents[2]
 _DOCKER_ANSWERS_S = 10

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.operations import Operation
+from costguard_sandbox.gce.operations import Operation
 from costguard_sandbox.world import World
 
 PROJECT, ZONE = "demo", "us-central1-a"

@@ -16,7 +16,7 @@ from googleapiclient.discovery_cache import get_static_doc
 from tests.sandbox.conformance.discovery import problems_of
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE, new_world, up
 
-from costguard_sandbox.routes.batch import read_batch
+from costguard_sandbox.gce.routes.batch import read_batch
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.sandbox.conformance.fleet import PROJECT, START, ZONE, body
 
-from costguard_sandbox.catalogue.machine_types import ACCELERATOR_TYPES, MACHINE_TYPES, find
 from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.meter import bill
-from costguard_sandbox.problems import Refused
+from costguard_sandbox.gce.catalogue.machine_types import ACCELERATOR_TYPES, MACHINE_TYPES, find
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.meter import bill
 from costguard_sandbox.world import World
 
 CUSTOM = (

@@ -14,9 +14,9 @@ from typing import Any
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, body
 
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.guest.machines import MachineSettings
 from costguard_sandbox.server import running
-from costguard_sandbox.vm import VM
 from costguard_sandbox.world import World
 
 PATIENCE_S = 30

@@ -15,7 +15,7 @@ from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body
 
 from costguard.agent.bundle import bundle
 from costguard.gce.boot import metadata_items
-from costguard_sandbox.vm import VM, Status
+from costguard_sandbox.gce.vm import VM, Status
 
 ATTEMPT = "nightly-7f3a-1"
 TRAINS = """

@@ -9,7 +9,7 @@ import pytest
 from tests.sandbox.guest.machines import Machines, machines
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE
 
-from costguard_sandbox.vm import VM
+from costguard_sandbox.gce.vm import VM
 
 ANA = "ana@example.com"
 WAITS = "echo ready >$say; while :; do sleep 0.05; done"

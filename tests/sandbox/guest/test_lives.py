@@ -14,9 +14,9 @@ from tests.sandbox.guest.machines import PATIENCE_S, Machines, command_lines, ma
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, ZONE, body, new_world
 
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.guest.machines import CannotRun, MachineSettings
 from costguard_sandbox.guest.machines import Machines as RealMachines
-from costguard_sandbox.vm import VM, Status
 
 SAVES = """
 trap 'echo saved >"$HOME/checkpoint"; echo saved >$say; exit' TERM

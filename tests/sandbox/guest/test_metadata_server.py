@@ -12,10 +12,10 @@ import pytest
 import requests
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world
 
-from costguard_sandbox.catalogue.places import default_service_account, project_number
-from costguard_sandbox.render import fingerprint
+from costguard_sandbox.gce.catalogue.places import default_service_account, project_number
+from costguard_sandbox.gce.render import fingerprint
+from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.server import running
-from costguard_sandbox.vm import VM
 from costguard_sandbox.world import World
 
 _FLAVOR = {"Metadata-Flavor": "Google"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard_sandbox.filters import BadFilter, compile_filter
+from costguard_sandbox.gce.filters import BadFilter, compile_filter
 
 VM = {
     "id": "9007199254740993",

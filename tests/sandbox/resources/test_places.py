@@ -3,8 +3,8 @@
 import pytest
 from tests.sandbox.conformance.discovery import problems_of
 
-from costguard_sandbox.catalogue import images
-from costguard_sandbox.catalogue.machine_types import (
+from costguard_sandbox.gce.catalogue import images
+from costguard_sandbox.gce.catalogue.machine_types import (
     ACCELERATOR_TYPES,
     MACHINE_TYPES,
     accelerator_type_resource,
@@ -12,7 +12,7 @@ from costguard_sandbox.catalogue.machine_types import (
     machine_type_resource,
     offered,
 )
-from costguard_sandbox.catalogue.places import (
+from costguard_sandbox.gce.catalogue.places import (
     OPERATION_SCOPES,
     REGIONS,
     ZONE_SCOPES,

@@ -17,8 +17,8 @@ from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule
 from costguard.model.utilisation import IdleRule
 from costguard.policy.rules import Access, Protection, Rules
-from costguard_sandbox.problems import Refused
-from costguard_sandbox.vm import VM, Load, Status
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.vm import VM, Load, Status
 from costguard_sandbox.world import World
 
 DAY = 24 * HOUR

@@ -18,7 +18,7 @@ from costguard.engine import price_refresh
 from costguard.engine.lease_keeper import LEASE_TTL
 from costguard.errors import LeaseLost, StoreError
 from costguard.gce.price_snapshot import snapshot_prices
-from costguard_sandbox.vm import Load, Status
+from costguard_sandbox.gce.vm import Load, Status
 from costguard_sandbox.world import World
 
 _MOMENT = timedelta(milliseconds=100)

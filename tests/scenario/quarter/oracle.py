@@ -17,8 +17,8 @@ from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement
 from costguard.store.tables import claims, keeps, messages, requests, stops
 from costguard.store.transaction import Database
+from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.slack.blocks import interactive
-from costguard_sandbox.vm import Load
 
 _BY_NAME = {preset.name: preset for preset in PRESETS}
 _GUARD = "costguard@acme-operations.iam.gserviceaccount.com"

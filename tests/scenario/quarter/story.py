@@ -13,9 +13,9 @@ from tests.scenario.quarter.life import Quarter
 
 from costguard.store.tables import claims, instances, keeps, lifetimes, requests, stops
 from costguard_sandbox.clock import to_ms
+from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.slack.messages import Message
 from costguard_sandbox.slack.workspace import Workspace
-from costguard_sandbox.vm import VM
 
 
 @dataclass(frozen=True, slots=True)

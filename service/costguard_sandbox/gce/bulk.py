@@ -1,0 +1,222 @@
+"""bulkInsert: many VMs by one request, in one zone or in whichever zones of a region have room for them.
+
+Rules: Google's descriptions of BulkInsertInstanceResource and LocationPolicy in the API's discovery document. Which
+zone Google tries first is not documented; here it is the region's first that sells the machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from costguard_sandbox.gce.catalogue.places import ZONES, zones_of
+from costguard_sandbox.gce.errors import Refused, already_exists, bad_request, invalid
+from costguard_sandbox.gce.insertion import read_insert
+from costguard_sandbox.gce.lifecycle import Lifecycle
+from costguard_sandbox.gce.operations import Failure, Operation
+from costguard_sandbox.gce.render import last_part
+from costguard_sandbox.gce.requests import Requests
+from costguard_sandbox.gce.vm import VM
+
+_MOST = 5000
+_HASHES = re.compile(r"#+")
+_SHAPES = ("ANY_SINGLE_ZONE", "ANY", "BALANCED")
+_MOST_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One insert of the group, begun; `vm` is None where there was no room for it."""
+
+    operation: Operation
+    vm: VM | None
+    failure: Failure | None
+
+
+Insert = Callable[[str, str, Mapping[str, Any], str, str], Child]
+"""Begins one insert: project, zone, body, user, group."""
+
+
+@dataclass(slots=True)
+class Place:
+    """What becomes of the VMs of one zone."""
+
+    target: int = 0
+    children: list[Child] = field(default_factory=list)
+
+    def made(self) -> list[VM]:
+        return [child.vm for child in self.children if child.vm is not None]
+
+    def shown(self, *, rolling_back: bool, done: bool) -> dict[str, Any]:
+        created = sum(1 for one in self.children if one.operation.is_done and one.operation.failure is None)
+        failed = sum(1 for one in self.children if one.failure is not None)
+        deleted = sum(1 for vm in self.made() if vm.deleted_at is not None) if rolling_back else 0
+        return {
+            "targetVmCount": self.target,
+            "createdVmCount": created,
+            **({"failedToCreateVmCount": failed} if failed else {}),
+            **({"deletedVmCount": deleted} if rolling_back else {}),
+            "status": "DONE" if done else "ROLLING_BACK" if rolling_back else "CREATING",
+        }
+
+
+@dataclass(slots=True)
+class Bulk:
+    """One request under way. A name for which one zone has no room is tried in the next."""
+
+    project: str
+    count: int
+    least: int
+    shape: str
+    zones: tuple[str, ...]
+    properties: Mapping[str, Any]
+    names: tuple[str, ...]
+    places: dict[str, Place] = field(default_factory=dict)
+    rolls_back: bool = False
+
+    def body(self, zone: str, name: str) -> dict[str, Any]:
+        """The instance as an insert of its own would say it: a machine type is only named here."""
+        machine = last_part(str(self.properties.get("machineType") or ""))
+        return {**self.properties, "name": name, "machineType": f"zones/{zone}/machineTypes/{machine}"}
+
+    def place_all(self, insert: Insert, user: str, group: str) -> None:
+        """Begins every insert for which there is room, and fails those for which there is none."""
+        rooms = list(self.zones)
+        for turn, name in enumerate(self.names):
+            is_placed = False
+            while rooms and not is_placed:
+                zone = rooms[turn % len(rooms) if self.shape == "BALANCED" else 0]
+                place = self.places.setdefault(zone, Place())
+                child = insert(self.project, zone, self.body(zone, name), user, group)
+                place.target += 1
+                place.children.append(child)
+                is_placed = child.failure is None
+                if not is_placed:
+                    rooms = [] if self.shape == "ANY_SINGLE_ZONE" and place.made() else [r for r in rooms if r != zone]
+
+    def made(self) -> list[VM]:
+        return [vm for place in self.places.values() for vm in place.made()]
+
+    def failure(self) -> Failure | None:
+        """Why it fails, if too few VMs were made. Code, words and 503: googleapis/google-cloud-go issue 5168."""
+        if len(self.made()) >= self.least:
+            return None
+        text = f"Requested minimum count of {self.least} VMs could not be created."
+        causes = [one.failure for place in self.places.values() for one in place.children if one.failure is not None]
+        return Failure("VM_MIN_COUNT_NOT_REACHED", text, 503, others=tuple(causes[:1]))
+
+    def is_over(self) -> bool:
+        """Whether nothing is under way any more."""
+        operations = [one.operation for place in self.places.values() for one in place.children]
+        if not all(operation.is_done for operation in operations):
+            return False
+        return not self.rolls_back or all(vm.deleted_at is not None for vm in self.made())
+
+    def shown(self, *, done: bool) -> dict[str, Any]:
+        """`instancesBulkInsertOperationMetadata`."""
+        return {
+            "perLocationStatus": {
+                f"zones/{zone}": place.shown(rolling_back=self.rolls_back, done=done)
+                for zone, place in self.places.items()
+            }
+        }
+
+
+class Bulks:
+    """Begins bulk inserts. The world is locked during all calls."""
+
+    def __init__(
+        self, requests: Requests, lifecycle: Lifecycle, insert: Insert, instances: Callable[[str], list[VM]]
+    ) -> None:
+        self._requests = requests
+        self._lifecycle = lifecycle
+        self._insert = insert
+        self._instances = instances
+
+    def begin(self, project: str, scope: str, body: Mapping[str, Any], user: str, request_id: str) -> Operation:
+        bulk = read_bulk(project, scope, body, self._instances(project))
+        operation = self._requests.begin_bulk(project, scope, user, request_id)
+        operation.bulk = lambda: bulk.shown(done=operation.is_done)
+        bulk.place_all(self._insert, user, operation.group)
+        failure = bulk.failure()
+        if failure is not None:
+            bulk.rolls_back = True
+            for vm in bulk.made():
+                self._lifecycle.accept(self._requests.begin("delete", vm.target, user, group=operation.group), vm)
+        self._lifecycle.follow(operation, bulk.is_over, failure)
+        return operation
+
+
+def read_bulk(project: str, scope: str, body: Mapping[str, Any], present: Iterable[VM]) -> Bulk:
+    """What the body asks for, of a project that has the VMs of `present`. Raises Refused with nothing made."""
+    count = _number("resource.count", body.get("count"))
+    least = _number("resource.minCount", body["minCount"]) if body.get("minCount") else count
+    if least > count:
+        raise invalid("resource.minCount", least, f"Must not be more than the count, {count}.")
+    if body.get("sourceInstanceTemplate") or not body.get("instanceProperties"):
+        raise bad_request(
+            "The simulated cloud makes VMs in bulk from instanceProperties; it has no instance templates."
+        )
+    policy: Mapping[str, Any] = body.get("locationPolicy") or {}
+    shape = str(policy.get("targetShape") or _SHAPES[0])
+    if shape not in _SHAPES:
+        raise invalid("resource.locationPolicy.targetShape", shape, f"Must be one of {', '.join(_SHAPES)}.")
+    zones = _zones(scope, policy)
+    names = _names(body, count, {vm.name for vm in present if vm.zone in zones})
+    bulk = Bulk(project, count, least, shape, zones, body["instanceProperties"], names)
+    bulk.zones = tuple(zone for zone in zones if _is_sold(bulk, zone))
+    if not bulk.zones:  # the first zone says why
+        read_insert(zones[0], bulk.body(zones[0], names[0]), project)
+    return bulk
+
+
+def _is_sold(bulk: Bulk, zone: str) -> bool:
+    try:
+        read_insert(zone, bulk.body(zone, bulk.names[0]), bulk.project)
+    except Refused:
+        return False
+    return True
+
+
+def _zones(scope: str, policy: Mapping[str, Any]) -> tuple[str, ...]:
+    kind, _, name = scope.partition("/")
+    zones = (name,) if kind == "zones" and name in ZONES else zones_of(name)
+    if not zones:
+        raise invalid(kind.removesuffix("s"), name, f"Unknown {kind.removesuffix('s')}.")
+    denied = set()
+    for location, wanted in (policy.get("locations") or {}).items():
+        zone = last_part(str(location))
+        if zone not in zones:
+            raise invalid("resource.locationPolicy.locations", location, f"Must be a zone of {name}.")
+        if (wanted or {}).get("preference") == "DENY":
+            denied.add(zone)
+    allowed = tuple(zone for zone in zones if zone not in denied)
+    if not allowed:
+        raise invalid("resource.locationPolicy.locations", ", ".join(sorted(denied)), "At least one zone must be left.")
+    return allowed
+
+
+def _names(body: Mapping[str, Any], count: int, taken: set[str]) -> tuple[str, ...]:
+    pattern, given = str(body.get("namePattern") or ""), list(body.get("perInstanceProperties") or {})
+    if given:
+        if len(given) != count:
+            raise invalid("resource.perInstanceProperties", f"{len(given)} names", f"Must be {count}, as the count is.")
+        if found := sorted(taken.intersection(given)):
+            raise already_exists(f"instances/{found[0]}")
+        return tuple(given)
+    hashes = _HASHES.findall(pattern)
+    if len(hashes) != 1 or len(hashes[0]) > _MOST_DIGITS:
+        raise invalid("resource.namePattern", pattern, "Must have one continuous sequence of 1 to 18 hash characters.")
+    head, _, tail = pattern.partition(hashes[0])
+    form = re.compile(rf"{re.escape(head)}(\d{{{len(hashes[0])}}}){re.escape(tail)}")
+    last = max((int(match[1]) for name in taken if (match := form.fullmatch(name))), default=0)
+    return tuple(f"{head}{number:0{len(hashes[0])}d}{tail}" for number in range(last + 1, last + count + 1))
+
+
+def _number(field_name: str, given: object) -> int:
+    text = str(given or "")
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST:
+        raise invalid(field_name, text, f"Must be a number from 1 to {_MOST}.")
+    return int(text)

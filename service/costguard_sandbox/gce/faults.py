@@ -1,0 +1,323 @@
+"""What can be made to go wrong, on demand: added, listed and cleared while the cloud runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from costguard_sandbox.gce.catalogue.places import ZONES, project_number, region_of, zones_of
+from costguard_sandbox.gce.errors import Refused, not_found
+from costguard_sandbox.gce.operations import Failure
+from costguard_sandbox.gce.vm import Shape
+
+LONGEST_SILENCE_S = 60.0
+# The keys that each kind takes, those it cannot do without first.
+_KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "unreachable_zone": (("zone",), ("project",)),
+    "stockout": ((), ("zone", "gpu", "spot", "project", "count")),
+    "quota": (("metric", "limit"), ("region", "project")),
+    "rate_limit": (("limit",), ("project", "writes")),
+    "lost_answer": ((), ("when", "how", "code", "seconds", "count", "method", "path", "project")),
+    "unauthenticated": ((), ("project", "count")),
+    "forbidden": (("project",), ("path",)),
+    "project_gone": (("project",), ()),
+    "server_error": ((), ("code", "count", "method", "path", "project")),
+    "slow": (("seconds",), ("count", "method", "path", "project")),
+    "garbage": ((), ("count", "method", "path", "project")),
+    "failing_page": (("page",), ("code", "count", "path", "project")),
+}
+
+
+_WHEN, _HOW = ("after", "before"), ("reset", "error", "silence")
+
+
+class BadFault(ValueError):
+    """A fault that cannot be made; the text says which key is wrong and what was expected."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """One thing that goes wrong until it is cleared, or until `count` has run out."""
+
+    id: int
+    kind: str
+    project: str = ""
+    zone: str = ""
+    region: str = ""
+    gpu: str = ""
+    spot: bool | None = None
+    metric: str = ""
+    limit: int = 0
+    code: int = 503
+    count: int | None = None
+    method: str = ""
+    path: str = ""  # a regular expression that is searched for in the request's path
+    seconds: float = 0.0
+    page: int = 0
+    writes: bool = False  # these are limited, in place of reads
+    when: str = _WHEN[0]  # whether the answer is lost after what was asked for took effect, or instead of that
+    how: str = _HOW[0]  # the connection breaks, at once or after `seconds` of silence, or the answer is `code`
+
+    def concerns(self, project: str, method: str = "", path: str = "") -> bool:
+        return (
+            self.project in ("", project)
+            and self.method.upper() in ("", method)
+            and (not self.path or re.search(self.path, path) is not None)
+        )
+
+    def shown(self) -> dict[str, Any]:
+        """Only what says something about this kind."""
+        required, optional = _KINDS[self.kind]
+        values = asdict(self)
+        keys = ("id", "kind", *required, *(key for key in optional if values[key] not in ("", None)))
+        return {key: values[key] for key in keys}
+
+
+_TYPES = {"spot": bool, "writes": bool, "limit": int, "code": int, "count": int, "seconds": float, "page": int}
+
+
+class Faults:
+    def __init__(self) -> None:
+        self._active: dict[int, Fault] = {}
+        self._next = 1
+        self.changes = 0  # grows when a fault comes or goes
+        self._asked: dict[tuple[str, bool], tuple[datetime, int]] = {}
+
+    def add(self, kind: str, **values: Any) -> Fault:
+        """Raises BadFault for an unknown kind or key, a missing key, or a value of the wrong kind."""
+        if kind not in _KINDS:
+            raise BadFault(f"unknown fault {kind!r}; expected one of {', '.join(_KINDS)}")
+        required, optional = _KINDS[kind]
+        for key in required:
+            if key not in values:
+                raise BadFault(f"a fault of kind {kind!r} needs {key!r}")
+        for key, value in values.items():
+            if key not in required + optional:
+                raise BadFault(f"{key!r} means nothing to {kind!r}; it takes {', '.join(required + optional)}")
+            _check_value(key, value)
+        fault = Fault(self._next, kind, **values)
+        self._next += 1
+        self._active[fault.id] = fault
+        self.changes += 1
+        return fault
+
+    def listed(self) -> list[Fault]:
+        return list(self._active.values())
+
+    def remove(self, fault_id: int) -> bool:
+        self.changes += 1
+        return self._active.pop(fault_id, None) is not None
+
+    def clear(self, kind: str | None = None) -> int:
+        """Clear all, or all of one kind; returns how many."""
+        gone = [fault.id for fault in self._active.values() if kind in (None, fault.kind)]
+        for fault_id in gone:
+            self.remove(fault_id)
+        return len(gone)
+
+    def _of(self, kind: str) -> Iterator[Fault]:
+        return (fault for fault in list(self._active.values()) if fault.kind == kind)
+
+    def _spend(self, fault: Fault) -> None:
+        if fault.count is not None:
+            fault.count -= 1
+            if fault.count <= 0:
+                self.remove(fault.id)
+
+    def unreachable_zones(self, project: str) -> frozenset[str]:
+        return frozenset(fault.zone for fault in self._of("unreachable_zone") if fault.concerns(project))
+
+    def delay(self, project: str, method: str, path: str) -> float:
+        """Real seconds to hold the answer back; never more than a minute."""
+        slow = [fault for fault in self._of("slow") if fault.concerns(project, method, path)]
+        for fault in slow:
+            self._spend(fault)
+        return min(LONGEST_SILENCE_S, max((fault.seconds for fault in slow), default=0.0))
+
+    def is_garbage(self, project: str, method: str, path: str) -> bool:
+        for fault in self._of("garbage"):
+            if fault.concerns(project, method, path):
+                self._spend(fault)
+                return True
+        return False
+
+    def refuse(self, project: str, method: str, path: str, now: datetime) -> None:
+        """Raise what this request has to be refused with, if anything."""
+        for fault in self._of("server_error"):
+            if fault.concerns(project, method, path):
+                self._spend(fault)
+                raise server_error(fault.code)
+        for fault in self._of("unauthenticated"):
+            if fault.concerns(project):
+                self._spend(fault)
+                raise _unauthenticated()
+        for fault in self._of("project_gone"):
+            if fault.concerns(project):
+                raise not_found(f"projects/{project}")
+        for fault in self._of("forbidden"):
+            if fault.concerns(project, method, path):
+                raise _forbidden(project, path)
+        is_wait = method == "POST" and path.endswith("/wait")
+        self._count(project, now, is_write=method != "GET" and not is_wait)
+
+    def _count(self, project: str, now: datetime, *, is_write: bool) -> None:
+        """Google refills a project's bucket on the minute, not a minute after the first request."""
+        minute = now.replace(second=0, microsecond=0)
+        for fault in self._of("rate_limit"):
+            if fault.concerns(project) and fault.writes is is_write:
+                since, asked = self._asked.get((project, is_write), (minute, 0))
+                asked = asked + 1 if since == minute else 1
+                self._asked[project, is_write] = minute, asked
+                if asked > fault.limit:
+                    raise _rate_limited(project, is_write=is_write)
+
+    def lose(self, project: str, method: str, path: str) -> Fault | None:
+        """How the answer to this request gets lost, if it does."""
+        for fault in self._of("lost_answer"):
+            if fault.concerns(project, method, path):
+                self._spend(fault)
+                return fault
+        return None
+
+    def refuse_page(self, project: str, path: str, page: int) -> None:
+        for fault in self._of("failing_page"):
+            if fault.page == page and fault.concerns(project, path=path):
+                self._spend(fault)
+                raise server_error(fault.code)
+
+    def stockout(self, project: str, zone: str, shape: Shape, *, spot: bool) -> Failure | None:
+        for fault in self._of("stockout"):
+            if (
+                fault.concerns(project)
+                and fault.zone in ("", zone)
+                and fault.gpu in ("", shape.gpu_type)
+                and fault.spot in (None, spot)
+            ):
+                self._spend(fault)
+                elsewhere = [other for other in zones_of(region_of(zone)) if other != zone] if fault.zone else []
+                return stockout_failure(project, zone, shape, elsewhere)
+        return None
+
+    def quota_limits(self, project: str, region: str = "") -> dict[str, float]:
+        """The limits that were set by hand; `region` is empty for those that span regions."""
+        return {
+            fault.metric: float(fault.limit)
+            for fault in self._of("quota")
+            if fault.concerns(project) and fault.region in ("", region)
+        }
+
+
+def _check_value(key: str, value: Any) -> None:
+    wanted = _TYPES.get(key, str)
+    if wanted is float:
+        good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    elif wanted is int:
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    else:
+        good = isinstance(value, wanted)
+    if not good:
+        raise BadFault(f"{key!r} must be {_WORDS[wanted]}, not {value!r}")
+    if key == "zone" and value not in ZONES:
+        raise BadFault(f"{value!r} is not a zone of Google's")
+    for name, choices in (("when", _WHEN), ("how", _HOW)):
+        if key == name and value not in choices:
+            raise BadFault(f"{key!r} must be one of {', '.join(choices)}, not {value!r}")
+    if key == "path":
+        try:
+            re.compile(value)
+        except re.error as broken:
+            raise BadFault(f"'path' must be a regular expression: {broken}") from None
+
+
+_WORDS = {bool: "true or false", int: "a whole number from 0 up", float: "a number from 0 up", str: "a text"}
+assert all(key in {one.name for one in fields(Fault)} for pair in _KINDS.values() for keys in pair for key in keys)
+
+
+def server_error(code: int) -> Refused:
+    reason, message = {
+        500: ("internalError", "Internal error. Please try again or contact Google Support."),
+        502: ("backendError", "Error 502 (Server Error)"),
+        503: ("backendError", "The service is currently unavailable."),
+        504: ("backendError", "The request timed out."),
+    }.get(code, ("backendError", f"Error {code}"))
+    return Refused(code, reason, message)
+
+
+def _forbidden(project: str, path: str) -> Refused:
+    if path.startswith("/v3/"):
+        text = "Permission monitoring.timeSeries.list denied (or the resource may not exist)."
+        return Refused(403, "forbidden", text, status="PERMISSION_DENIED")
+    return Refused(403, "forbidden", f"Required 'compute.instances.list' permission for 'projects/{project}'")
+
+
+def _unauthenticated() -> Refused:
+    return Refused(
+        401,
+        "authError",
+        "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
+        "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project.",
+        status="UNAUTHENTICATED",
+    )
+
+
+def _rate_limited(project: str, *, is_write: bool) -> Refused:
+    metric, limit = (
+        ("Queries", "Queries per minute") if is_write else ("Read requests", "Read requests per minute per region")
+    )
+    return Refused(
+        403,
+        "rateLimitExceeded",
+        f"Quota exceeded for quota metric '{metric}' and limit '{limit}' of service "
+        f"'compute.googleapis.com' for consumer 'project_number:{project_number(project)}'.",
+        domain="usageLimits",
+    )
+
+
+def stockout_failure(project: str, zone: str, shape: Shape, elsewhere: list[str]) -> Failure:
+    """ZONE_RESOURCE_POOL_EXHAUSTED, with the details that Google gives."""
+    gpus = f" with {shape.gpu_count} {shape.gpu_type} accelerator(s)" if shape.gpu_count else ""
+    advice = (
+        f"Consider trying your request in the {', '.join(elsewhere)} zone(s), which currently has capacity to "
+        "accommodate your request. "
+        if elsewhere
+        else ""
+    )
+    text = (
+        f"A {shape.machine_type} VM instance{gpus} is currently unavailable in the {zone} zone. {advice}Alternatively, "
+        "you can try your request again with a different VM hardware configuration or at a later time. For more "
+        "information, see the troubleshooting documentation."
+    )
+    help_link = {
+        "description": "Troubleshooting documentation",
+        "url": "https://cloud.google.com/compute/docs/resource-error",
+    }
+    metadatas = {
+        "attachment": f"{shape.gpu_type}:{shape.gpu_count}" if shape.gpu_count else "",
+        "vmType": shape.machine_type,
+        "zone": zone,
+        "zonesAvailable": ",".join(elsewhere),
+    }
+    where = (
+        f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill the request."
+    )
+    details = (
+        {"help": {"links": [help_link]}},
+        {"localizedMessage": {"locale": "en-US", "message": text}},
+        {
+            "errorInfo": {
+                "reason": "resource_availability",
+                "domain": "compute.googleapis.com",
+                "metadatas": metadatas,
+            }
+        },
+    )
+    if elsewhere:
+        code = "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
+        where += "  'NULL:0/NULL:0/NULL:0 (state:STOCKOUT, sub-state:STOCKOUT, resource type:compute)'."
+    else:
+        code = "ZONE_RESOURCE_POOL_EXHAUSTED"
+        where += "  Try a different zone, or try again later."
+    return Failure(code, where, 503, details)

@@ -1,0 +1,80 @@
+"""How much of each quota a project uses, and whether one more VM would be too much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from costguard_sandbox.gce.catalogue.places import gpu_quota_metric, region_of
+from costguard_sandbox.gce.faults import Faults
+from costguard_sandbox.gce.operations import Failure
+from costguard_sandbox.gce.vm import VM, Disk, Status
+
+_USES_NOTHING = frozenset({Status.TERMINATED, Status.SUSPENDED})
+
+
+def demand(vm: VM) -> dict[str, int]:
+    """What a VM that is up counts for, in its region and across regions."""
+    cpus = "PREEMPTIBLE_CPUS" if vm.is_spot else "CPUS"
+    wanted: dict[str, int] = {cpus: vm.shape.vcpus, "CPUS_ALL_REGIONS": vm.shape.vcpus}
+    if vm.shape.gpu_count:
+        metric = gpu_quota_metric(vm.shape.gpu_type, spot=vm.is_spot)
+        if metric:
+            wanted[metric] = vm.shape.gpu_count
+        wanted["GPUS_ALL_REGIONS"] = vm.shape.gpu_count
+    return wanted
+
+
+class Usage:
+    """What projects use of each quota, kept up to date VM by VM and disk by disk: a fleet is never counted anew."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, str], Counter[str]] = {}
+        self._counted: dict[int, Counter[str]] = {}
+
+    def follow(self, vm: VM) -> None:
+        """The VM came, changed its state, or is gone."""
+        self._count(vm.id, vm.project, vm.region, _used_by(vm))
+
+    def follow_disk(self, disk: Disk) -> None:
+        """The disk was made, or is gone."""
+        metric = "DISKS_TOTAL_GB" if disk.disk_type == "pd-standard" else "SSD_TOTAL_GB"
+        now = Counter({metric: disk.size_gib}) if disk.deleted_at is None else Counter()
+        self._count(disk.id, disk.project, region_of(disk.zone), now)
+
+    def _count(self, number: int, project: str, region: str, now: Counter[str]) -> None:
+        before = self._counted.pop(number, Counter())
+        if now:
+            self._counted[number] = now
+        for place in ("", region):
+            used = self._used.setdefault((project, place), Counter())
+            used.subtract(before)
+            used.update(now)
+
+    def of(self, project: str, region: str = "") -> Mapping[str, float]:
+        """In one region, or in all."""
+        return self._used.get((project, region), {})
+
+
+def _used_by(vm: VM) -> Counter[str]:
+    used: Counter[str] = Counter()
+    if vm.status is not Status.DELETED:
+        used["INSTANCES"] = 1
+        if vm.status not in _USES_NOTHING:
+            used.update(demand(vm))
+    return used
+
+
+def exceeded(faults: Faults, usage: Usage, vm: VM) -> Failure | None:
+    """Only limits that were set by hand bind: a test that says nothing of quotas never meets one."""
+    regional = faults.quota_limits(vm.project, vm.region)
+    for metric, wanted in demand(vm).items() if regional else ():
+        if metric in regional:
+            everywhere = metric.endswith("_ALL_REGIONS")
+            used = usage.of(vm.project, "" if everywhere else vm.region).get(metric, 0)
+            # A VM that is to start again is counted, too, but while it is down it uses nothing.
+            if used + wanted > regional[metric]:
+                place = "globally" if everywhere else f"in region {vm.region}"
+                text = f"Quota '{metric}' exceeded.  Limit: {regional[metric]:.1f} {place}."
+                return Failure("QUOTA_EXCEEDED", text, 403)
+    return None

@@ -1,0 +1,228 @@
+"""One request as a route sees it, and how a route's answer becomes bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from costguard_sandbox.broken import broken
+from costguard_sandbox.gce.errors import Refused, bad_request, invalid, not_found
+from costguard_sandbox.gce.faults import LONGEST_SILENCE_S, Fault, server_error
+from costguard_sandbox.gce.fields import BadMask, compile_mask
+from costguard_sandbox.gce.filters import BadFilter
+from costguard_sandbox.gce.paging import MAX_RESULTS, BadPageToken, position_of
+from costguard_sandbox.world import World
+
+USER_HEADER = "x-sandbox-user"
+# Programs come with a service account's credentials; people say who they are.
+_PROGRAM = "costguard@acme-operations.iam.gserviceaccount.com"
+_GARBAGE = b'{"kind": "compute#instanceAggregatedList", "items": {"zones/us-cen'
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`params` are the path's, `query` the query's; `user` is whoever the caller says it is."""
+
+    world: World
+    method: str
+    path: str
+    params: Mapping[str, str]
+    query: QueryParams
+    body: Mapping[str, Any]
+    user: str = _PROGRAM
+
+    @property
+    def project(self) -> str:
+        """The project of the path, also where it is only the one that publishes images."""
+        return self.params.get("project") or self.params["publisher"]
+
+    @property
+    def request_id(self) -> str:
+        return self.query.get("requestId", "")
+
+    def required(self, key: str) -> str:
+        """A parameter of the query. Raises Refused where it is missing."""
+        if not (value := self.query.get(key, "")):
+            raise Refused(400, "required", f"Required parameter: {key}")
+        return value
+
+    def flag(self, key: str, default: str = "") -> bool:
+        """A parameter that is true or false. Raises Refused for anything else, and where it is missing."""
+        value = (self.query.get(key) or default or self.required(key)).lower()
+        if value not in ("true", "false"):
+            raise Refused(400, "invalidParameter", f"Invalid boolean value: '{value}'.")
+        return value == "true"
+
+    def max_results(self) -> int:
+        """Compute Engine refuses more than 500 rather than giving 500."""
+        given = self.query.get("maxResults", "500")
+        if not given.isdecimal() or int(given) > 500:
+            raise invalid("maxResults", given, "Must be a number from 0 to 500.")
+        return int(given)
+
+
+Handler = Callable[[Call], Any]
+
+
+def compute(
+    path: str,
+    handler: Handler,
+    world: World,
+    method: str = "GET",
+    *,
+    cached: bool = False,
+    takes_body: bool = False,
+    before: Callable[[World, Mapping[str, str]], Awaitable[None]] | None = None,
+    root: str = "/compute/v1",
+) -> Route:
+    """A route of the Compute API. Answers of `cached` routes are kept until a VM or a disk changes.
+
+    `takes_body` says that the API's own description of the method has a `request`.
+    `before` may hold the request back; it runs with the world unlocked.
+    """
+    pages = _Pages() if cached else None
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            call = _call(request, world, await request.body(), takes_body=takes_body)
+            with world.settled():
+                delay = world.faults.delay(call.params.get("project", ""), call.method, call.path)
+            if delay:
+                await asyncio.sleep(delay)
+            if before is not None:
+                await before(world, call.params)
+            with world.settled():
+                lost = world.faults.lose(call.params.get("project", ""), call.method, call.path)
+            if lost is None or lost.when == "after":
+                answer = _answer(call, request, handler, pages)
+            return answer if lost is None else await _lose(request, lost)
+        except Refused as refused:
+            return refusal(refused)
+
+    return Route(f"{root}{path}", endpoint, methods=[method])
+
+
+async def _lose(request: Request, fault: Fault) -> Response:
+    if fault.how == "error":
+        return refusal(server_error(fault.code))
+    if fault.how == "silence":
+        await asyncio.sleep(min(LONGEST_SILENCE_S, fault.seconds or LONGEST_SILENCE_S))
+    return await broken(request)
+
+
+def control(path: str, handler: Handler, world: World, methods: tuple[str, ...] = ("GET",)) -> Route:
+    """A route beside the API: no fault ever touches it."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            call = _call(request, world, await request.body())
+            with world.settled():
+                return _json(handler(call))
+        except Refused as refused:
+            return refusal(refused)
+
+    return Route(path, endpoint, methods=list(methods))
+
+
+def _call(request: Request, world: World, raw: bytes, *, takes_body: bool = True) -> Call:
+    # Whoever makes a VM that really runs, runs programs as this user: any page in a browser could, and names itself.
+    if world.guests and "origin" in request.headers:
+        raise Refused(403, "forbidden", "Pages in a browser may not use a simulated cloud whose VMs run.")
+    try:
+        body = orjson.loads(raw) if raw else {}
+    except orjson.JSONDecodeError as broken:
+        raise bad_request(f"Parse Error: {broken}") from None
+    if not isinstance(body, dict):
+        # libcloud sends the string "ignored" where a method takes no body, and Google ignores it; where one is needed,
+        # the words are those of Google's JSON reader (google-wallet/rest-samples issue 22).
+        if takes_body:
+            raise bad_request('Invalid JSON payload received. Unknown name "": Root element must be a message.')
+        body = {}
+    return Call(
+        world=world,
+        method=request.method,
+        path=request.url.path,
+        params=request.path_params,
+        query=request.query_params,
+        body=body,
+        user=request.headers.get(USER_HEADER, _PROGRAM),
+    )
+
+
+def _answer(call: Call, request: Request, handler: Handler, pages: _Pages | None) -> Response:
+    world = call.world
+    project = call.params.get("project", "")
+    with world.settled():
+        world.faults.refuse(project, call.method, call.path, world.timeline.now)
+        if project and project not in world.projects:
+            raise not_found(f"projects/{project}")
+        if world.faults.is_garbage(project, call.method, call.path):
+            return Response(_GARBAGE, media_type="application/json; charset=UTF-8")
+        mask = request.headers.get("x-goog-fieldmask", "") or call.query.get("fields", "")
+        key = (call.path, request.url.query, mask)
+        if pages is not None and (kept := pages.get(key, world)) is not None:
+            return _bytes(kept)
+        try:
+            answer = handler(call)
+            if mask:
+                answer = compile_mask(mask)(answer)
+        except (BadFilter, BadMask, BadPageToken) as wrong:
+            raise Refused(400, "invalid", str(wrong)) from None
+        rendered = _render(answer, indent=call.query.get("prettyPrint") != "false")
+        if pages is not None:
+            pages.put(key, world, rendered)
+        return _bytes(rendered)
+
+
+class _Pages:
+    """Rendered answers, good for as long as nothing in the world has changed."""
+
+    _MOST_BYTES = 128 * 2**20
+
+    def __init__(self) -> None:
+        self._state: tuple[Any, ...] = ()
+        self._kept: dict[tuple[str, str, str], bytes] = {}
+        self._bytes = 0
+
+    def get(self, key: tuple[str, str, str], world: World) -> bytes | None:
+        state = (world.changes, world.faults.changes)
+        if state != self._state:
+            self._state = state
+            self._kept.clear()
+            self._bytes = 0
+        return self._kept.get(key)
+
+    def put(self, key: tuple[str, str, str], world: World, rendered: bytes) -> None:
+        fits = self._bytes + len(rendered) <= self._MOST_BYTES
+        if fits and (world.changes, world.faults.changes) == self._state:
+            self._kept[key] = rendered
+            self._bytes += len(rendered)
+
+
+def page_number(token: str | None, size: int) -> int:
+    """Which page a token asks for, counted from 1."""
+    return position_of(token) // (size or MAX_RESULTS) + 1 if token else 1
+
+
+def refusal(refused: Refused) -> Response:
+    return _json(refused.body(), status=refused.code)
+
+
+def _render(answer: Any, *, indent: bool) -> bytes:
+    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0)
+
+
+def _json(answer: Any, status: int = 200) -> Response:
+    return _bytes(_render(answer, indent=True), status)
+
+
+def _bytes(rendered: bytes, status: int = 200) -> Response:
+    return Response(rendered, status_code=status, media_type="application/json; charset=UTF-8")

@@ -1,0 +1,102 @@
+"""zoneOperations.*, regionOperations.*, globalOperations.* and the list of all operations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.routing import Route
+
+from costguard_sandbox.gce.catalogue.places import OPERATION_SCOPES
+from costguard_sandbox.gce.errors import not_found
+from costguard_sandbox.gce.operations import Operation
+from costguard_sandbox.gce.routes.call import Call, compute
+from costguard_sandbox.gce.routes.lists import aggregated_list, plain_list, refuse_unreachable
+from costguard_sandbox.world import World
+
+LONGEST_WAIT_SECONDS = 120.0
+_STEP_SECONDS = 0.05
+
+
+def routes(world: World) -> list[Route]:
+    found = [compute("/projects/{project}/aggregated/operations", _aggregated, world)]
+    for scope in ("zones/{zone}", "regions/{region}", "global"):
+        operation = f"/projects/{{project}}/{scope}/operations/{{name}}"
+        found += [
+            compute(f"/projects/{{project}}/{scope}/operations", _list, world),
+            compute(operation, _get, world),
+            compute(f"{operation}/wait", _get, world, "POST", before=_wait),
+        ]
+    return found
+
+
+def _aggregated(call: Call) -> Any:
+    rows = [operation.resource() for operation in call.world.operations.of(call.project)]
+    return aggregated_list(call, "compute#operationAggregatedList", "operations", rows, OPERATION_SCOPES, _scope_of)
+
+
+def _list(call: Call) -> Any:
+    scope = _scope(call.params)
+    _refuse_unreachable(call)
+    rows = [operation.resource() for operation in call.world.operations.of(call.project) if operation.scope == scope]
+    return plain_list(call, "compute#operationList", rows)
+
+
+def _get(call: Call) -> Any:
+    _refuse_unreachable(call)
+    return _found(call.world, call.params).resource()
+
+
+def _scope(params: Mapping[str, str]) -> str:
+    if "zone" in params:
+        return f"zones/{params['zone']}"
+    return f"regions/{params['region']}" if "region" in params else "global"
+
+
+def _scope_of(row: Mapping[str, Any]) -> str:
+    for kind in ("zone", "region"):
+        if kind in row:
+            return f"{kind}s/{row[kind].rsplit('/', 1)[-1]}"
+    return "global"
+
+
+def _refuse_unreachable(call: Call) -> None:
+    if "zone" in call.params:
+        refuse_unreachable(call, call.params["zone"])
+
+
+async def _wait(world: World, params: Mapping[str, str]) -> None:
+    """Hold the answer until the operation is done, for two of the world's minutes at the most.
+
+    On a clock that is moved by hand it does not hold at all, unless waiting is what moves it.
+    """
+    with world.settled():
+        operation = world.operations.find(params["project"], _scope(params), params["name"])
+    if operation is None:
+        return
+    while world.wait_moves_clock and not operation.is_done:
+        with world.settled():
+            world.advance_to(max(operation.ends_at, world.timeline.now))
+        if not operation.is_done:  # it waits for processes, whose time no hand moves
+            await asyncio.sleep(_STEP_SECONDS)
+    speed = world.clock.speed
+    if not speed:
+        return
+    left = LONGEST_WAIT_SECONDS / speed
+    while not operation.is_done and left > 0:
+        with world.settled():
+            ahead = (operation.ends_at - world.timeline.now).total_seconds() / speed
+        nap = min(left, max(ahead, 0.001), _STEP_SECONDS if ahead <= 0 else ahead)
+        await asyncio.sleep(nap)
+        left -= nap
+        with world.settled():
+            pass
+
+
+def _found(world: World, params: Mapping[str, str]) -> Operation:
+    project, scope, name = params["project"], _scope(params), params["name"]
+    operation = world.operations.find(project, scope, name)
+    if operation is None:
+        raise not_found(f"projects/{project}/{scope}/operations/{name}")
+    return operation

@@ -1,0 +1,261 @@
+"""Scenario files: which fleet exists when the simulated cloud starts, and what happens to it afterwards."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tomllib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from costguard_sandbox.clock import WorldClock
+from costguard_sandbox.gce.catalogue.prices import NoRate, PriceList
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.faults import Fault
+from costguard_sandbox.gce.filters import BadFilter, compile_filter
+from costguard_sandbox.gce.reclaiming import Reclaim, reclaim
+from costguard_sandbox.gce.system_events import EVENTS
+from costguard_sandbox.guest.machines import MachineSettings
+from costguard_sandbox.scenarios.keys import Keys, ScenarioError
+from costguard_sandbox.scenarios.machines import read_machines
+from costguard_sandbox.scenarios.vms import ScenarioVM, read_load, read_vm
+from costguard_sandbox.slack.people import DEFAULT_PEOPLE
+from costguard_sandbox.slack.presses import Wish
+from costguard_sandbox.world import DEFAULT_USER, World
+
+_SHIPPED = Path(__file__).parent
+_PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
+_VERBS = ("start", "stop", "suspend", "resume", "delete")
+_ACTS = (*_VERBS, *EVENTS, "reclaim", "insert", "load", "fault", "price", "press")
+_LOOKS_EVERY = timedelta(seconds=5)
+_PATIENCE = timedelta(hours=6)
+_log = logging.getLogger(__name__)
+
+Act = Callable[[World], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioEvent:
+    """Something that happens `at` a time after the start."""
+
+    at: timedelta
+    what: str
+    act: Act
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    title: str
+    seed: int
+    projects: tuple[str, ...]
+    fleet: tuple[ScenarioVM, ...]
+    events: tuple[ScenarioEvent, ...]
+    machines: MachineSettings | None = None  # as VMs run, where they do
+    runs_machines: bool = False
+
+
+def shipped() -> list[str]:
+    """The names of the scenarios that come with the simulated cloud."""
+    return sorted(path.stem for path in _SHIPPED.glob("*.toml"))
+
+
+def load(name_or_path: str | Path) -> Scenario:
+    """A shipped scenario by name, or one from a file.
+
+    Raises ScenarioError, which names the file, the key and what was expected.
+    """
+    path = Path(name_or_path)
+    if str(name_or_path) in shipped():
+        path = _SHIPPED / f"{name_or_path}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        known = ", ".join(shipped())
+        raise ScenarioError(f"{path}: cannot be read ({error}); expected a TOML file or one of: {known}") from None
+    return read(text, path)
+
+
+def read(text: str, path: Path) -> Scenario:
+    try:
+        keys = Keys(tomllib.loads(text), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{path}: is not TOML: {error}") from None
+    projects = keys.texts("projects")
+    for project in projects:
+        if not _PROJECT.fullmatch(project):
+            raise keys.wrong("projects", f"project ids of 6 to 30 characters a-z, 0-9 and -, not {project!r}")
+    if not projects:
+        raise keys.wrong("projects", "at least one project id")
+    fleet = tuple(read_vm(one, projects) for one in keys.tables("instance"))
+    events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
+    runs, machines = read_machines(keys.table("machines")) if keys.has("machines") else (False, None)
+    title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
+    scenario = Scenario(path.stem, title, seed, projects, fleet, events, machines, runs)
+    keys.done()
+    return scenario
+
+
+def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = False) -> World:
+    """A world at the clock's time, with the fleet's history lived through and the events still to come."""
+    start = clock.now()
+    oldest = max((vm.started_ago for vm in scenario.fleet), default=timedelta(0))
+    world = World(
+        clock,
+        projects=scenario.projects,
+        seed=scenario.seed,
+        begins=start - oldest,
+        wait_moves_clock=wait_moves_clock,
+        machines=scenario.machines if scenario.runs_machines else None,
+    )
+    for vm in scenario.fleet:
+        world.at(start - vm.started_ago, _guarded(world, f"insert {vm.name}", vm.insert))
+        if vm.stopped_ago is not None:
+            world.at(start - vm.stopped_ago, _guarded(world, f"stop {vm.name}", vm.stop))
+    for event in scenario.events:
+        world.at(start + event.at, _guarded(world, event.what, event.act))
+    with world.settled():
+        return world
+
+
+def _guarded(world: World, what: str, act: Act) -> Callable[[], None]:
+    """Whoever looks at the world may have deleted or stopped a VM before its event comes."""
+
+    def happen() -> None:
+        try:
+            act(world)
+        except (Refused, ValueError) as refused:
+            _log.warning("scenario: %s did not happen: %s", what, refused)
+
+    return happen
+
+
+def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, ...]) -> ScenarioEvent:
+    at = keys.duration("at")
+    do = keys.choice("do", _ACTS)
+    if do == "insert":
+        vm = read_vm(keys.table("instance"), projects, in_past=False)
+        act: Act = vm.insert
+        what = f"insert {vm.name}"
+    elif do == "fault":
+        what, act = _read_fault(keys)
+    elif do == "reclaim":
+        what, act = _read_reclaim(keys, projects)
+    elif do == "price":
+        what, act = _read_price(keys.table("price"))
+    elif do == "press":
+        what, act = _read_press(keys)
+        _check_known(keys, "about", {vm.name for vm in fleet} | {name for _, name in _inserted(keys)})
+    else:
+        project, name = keys.choice("project", projects), keys.text("name")
+        what = f"{do} {name}"
+        if do == "load":
+            load = read_load(keys)
+            act = partial(World.set_load, project=project, name=name, load=load)
+        else:
+            user = keys.text("user", DEFAULT_USER)
+            notice = keys.duration("notice", None) if do in EVENTS else None
+            act = _strike(do, project, name, notice) if do in EVENTS else _ask(do, project, name, user)
+        here = {vm.name for vm in fleet if vm.project == project}
+        _check_known(keys, "name", here | {name for where, name in _inserted(keys) if where == project})
+    keys.done()
+    return ScenarioEvent(at, what, act)
+
+
+def _inserted(keys: Keys) -> set[tuple[object, object]]:
+    """The project and name of each VM that an event of this scenario makes."""
+    tables = [one["instance"] for one in keys.siblings() if isinstance(one.get("instance"), dict)]
+    return {(one.get("project"), one.get("name")) for one in tables}
+
+
+def _check_known(keys: Keys, key: str, names: Collection[object]) -> None:
+    if keys.text(key) not in names:
+        raise keys.wrong(key, f"the name of an instance of this scenario, in its project, not {keys.text(key)!r}")
+
+
+def _read_press(keys: Keys) -> tuple[str, Act]:
+    """Somebody uses a button of the latest message about a VM; where none stands yet, when one does."""
+    user = keys.choice("user", [name for name, _ in DEFAULT_PEOPLE])
+    button, about = keys.text("button"), keys.text("about")
+    patience = keys.duration("within", _PATIENCE)
+
+    def act(world: World) -> None:
+        world.slack.presses.wish(Wish(user, button, about, world.timeline.now + patience))
+
+    return f"press {button} of {about}", act
+
+
+def _ask(verb: str, project: str, name: str, user: str) -> Act:
+    def act(world: World) -> None:
+        world.ask(verb, project, world.instance(project, name).zone, name, user)
+
+    return act
+
+
+def _strike(event: str, project: str, name: str, notice: timedelta | None) -> Act:
+    def act(world: World) -> None:
+        world.strike_after_notice(event, project, name, notice=notice)
+
+    return act
+
+
+def _read_reclaim(keys: Keys, projects: tuple[str, ...]) -> tuple[str, Act]:
+    """Spot VMs that nobody can know beforehand, such as those of jobs; `within` a time, as soon as there is one."""
+    wanted = Reclaim(
+        keys.choice("project", projects) if keys.has("project") else "",
+        keys.text("region", ""),
+        keys.text("zone", ""),
+        keys.text("filter", ""),
+        keys.duration_or("up_for", timedelta(0)),
+        keys.duration("notice", None),
+    )
+    patience = keys.duration_or("within", timedelta(0))
+    try:
+        compile_filter(wanted.filter)
+    except BadFilter as wrong:
+        raise keys.wrong("filter", f"a filter of the Compute API: {wrong}") from None
+
+    def act(world: World) -> None:
+        until = world.timeline.now + patience
+
+        def look() -> None:
+            if not reclaim(world, wanted) and world.timeline.now < until:
+                world.at(world.timeline.now + _LOOKS_EVERY, look)
+
+        look()
+
+    return "reclaim", act
+
+
+def _read_fault(keys: Keys) -> tuple[str, Act]:
+    values = keys.fault("fault")
+    lasts = keys.duration("lasts", None)
+
+    def act(world: World) -> None:
+        fault = world.faults.add(**values)
+        if lasts is not None:
+            world.at(world.timeline.now + lasts, lambda: _clear(world, fault))
+
+    return f"fault {values['kind']}", act
+
+
+def _clear(world: World, fault: Fault) -> None:
+    world.faults.remove(fault.id)
+
+
+def _read_price(keys: Keys) -> tuple[str, Act]:
+    resource, region = keys.text("resource"), keys.text("region")
+    spot, nanos = keys.flag("spot"), keys.dollars("dollars")
+    keys.done()
+    try:
+        PriceList().history(resource, region, spot)
+    except NoRate as unknown:
+        raise keys.wrong("resource", f"something that has a price: {unknown}") from None
+
+    def act(world: World) -> None:
+        world.prices.change(resource, region, spot, nanos, world.timeline.now)
+
+    return f"price of {resource} in {region}", act

@@ -1,0 +1,105 @@
+"""One VM of a scenario: from a few words to the body of an insert."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from costguard_sandbox.gce.catalogue.places import ZONES
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.insertion import read_insert
+from costguard_sandbox.gce.vm import Load
+from costguard_sandbox.scenarios.keys import Keys
+from costguard_sandbox.world import DEFAULT_USER, World
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioVM:
+    project: str
+    zone: str
+    name: str
+    creator: str
+    body: dict[str, Any]
+    started_ago: timedelta = timedelta(0)
+    stopped_ago: timedelta | None = None
+    load: Load = Load.BUSY
+
+    def insert(self, world: World) -> None:
+        world.insert(self.project, self.zone, self.body, self.creator)
+        with suppress(Refused):  # there is no VM when it was made in vain
+            world.set_load(self.project, self.name, self.load)
+
+    def stop(self, world: World) -> None:
+        world.stop(self.project, self.name, self.creator)
+
+
+def read_vm(keys: Keys, projects: tuple[str, ...], *, in_past: bool = True) -> ScenarioVM:
+    """`in_past`: part of the fleet at the start, with a `started` and perhaps a `stopped`."""
+    project, name = keys.choice("project", projects), keys.text("name")
+    zone = keys.text("zone")
+    if zone not in ZONES:
+        raise keys.wrong("zone", f"a zone of Google's such as us-central1-a, not {zone!r}")
+    creator = keys.text("creator", DEFAULT_USER)
+    started = keys.duration("started", ago=True) if in_past else timedelta(0)
+    stopped = keys.duration("stopped", None, ago=True) if in_past else None
+    if stopped is not None and stopped >= started:
+        raise keys.wrong("stopped", "a time after it was started")
+    load = read_load(keys) if keys.has("load") else Load.BUSY
+    body = _body(keys, zone, name)
+    keys.done()
+    try:
+        read_insert(zone, body)
+    except Refused as refused:
+        raise keys.wrong("machine", f"a VM that Compute Engine would make, but it says: {refused.message}") from None
+    return ScenarioVM(project, zone, name, creator, body, started, stopped, load)
+
+
+def read_load(keys: Keys) -> Load:
+    return Load(keys.choice("load", tuple(Load)))
+
+
+def _body(keys: Keys, zone: str, name: str) -> dict[str, Any]:
+    machine, gpu = keys.text("machine"), keys.text("gpu", "")
+    gpus = keys.whole("gpus", 1 if gpu else 0)
+    labels = keys.labels("labels")
+    if owner := keys.text("owner", ""):
+        labels["owner"] = owner
+    body: dict[str, Any] = {
+        "name": name,
+        "machineType": f"zones/{zone}/machineTypes/{machine}",
+        "labels": labels,
+        "disks": [
+            {
+                "boot": True,
+                "autoDelete": True,
+                "initializeParams": {
+                    "diskSizeGb": str(keys.whole("disk_gb", 50)),
+                    "diskType": f"zones/{zone}/diskTypes/{keys.text('disk_type', 'pd-balanced')}",
+                    "sourceImage": "projects/debian-cloud/global/images/family/debian-12",
+                },
+            }
+        ],
+        "networkInterfaces": [{"network": "global/networks/default", "accessConfigs": [{"type": "ONE_TO_ONE_NAT"}]}],
+        "serviceAccounts": [{"email": "default", "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}],
+        "scheduling": _scheduling(keys, has_gpu=bool(gpu) or machine.startswith(("a2-", "a3-", "a4", "g2-", "g4-"))),
+    }
+    if gpu:
+        body["guestAccelerators"] = [{"acceleratorType": gpu, "acceleratorCount": gpus}]
+    return body
+
+
+def _scheduling(keys: Keys, *, has_gpu: bool) -> dict[str, Any]:
+    spot = keys.flag("spot")
+    limit = keys.duration("max_run", None)
+    at_the_end = keys.choice("at_the_end", ("stop", "delete"), "stop")
+    scheduling: dict[str, Any] = {"automaticRestart": not spot}
+    if spot:
+        scheduling |= {"provisioningModel": "SPOT", "preemptible": True}
+    scheduling["onHostMaintenance"] = "TERMINATE" if spot or has_gpu else "MIGRATE"
+    if limit is not None:
+        scheduling["maxRunDuration"] = {"seconds": str(int(limit.total_seconds())), "nanos": 0}
+    if spot or limit is not None:
+        scheduling["instanceTerminationAction"] = at_the_end.upper()
+    return scheduling
