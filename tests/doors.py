@@ -12,8 +12,8 @@ from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.sign_ins import SignIns
 from costguard.engine.access.tokens import digest_of
-from costguard.engine.ports import Clock
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
+from costguard.model.ports import Clock
 from costguard.policy.rules import Access
 from costguard.store import links
 from costguard.store.sessions import Session

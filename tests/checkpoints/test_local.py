@@ -15,7 +15,6 @@ from costguard.checkpoints.judge import judge
 from costguard.checkpoints.local import LocalFolder
 from costguard.checkpoints.location import Location, parse
 from costguard.checkpoints.stores import Access
-from costguard.engine.ports import Checkpoints
 from costguard.errors import (
     CheckpointError,
     CheckpointLocationMissing,
@@ -25,6 +24,7 @@ from costguard.errors import (
 )
 from costguard.main.checkpoints import look_twice
 from costguard.model.checkpoint import CheckpointState, LookFor
+from costguard.model.ports import Checkpoints
 
 HERE: Checkpoints = StoredCheckpoints(Access())
 

@@ -10,7 +10,7 @@ from costguard.dashboard.folding import folded
 from costguard.dashboard.show import marked
 from costguard.dashboard.spoken_times import spoken
 from costguard.model.fact import Fact
-from costguard.policy.moments import moment_text, zone_of
+from costguard.model.moments import moment_text, zone_of
 from costguard.store.facts import StoredFact
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)  # a Sunday
@@ -113,7 +113,7 @@ def test_a_sentence_cannot_bring_markup() -> None:
 
 
 def test_every_moment_that_sentences_say_is_understood() -> None:
-    """What policy/moments.py writes for any moment within a year is read back as that minute."""
+    """What model/moments.py writes for any moment within a year is read back as that minute."""
     zone = zone_of("UTC")
     for hours in range(-24 * 170, 24 * 170, 7):
         moment = NOW + timedelta(hours=hours)

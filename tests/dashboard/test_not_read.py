@@ -21,9 +21,9 @@ from costguard.api.deps import Deps
 from costguard.cli import fleet_table, report
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.gce.client import ComputeCloud
+from costguard.model.mending import command_for, with_command
 from costguard.model.observation import Unread
 from costguard.policy.ledger import Belonging
-from costguard.policy.mending import command_for, with_command
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
 from costguard.store.transaction import Database

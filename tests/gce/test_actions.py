@@ -14,7 +14,6 @@ from tests.gce.bodies import single
 from tests.gce.conftest import Connect, Waits
 from tests.gce.server import Answer, google_error, json_answer
 
-from costguard.engine.ports import Actuator
 from costguard.errors import (
     BadAnswer,
     CloudError,
@@ -26,6 +25,7 @@ from costguard.errors import (
 )
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import Status
+from costguard.model.ports import Actuator
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.render import fingerprint
 from costguard_sandbox.server import running

@@ -15,7 +15,6 @@ from tests.gce.conftest import Connect, Waits
 from tests.gce.server import Answer, Asked, google_error, json_answer
 from tests.sandbox.conformance.discovery import problems
 
-from costguard.engine.ports import Launcher
 from costguard.errors import (
     AlreadyExists,
     BadAnswer,
@@ -29,6 +28,7 @@ from costguard.errors import (
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
+from costguard.model.ports import Launcher
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.insertion import read_insert

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.builders import at
 from tests.policy.reminded import DAY, DUE, HOUR, asked, keep
 
+from costguard.model.moments import zone_of
 from costguard.model.reminder import Asked, ReminderRule
 from costguard.policy.keep import kept_until
-from costguard.policy.moments import zone_of
 
 NOW = at("12:00")
 RULE = ReminderRule()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costguard.model.moments import moment_text, zone_of
 from costguard.model.money import Money
 from costguard.model.reminder import QuietRule
-from costguard.policy.moments import moment_text, zone_of
 from costguard.policy.quiet import quiet_until
 
 RULE = QuietRule()

@@ -15,12 +15,12 @@ from tests.scenario.fleet import HOUR, MINUTE, body
 
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import ByTheRules
-from costguard.engine.ports import Notifier
 from costguard.engine.reconcile import Reconciler
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.outbox import Composed, Outbox
 from costguard.gce.client import ComputeCloud
 from costguard.model.message import Content, Posted, WhisperContent
+from costguard.model.ports import Notifier
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import QuietRule
 from costguard.policy.ledger import Belonging

@@ -10,10 +10,10 @@ import pytest
 from tests.slack.conftest import START
 from tests.slack.samples import FIRST, SAMPLES, TEST, WHISPER
 
-from costguard.engine.ports import Notifier
 from costguard.errors import ChannelRefused, SlackError
 from costguard.model.message import Content, Posted, State, StateKind
 from costguard.model.person import Person, Standing
+from costguard.model.ports import Notifier
 from costguard.slack.client import EVENT_TYPE, SlackNotifier
 from costguard_sandbox.slack.people import BOT_USER_ID, TEAM_ID
 from costguard_sandbox.slack.scopes import BOT_TOKEN

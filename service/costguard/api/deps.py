@@ -15,9 +15,9 @@ from costguard.engine.health import ANSWER, VitalSigns
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.submit import JobOffice
 from costguard.engine.one_question import OneQuestion
-from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.budget import Budget
+from costguard.model.ports import Clock
 from costguard.model.preset import Preset
 from costguard.model.press import Answer
 from costguard.model.webhook import WebhookState

@@ -11,10 +11,10 @@ from costguard.api import schemas
 from costguard.api.fields import Amount, usd
 from costguard.engine.fleet import FleetTotals, InstanceView
 from costguard.engine.history import LifetimeView, StorageView
+from costguard.model.mending import command_for
 from costguard.model.money import Money
 from costguard.model.price import Price
 from costguard.model.utilisation import Evidence
-from costguard.policy.mending import command_for
 from costguard.policy.not_stopped import NotStopped
 from costguard.store.projects import ProjectLook
 from costguard.store.spans import ChargeSum

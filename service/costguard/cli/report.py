@@ -16,8 +16,8 @@ from costguard.model.action import (
     SendReminder,
     StopInstance,
 )
+from costguard.model.mending import command_for
 from costguard.model.reminder import Subject
-from costguard.policy.mending import command_for
 
 _SHOWN_FACTS = 20
 _DONE = {

@@ -11,8 +11,8 @@ from costguard.dashboard.source import Source
 from costguard.engine.health import Health, ProjectState, Verdict, health
 from costguard.errors import StoreError
 from costguard.model.duration import span_text
+from costguard.model.mending import command_for
 from costguard.model.observation import Unread
-from costguard.policy.mending import command_for
 from costguard.store import health as stored
 
 _KINDS = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}

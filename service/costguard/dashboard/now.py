@@ -19,8 +19,8 @@ from costguard.engine.fleet import FleetPage
 from costguard.model.access import Principal
 from costguard.model.budget import Scope
 from costguard.model.instance import Status
+from costguard.model.mending import command_for
 from costguard.model.money import Money
-from costguard.policy.mending import command_for
 from costguard.store import choices, facts, projects
 from costguard.store.choices import Choices
 from costguard.store.fleet import Burning

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.engine.ports import Clock
 from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
 from costguard.model.access import Principal
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
+from costguard.model.ports import Clock
 from costguard.model.reminder import About, Asked, Ownership, Request, Subject
 from costguard.policy import access, claiming
 from costguard.policy.access import Actor

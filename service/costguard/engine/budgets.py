@@ -15,11 +15,11 @@ from costguard.engine import burn_rates
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.anomalies import anomalies
 from costguard.engine.live_spend import live
-from costguard.engine.ports import Clock
 from costguard.engine.spend import all_unpriced
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.money import Money
+from costguard.model.ports import Clock
 from costguard.model.reminder import Team
 from costguard.policy import budget as policy
 from costguard.policy.budget import On, Outlook, Standing, Threshold

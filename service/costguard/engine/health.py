@@ -11,14 +11,14 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from costguard.engine.one_question import OneQuestion, Unanswered
-from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.engine.telling.slack_health import SlackHealth, slack_health
 from costguard.errors import StoreError
+from costguard.model.mending import with_command
 from costguard.model.observation import Unread
+from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookState
 from costguard.policy.jobs.words import listed
-from costguard.policy.mending import with_command
 from costguard.store import health as stored
 from costguard.store import projects, unknown_vms
 from costguard.store.health import Holder

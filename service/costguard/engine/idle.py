@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from costguard.engine.ports import Clock, UsageSource
 from costguard.model.fact import Fact
+from costguard.model.ports import Clock, UsageSource
 from costguard.model.preset import Preset
 from costguard.model.utilisation import IdleState, Metric, Usage
 from costguard.policy.idle import Before, Run, evidence

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.engine import burn_rates
-from costguard.engine.ports import PriceSource
 from costguard.errors import PriceSourceError
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
+from costguard.model.ports import PriceSource
 from costguard.model.price import Price, PriceKey, RefusedPrice
 from costguard.policy.price_gate import judge
 from costguard.store import charges, facts, prices

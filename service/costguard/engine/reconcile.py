@@ -13,11 +13,11 @@ import structlog
 
 from costguard.engine import burn_rates, reminding
 from costguard.engine.charging import Charged, charge_due
-from costguard.engine.ports import Clock, Cloud
 from costguard.engine.record import Recorded, close_account, failed, record
 from costguard.errors import LeaseLost, StoreError
 from costguard.model.action import Action, SendReminder
 from costguard.model.observation import Observation, Unread
+from costguard.model.ports import Clock, Cloud
 from costguard.policy.ledger import Belonging
 from costguard.policy.plan import addresses_needed
 from costguard.policy.rules import Rules

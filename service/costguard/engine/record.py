@@ -16,10 +16,10 @@ from sqlalchemy import Connection
 
 from costguard.engine import burn_rates
 from costguard.engine.launched import launched, launched_by_label
-from costguard.engine.ports import Cloud, Presence
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey, SeenInstance
 from costguard.model.observation import Observation, OperationStatus, SeenOperation, Unread
+from costguard.model.ports import Cloud, Presence
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim
 from costguard.policy.ledger import Belonging, account

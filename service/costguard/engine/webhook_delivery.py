@@ -10,9 +10,9 @@ from typing import Protocol
 
 import structlog
 
-from costguard.engine.ports import Clock
 from costguard.errors import WebhookError
 from costguard.model.fact import Fact
+from costguard.model.ports import Clock
 from costguard.model.webhook import Answer, Webhook
 from costguard.policy import webhook as policy
 from costguard.store import fact_stream, lease, webhooks

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine.ports import Clock
 from costguard.engine.webhook_delivery import Delivery, Poster
 from costguard.errors import LeaseLost, WebhookUnknown
+from costguard.model.ports import Clock
 from costguard.model.webhook import Answer, Webhook, WebhookState
 from costguard.store import fact_stream, lease, webhooks
 from costguard.store.lease import Lease

@@ -11,9 +11,9 @@ from costguard.engine.access.links import GOOD_FOR
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.sign_ins import Provider, SignIns
-from costguard.engine.ports import Clock
 from costguard.main import identity
 from costguard.model.access import Via
+from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.store import signing
 from costguard.store.transaction import Database

@@ -11,8 +11,8 @@ from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.location import check
 from costguard.checkpoints.stores import Access
 from costguard.clock import SystemClock
-from costguard.engine.ports import Checkpoints, Clock
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
+from costguard.model.ports import Checkpoints, Clock
 
 if TYPE_CHECKING:
     from costguard.settings import Settings

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from slack_sdk import WebClient
 
 from costguard.clock import SystemClock
-from costguard.engine.ports import Clock
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.requests import Desk
+from costguard.model.ports import Clock
 from costguard.policy.rules import Rules
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier

@@ -21,7 +21,6 @@ from costguard.engine.budgets import BudgetWatch
 from costguard.engine.idle import IdleWatch
 from costguard.engine.jobs.turn import TurnReport
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL, kept
-from costguard.engine.ports import Checkpoints, Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.webhooks import Webhooks
 from costguard.errors import LeaseLost, PriceSourceError
@@ -33,6 +32,7 @@ from costguard.main.jobs import Jobs, jobs
 from costguard.main.messaging import Messaging, messaging
 from costguard.main.webhooks import webhooks
 from costguard.main.wire import SlackTrouble
+from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costguard.clock import SystemClock
-from costguard.engine.ports import IapVerifier, OidcProvider
+from costguard.model.ports import IapVerifier, OidcProvider
 from costguard.settings import Settings
 
 

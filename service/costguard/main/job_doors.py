@@ -13,9 +13,9 @@ from costguard.engine.jobs.assess import Launching
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.submit import JobOffice
 from costguard.engine.jobs.tokens import KEY_NAME, Tokens
-from costguard.engine.ports import Checkpoints, Clock
 from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.model.instance import Shape
+from costguard.model.ports import Checkpoints, Clock
 from costguard.policy.rules import Rules
 from costguard.settings import Settings
 from costguard.store import signing

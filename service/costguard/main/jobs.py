@@ -14,8 +14,8 @@ from costguard.engine.jobs.holds import BudgetHolds
 from costguard.engine.jobs.looks import CheckpointWatch
 from costguard.engine.jobs.tokens import KEY_NAME, Tokens
 from costguard.engine.jobs.turn import JobsTurn
-from costguard.engine.ports import Checkpoints, Clock
 from costguard.gce.boot import metadata_items
+from costguard.model.ports import Checkpoints, Clock
 from costguard.policy.rules import Rules
 from costguard.store import signing
 from costguard.store.transaction import Database

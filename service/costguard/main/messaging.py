@@ -8,7 +8,6 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.engine.ports import Clock
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.digests import DigestComposer, DigestWatch
@@ -16,6 +15,7 @@ from costguard.engine.telling.job_notices import CARD, CardComposer
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Changed, Compose, Composed, Outbox, Withdrawn
 from costguard.model.message import WhisperContent
+from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule
 from costguard.policy.rules import Rules
 from costguard.settings import Settings

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from costguard.clock import ScaledClock
-from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport
 from costguard.engine.schedule import JOBS, Beside, Daemon
 from costguard.errors import CostguardError
@@ -21,6 +20,7 @@ from costguard.main.shutdown import Shutdown, ended_by_signals
 from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcess
 from costguard.main.wire import Asked, Begin, Pace, State
+from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.web.memory import few_arenas, give_back
 

@@ -19,7 +19,6 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import ScaledClock, SystemClock
 from costguard.dashboard.app import add_dashboard
 from costguard.dashboard.sign_in import add_sign_in
-from costguard.engine.ports import Clock
 from costguard.engine.telling.outbox import OutboxTrouble, trouble_of
 from costguard.engine.webhooks import states
 from costguard.main.access import gate, sign_in_pages
@@ -27,6 +26,7 @@ from costguard.main.figures import metrics_of
 from costguard.main.job_doors import doors
 from costguard.main.watcher import Watcher
 from costguard.main.wire import Begin
+from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.store.remembered import forget
 from costguard.store.state import state

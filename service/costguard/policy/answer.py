@@ -18,12 +18,12 @@ from costguard.model.action import (
     StopOutcome,
 )
 from costguard.model.instance import Status
+from costguard.model.moments import moment_text
 from costguard.model.reminder import About, Asked, Enforcement, Keep, ReminderRule, Request
 from costguard.policy.access import role_for
 from costguard.policy.claiming import refusal
 from costguard.policy.due import Due
 from costguard.policy.keep import kept_until
-from costguard.policy.moments import moment_text
 from costguard.policy.surroundings import Surroundings
 from costguard.policy.watched import Watched, subject_of
 

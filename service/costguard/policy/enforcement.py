@@ -7,11 +7,11 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from costguard.model.duration import span_text
+from costguard.model.moments import moment_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.policy.due import Due
-from costguard.policy.moments import moment_text
 from costguard.policy.reminder import Standing, Warned
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from costguard.model.duration import span_text
+from costguard.model.moments import moment_text
 from costguard.model.reminder import Keep, ReminderRule, Request
-from costguard.policy.moments import moment_text
 
 MORNING = time(9)
 _FEW = 3

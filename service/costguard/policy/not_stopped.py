@@ -11,13 +11,13 @@ from zoneinfo import ZoneInfo
 from costguard.model.action import StopOutcome
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
+from costguard.model.moments import moment_text
 from costguard.model.person import Acquaintance
 from costguard.model.preset import Preset
 from costguard.model.reminder import Asked, Enforcement
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.policy import enforcement, reminder
 from costguard.policy.due import Due, kept_to
-from costguard.policy.moments import moment_text
 from costguard.policy.overdue import next_step
 from costguard.policy.plan import due_of
 from costguard.policy.protection import protected_because

@@ -9,10 +9,10 @@ from costguard.model.action import Action, SendReminder, StopInstance
 from costguard.model.action import StopOutcome as Stop
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
+from costguard.model.moments import moment_text
 from costguard.model.reminder import About, Enforcement, Subject, Target
 from costguard.policy import enforcement, reminder
 from costguard.policy.due import Due
-from costguard.policy.moments import moment_text
 from costguard.policy.protection import protected_because
 from costguard.policy.reminder import Standing
 from costguard.policy.surroundings import Surroundings

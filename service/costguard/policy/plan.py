@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from costguard.model.action import Action, KeepLifetime, RefuseRequest
+from costguard.model.moments import moment_text
 from costguard.model.person import Acquaintance
 from costguard.model.reminder import Asked, Subject
 from costguard.policy import reminder
 from costguard.policy.answer import settle
 from costguard.policy.due import Due, due_of_rest, due_of_run, kept_to, past_limit, why_running
-from costguard.policy.moments import moment_text
 from costguard.policy.overdue import next_step
 from costguard.policy.rules import Rules
 from costguard.policy.surroundings import Surroundings

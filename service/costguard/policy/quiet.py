@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from costguard.model.moments import zone_of
 from costguard.model.money import Money
 from costguard.model.reminder import QuietRule
-from costguard.policy.moments import zone_of
 
 _DAY = timedelta(days=1)
 _FAR = timedelta(days=8)  # a rule that makes every day quiet has no end; this one stands for it

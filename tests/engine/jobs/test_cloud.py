@@ -15,11 +15,11 @@ from tests.engine.jobs.world import RECIPE, ZONES
 from tests.fakes import HandClock
 from tests.gce.conftest import Waits
 
-from costguard.engine.ports import Launcher
 from costguard.errors import AlreadyExists, NotFound
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.launch import VmRequest
+from costguard.model.ports import Launcher
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

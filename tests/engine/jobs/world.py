@@ -19,7 +19,6 @@ from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.jobs.turn import JobsTurn, TurnReport
-from costguard.engine.ports import Checkpoints
 from costguard.engine.record import record
 from costguard.errors import CheckpointError
 from costguard.model.attempt import Attempt
@@ -36,6 +35,7 @@ from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
+from costguard.model.ports import Checkpoints
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.jobs.holds import Held
 from costguard.policy.ledger import Belonging

@@ -13,7 +13,6 @@ from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.idle import IdleWatch
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL
-from costguard.engine.ports import Clock
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.compose import ReminderComposer
@@ -21,6 +20,7 @@ from costguard.engine.telling.outbox import Compose, Composed, Outbox, Withdrawn
 from costguard.engine.telling.requests import Desk
 from costguard.gce.client import ComputeCloud
 from costguard.model.message import WhisperContent
+from costguard.model.ports import Clock
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules

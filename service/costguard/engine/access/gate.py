@@ -14,9 +14,9 @@ from sqlalchemy import Connection
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import digest_of
-from costguard.engine.ports import Clock
 from costguard.errors import CostguardError, SignInRefused
 from costguard.model.access import PERMISSIONS, Credentials, Principal, Role, Stranger, Via
+from costguard.model.ports import Clock
 from costguard.policy.access import lower_of, role_of
 from costguard.policy.rules import Access
 from costguard.store import sessions, tokens

@@ -8,10 +8,10 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.engine.access.tokens import digest_of, end_with_sessions
-from costguard.engine.ports import Clock
 from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
 from costguard.model.access import Permission, Principal, Role
 from costguard.model.fact import Fact
+from costguard.model.ports import Clock
 from costguard.policy.access import role_of
 from costguard.policy.rules import Access
 from costguard.store import facts, sessions

@@ -9,8 +9,8 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from costguard.engine.access.tokens import digest_of
-from costguard.engine.ports import Clock
 from costguard.model.access import Role, Via
+from costguard.model.ports import Clock
 from costguard.store import sessions
 from costguard.store.sessions import Session
 from costguard.store.transaction import Database

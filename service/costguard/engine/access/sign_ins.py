@@ -16,10 +16,10 @@ from costguard.engine.access.seal import Seal
 from costguard.engine.access.session_office import SessionOffice
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import digest_of
-from costguard.engine.ports import Clock, OidcProvider
 from costguard.errors import SessionUnknown, SignInRefused
 from costguard.model.access import Principal, Role, Via
 from costguard.model.fact import Fact
+from costguard.model.ports import Clock, OidcProvider
 from costguard.policy.access import role_of
 from costguard.policy.rules import Access
 from costguard.store import facts, links

@@ -13,7 +13,6 @@ import structlog
 from costguard.engine.acting import answering, stop_words
 from costguard.engine.acting.still_due import StillDue
 from costguard.engine.acting.stops import Stopping, new_stop
-from costguard.engine.ports import Actuator, Clock
 from costguard.errors import StoreError
 from costguard.model.action import (
     Action,
@@ -25,6 +24,7 @@ from costguard.model.action import (
     StopInstance,
     StopOutcome,
 )
+from costguard.model.ports import Actuator, Clock
 from costguard.store import facts, ledger, stops
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database

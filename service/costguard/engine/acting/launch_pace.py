@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
-from costguard.engine.ports import Clock, Launcher
 from costguard.errors import RateLimited
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.observation import Sighting
+from costguard.model.ports import Clock, Launcher
 
 _Answer = TypeVar("_Answer")
 

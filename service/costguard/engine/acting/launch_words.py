@@ -9,8 +9,8 @@ from costguard.model.attempt import Attempt, Outcome
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint
+from costguard.model.moments import zone_of
 from costguard.policy.jobs.disk import Disk
-from costguard.policy.moments import zone_of
 
 _UTC = zone_of("UTC")
 

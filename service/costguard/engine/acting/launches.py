@@ -17,8 +17,8 @@ from sqlalchemy import Connection
 
 from costguard.engine.acting.launch_pace import PacedLauncher
 from costguard.engine.acting.launch_step import Note, Step
-from costguard.engine.ports import Clock
 from costguard.errors import CloudError, CloudUnavailable, LeaseLost, RateLimited, StoreError
+from costguard.model.ports import Clock
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database
 

@@ -16,10 +16,10 @@ from sqlalchemy import Connection
 from costguard.engine.acting import stop_case, stop_outcomes, stop_words
 from costguard.engine.acting.still_due import Hold, StillDue
 from costguard.engine.acting.stop_case import Case
-from costguard.engine.ports import Actuator, Clock
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied, StoreError
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.observation import Sighting
+from costguard.model.ports import Actuator, Clock
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Enforcement, Subject
 from costguard.policy.suspend import never_suspended

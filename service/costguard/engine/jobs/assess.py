@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.jobs import holds
 from costguard.engine.jobs.rates import Shapes, rates
-from costguard.engine.ports import Checkpoints, Clock
 from costguard.errors import CheckpointError, CloudError, NotFound
 from costguard.model.access import Authority
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
@@ -19,6 +18,7 @@ from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
+from costguard.model.ports import Checkpoints, Clock
 from costguard.model.preset import Preset
 from costguard.policy.jobs import credentials, quote, recipe, roles, submission
 from costguard.policy.jobs.asked import Overrides, Refusal, Submission, shown

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from costguard.engine.ports import Checkpoints
 from costguard.errors import CheckpointError, CheckpointLocationUnavailable
 from costguard.model.attempt import Attempt
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
 from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
+from costguard.model.ports import Checkpoints
 from costguard.policy.jobs.suspects import passed_over, suspected_by, tried_again
 
 

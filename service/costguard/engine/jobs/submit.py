@@ -14,12 +14,12 @@ from costguard.engine.acting import launch_words
 from costguard.engine.jobs import kept_disks
 from costguard.engine.jobs.assess import Assessor, Case, Launching
 from costguard.engine.jobs.quotes import Quote, quote
-from costguard.engine.ports import Checkpoints, Clock
 from costguard.errors import DiskNotKept, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
 from costguard.model.access import Authority
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
+from costguard.model.ports import Checkpoints, Clock
 from costguard.policy.jobs import roles
 from costguard.policy.jobs.asked import Overrides, Refusal, Submission
 from costguard.policy.jobs.kept_disk import saves_on_disk

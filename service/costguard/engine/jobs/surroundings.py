@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual, region_of
 from costguard.engine.jobs.rates import Shapes, hourly
-from costguard.engine.ports import Clock, Launcher
 from costguard.errors import CloudError
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.launch import Quota, Recipe
 from costguard.model.money import Money
+from costguard.model.ports import Clock, Launcher
 from costguard.policy.jobs.placement import REMEMBERED, Place, PlaceEvent, Score, Where, lost_zone, places, scores
 from costguard.policy.jobs.view import JobView
 from costguard.store import attempts

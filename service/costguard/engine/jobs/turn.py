@@ -26,9 +26,9 @@ from costguard.engine.jobs.put_off import PutOff
 from costguard.engine.jobs.rates import Shapes
 from costguard.engine.jobs.resume import ResumePoint
 from costguard.engine.jobs.surroundings import Surroundings, lately, may_launch
-from costguard.engine.ports import Checkpoints, Clock, Launcher
 from costguard.errors import CheckpointError
 from costguard.model.job import Terms
+from costguard.model.ports import Checkpoints, Clock, Launcher
 from costguard.policy.jobs.ending import all_silent
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from costguard.engine.ports import Clock, Notifier
 from costguard.model.person import Acquaintance
+from costguard.model.ports import Clock, Notifier
 from costguard.store import people
 from costguard.store.lease import Lease
 from costguard.store.transaction import Database

@@ -12,12 +12,12 @@ from costguard.engine import fleet, history
 from costguard.engine.accrual import Accrual
 from costguard.engine.fleet import InstanceView
 from costguard.engine.telling import job_vm
+from costguard.model import moments
 from costguard.model.instance import ProvisioningModel, Shape, gpu_name
 from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
 from costguard.model.person import Acquaintance
 from costguard.model.reminder import About, Asked, Subject
-from costguard.policy import moments
 from costguard.policy.owner import OwnerSource
 from costguard.policy.rules import Rules
 from costguard.store import people

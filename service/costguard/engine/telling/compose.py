@@ -17,9 +17,9 @@ from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.action import StopOutcome
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard
+from costguard.model.moments import moment_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Subject
-from costguard.policy.moments import moment_text
 from costguard.policy.narrate import after_text, ended_text
 from costguard.policy.rules import Rules
 from costguard.policy.surroundings import Surroundings

@@ -9,11 +9,11 @@ from fractions import Fraction
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual, accrual_at
-from costguard.engine.ports import Clock
 from costguard.engine.spend import Spend, spend
 from costguard.engine.telling import digest_sections as sections
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.message import DigestContent
+from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule, DueDigest, Every, due
 from costguard.policy.rules import Rules
 from costguard.store import digest, messages, projects

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from costguard.engine.ports import Clock, Notifier
 from costguard.model.person import Acquaintance, Standing
+from costguard.model.ports import Clock, Notifier
 from costguard.store import people
 from costguard.store.transaction import Database
 

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.engine.accrual import Accrual, accrual_at
-from costguard.engine.ports import Clock
 from costguard.engine.telling import job_content, job_notices, notice_content
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
+from costguard.model.ports import Clock
 from costguard.model.reminder import Team
 from costguard.policy import teams
 from costguard.policy.rules import Rules

@@ -12,7 +12,6 @@ from typing import Protocol
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine.ports import Clock, Notifier
 from costguard.engine.telling.addressing import Addressing
 from costguard.engine.telling.pacing import Pacing
 from costguard.engine.telling.sending_facts import resumed, sent, troubled
@@ -27,6 +26,7 @@ from costguard.errors import (
 )
 from costguard.model.fact import Fact
 from costguard.model.message import Content, Posted
+from costguard.model.ports import Clock, Notifier
 from costguard.store import facts, messages
 from costguard.store.lease import Lease
 from costguard.store.messages import Message

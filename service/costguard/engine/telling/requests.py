@@ -10,7 +10,6 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.engine import asking
-from costguard.engine.ports import Clock, Notifier
 from costguard.engine.telling import listing
 from costguard.engine.telling.cards import when, zone_of
 from costguard.engine.telling.introductions import Introductions
@@ -19,6 +18,7 @@ from costguard.errors import CostguardError, SlackError
 from costguard.model.generation import Generation
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Acquaintance
+from costguard.model.ports import Clock, Notifier
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Request, Subject
 from costguard.policy import access

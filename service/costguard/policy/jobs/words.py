@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from costguard.model.attempt import Attempt
 from costguard.model.instance import ProvisioningModel
+from costguard.model.moments import moment_text, zone_of
 from costguard.model.money import Money
-from costguard.policy.moments import moment_text, zone_of
 
 _UTC = zone_of("UTC")
 
