@@ -1,4 +1,4 @@
-"""Runs migrations: inside the transaction that `costguard.store.migrate` opened, or for a developer's `alembic`.
+"""Runs migrations: inside the transaction that `costguard.db.migrate` opened, or for a developer's `alembic`.
 
 A developer names the database: `alembic -x url=sqlite:///costguard.db revision --autogenerate -m "why"`.
 """
@@ -10,9 +10,9 @@ from typing import Any
 from alembic import context
 from sqlalchemy import JSON, Connection
 
-from costguard.store.tables import metadata
-from costguard.store.transaction import Database
-from costguard.store.types import Timestamp
+from costguard.db.tables import metadata
+from costguard.db.transaction import Database
+from costguard.db.types import Timestamp
 
 
 def render(kind: str, item: Any, autogen: Any) -> str | bool:

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, Phase, settings
 from sqlalchemy import make_url
 from tests.postgres import shared_server
 
-from costguard.store.migrate import upgrade
-from costguard.store.tables import changes, metadata
-from costguard.store.transaction import Database
+from costguard.db.migrate import upgrade
+from costguard.db.tables import changes, metadata
+from costguard.db.transaction import Database
 
 # How long examples take says how busy the machine is, and nothing of what is tested. They are the same in every run:
 # whoever wants others sets COSTGUARD_OTHER_EXAMPLES.

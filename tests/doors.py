@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.dashboard.sign_in import SignInPages
+from costguard.db.transaction import Database
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
@@ -17,7 +18,6 @@ from costguard.model.ports import Clock
 from costguard.policy.rules import Access
 from costguard.store import links
 from costguard.store.sessions import Session
-from costguard.store.transaction import Database
 from costguard.web.limits import TokenBucket
 
 SEAL = Seal(b"a key of 32 bytes, for tests only")

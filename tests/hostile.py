@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from sqlalchemy import Table, select, update
 
-from costguard.store import tables
-from costguard.store.transaction import Database
+from costguard.db import tables
+from costguard.db.transaction import Database
 
 # For pages, for spreadsheets, for terminals, and for eyes.
 MARKUP = "<img src=x onerror='window.harmed=1'>\"'><script>window.harmed=1</script></script>{{ 7*7 }}"

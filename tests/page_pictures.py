@@ -12,8 +12,8 @@ from tests.browser import found, told
 from tests.palette import with_palette
 from tests.serving import serving
 
-from costguard.store.migrate import upgrade
-from costguard.store.transaction import Database
+from costguard.db.migrate import upgrade
+from costguard.db.transaction import Database
 
 FOLDER = Path(__file__).parents[1] / "deploy" / "pictures"
 MOST_BYTES = 90_000

@@ -8,9 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, delete, func, insert, literal, select, union_all
 
-from costguard.model.instance import ProvisioningModel
-from costguard.store.roll_up import LIFETIME, STORAGE, parts_of_charges
-from costguard.store.tables import (
+from costguard.db.tables import (
     charges,
     daily_owners,
     daily_spend,
@@ -21,6 +19,8 @@ from costguard.store.tables import (
     prices,
     storage_spans,
 )
+from costguard.model.instance import ProvisioningModel
+from costguard.store.roll_up import LIFETIME, STORAGE, parts_of_charges
 
 ROLLED_UP = (daily_spend, daily_totals, daily_owners, daily_spot, daily_spot_totals)
 

@@ -14,9 +14,9 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.cli.app import app as cli
 from costguard.clock import SystemClock
+from costguard.db.transaction import Database
 from costguard.policy.rules import Rules
 from costguard.settings import VARIABLES, setting_keys
-from costguard.store.transaction import Database
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text("utf-8")
 

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine import burn_rates, charging
 from costguard.engine.charging import MOST_DAYS, Charged
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 
 class Within(Database):

@@ -13,9 +13,9 @@ from tests.api.story import ADA, AGENTS, MASTER, Story
 from tests.store import job_rows
 
 import costguard.api
+from costguard.db.migrate import upgrade
+from costguard.db.transaction import Database
 from costguard.model.access import Role
-from costguard.store.migrate import upgrade
-from costguard.store.transaction import Database
 
 FILE = Path(costguard.api.__file__).with_name("examples.json")
 _AT_MOST = 3  # of a list

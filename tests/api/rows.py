@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 from tests.rolled_up import total_days
 
-from costguard.store import tables
+from costguard.db import tables
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EARLIER = datetime(2026, 1, 1, tzinfo=UTC)

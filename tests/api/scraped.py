@@ -17,6 +17,8 @@ from tests.within import keep_rates
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
+from costguard.db import lease
+from costguard.db.transaction import Database
 from costguard.engine.charging import Charged
 from costguard.engine.reconcile import PassReport
 from costguard.engine.record import Recorded
@@ -28,8 +30,7 @@ from costguard.model.money import Money
 from costguard.model.observation import Unread
 from costguard.model.webhook import WebhookState
 from costguard.policy.watched import Plan
-from costguard.store import interruptions, lease
-from costguard.store.transaction import Database
+from costguard.store import interruptions
 from costguard.web.meters import Meters, WatchMeters
 
 HOUR = timedelta(hours=1)

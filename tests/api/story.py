@@ -16,6 +16,8 @@ from tests.engine import reminder_rows
 from tests.engine.jobs.office import Office
 
 from costguard.api.app import create_app
+from costguard.db import lease, tables
+from costguard.db.transaction import Database
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import NewToken, TokenOffice
@@ -26,8 +28,6 @@ from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.rules import Access, Rules
-from costguard.store import lease, tables
-from costguard.store.transaction import Database
 
 ADA, ROOT, VIC = "ada@lab.example", "root@lab.example", "vic@lab.example"
 MASTER = "the master's token"

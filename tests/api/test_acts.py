@@ -16,12 +16,12 @@ from tests.engine.office import ADA, RULES
 from tests.fakes import HandClock
 
 from costguard.api.app import create_app
+from costguard.db.tables import lifetimes
+from costguard.db.transaction import Database
 from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.store import facts, requests
-from costguard.store.tables import lifetimes
-from costguard.store.transaction import Database
 
 MASTER = somebody()
 OWNER = somebody(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)

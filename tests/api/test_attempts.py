@@ -17,11 +17,11 @@ from tests.store import job_rows
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
+from costguard.db.transaction import Database
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.tokens import Tokens
 from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
 from costguard.store import attempts, interruptions, jobs
-from costguard.store.transaction import Database
 
 NAME = "cg-j7k2m9q4-1"
 PATH = f"/api/v1/attempts/{NAME}/events"

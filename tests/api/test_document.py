@@ -13,7 +13,7 @@ from tests.api import story
 from tests.api.examples import made
 
 from costguard.api.document import operations
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 from costguard.web.problems import KINDS
 
 _REPEATABLE = {

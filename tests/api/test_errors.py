@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from tests.api.conftest import Standstill
 from tests.doors import keyed
 
+from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked
-from costguard.store.transaction import Database
 
 READS = ("instances", "lifetimes", "facts", "prices", "spend", "presets", "budgets", "forecast", "projects")
 

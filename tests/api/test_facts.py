@@ -13,7 +13,7 @@ from tests.api.rows import NOW
 from tests.store import job_rows
 
 from costguard.api.app import create_app
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
 HEAD = ["id", "occurred_at", "recorded_at", "kind", "who", "project", "gce_id", "name", "job", "text", "data"]

@@ -13,8 +13,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.api import story
 from tests.serving import serving
 
+from costguard.db.transaction import Database
 from costguard.model.access import Role
-from costguard.store.transaction import Database
 
 _USE = """
 import json, sys

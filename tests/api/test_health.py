@@ -17,14 +17,15 @@ from tests.api.test_errors import LockedDatabase
 from tests.doors import gate, somebody
 
 from costguard.api.deps import DaemonStatus
+from costguard.db import lease
+from costguard.db.transaction import Database
 from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.engine.one_question import OneQuestion
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.errors import DatabaseUnreachable
 from costguard.model.access import Permission, Role
 from costguard.model.instance import InstanceKey, Status
-from costguard.store import lease, unknown_vms
-from costguard.store.transaction import Database
+from costguard.store import unknown_vms
 from costguard.store.unknown_vms import UnknownVm
 
 HOUR = timedelta(hours=1)

@@ -14,9 +14,9 @@ from tests.api.rows import NOW
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
+from costguard.db.transaction import Database
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.policy.rules import Rules, by_name
-from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
 MIDNIGHT = NOW.replace(hour=0)

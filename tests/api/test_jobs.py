@@ -15,11 +15,11 @@ from tests.engine.jobs.office import B200, RULES, Office, Store, priced
 from tests.store import job_rows
 
 from costguard.api.app import create_app
+from costguard.db.transaction import Database
 from costguard.model.job import JobState
 from costguard.policy.rules import Access
 from costguard.store import jobs
 from costguard.store.jobs import JobFilters
-from costguard.store.transaction import Database
 
 BODY = {"preset": "t4", "owner": "ada@lab.example", "command": ["python", "train.py"]}
 SECRET = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"  # of no account

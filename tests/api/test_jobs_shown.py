@@ -15,12 +15,12 @@ from tests.engine.jobs.office import RULES
 from tests.store import job_rows
 
 from costguard.api.app import create_app
+from costguard.db.transaction import Database
 from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money
 from costguard.store import attempts, interruptions, jobs
-from costguard.store.transaction import Database
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 ID = "j7k2m9q4"

@@ -9,8 +9,8 @@ from sqlalchemy import insert
 from tests.api import rows
 from tests.api.rows import NOW
 
-from costguard.store import tables
-from costguard.store.transaction import Database
+from costguard.db import tables
+from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
 

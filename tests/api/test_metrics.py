@@ -19,9 +19,9 @@ from tests.doors import OpenDoor, somebody
 from tests.loops import run
 
 from costguard.api.app import create_app
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.model.access import Permission
-from costguard.store import tables
-from costguard.store.transaction import Database
 from costguard.web.metered import Metered
 
 

@@ -13,8 +13,8 @@ from tests.api.story import ADA, ROOT, VIC
 from tests.doors import SwingDoor, somebody
 
 from costguard.api.app import create_app
+from costguard.db.transaction import Database
 from costguard.model.access import Principal, Role, Via
-from costguard.store.transaction import Database
 
 JOB = {"preset": "t4", "command": ["python", "train.py"]}
 GUEST = "guest@else.example"  # in no list of the settings

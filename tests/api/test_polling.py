@@ -12,7 +12,7 @@ from tests.store import job_rows
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 POLLED = ("instances", "jobs", "jobs/j7k2m9q4", "jobs/j7k2m9q4/output", "spend", "budgets", "forecast", "presets")
 

@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
 from tests.api import story
 from tests.api.story import ADA, ROOT, VIC
 
+from costguard.db.transaction import Database
 from costguard.model.access import Role
-from costguard.store.transaction import Database
 
 CHECKS = [
     not_a_server_error,

@@ -8,9 +8,9 @@ from fastapi.testclient import TestClient
 from tests.api.story import ADA, MASTER, ROOT, told
 from tests.doors import begun
 
+from costguard.db.transaction import Database
 from costguard.engine.access.sessions import Sessions
 from costguard.model.access import Role, Via
-from costguard.store.transaction import Database
 
 
 def test_sessions_over_rest(sqlite_database: Database) -> None:

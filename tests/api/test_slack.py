@@ -15,9 +15,9 @@ from tests.doors import keyed
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
+from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked
 from costguard.model.press import Answer
-from costguard.store.transaction import Database
 
 PATHS = ("/slack/interactions", "/slack/commands")
 LIMIT = 1000

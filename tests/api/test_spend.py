@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)

@@ -18,9 +18,9 @@ from tests.api.rows import NOW
 from tests.doors import keyed
 
 from costguard.api.app import create_app
+from costguard.db.transaction import Database
 from costguard.model.access import Credentials, Principal, Stranger
 from costguard.store import fact_stream
-from costguard.store.transaction import Database
 from costguard.web.streams import Streams
 
 

@@ -12,9 +12,9 @@ from tests.doors import gate
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
+from costguard.db.tables import api_tokens
+from costguard.db.transaction import Database
 from costguard.policy.rules import Access
-from costguard.store.tables import api_tokens
-from costguard.store.transaction import Database
 
 ACCESS = Access(operators=frozenset({"ana@example.com"}), admins=frozenset({"root@example.com"}))
 MASTER = "the master token"

@@ -10,8 +10,8 @@ import psycopg
 from sqlalchemy import make_url
 from tests.postgres import shared_server
 
-from costguard.store.migrate import upgrade
-from costguard.store.transaction import Database
+from costguard.db.migrate import upgrade
+from costguard.db.transaction import Database
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from tests.postgres import shared_server
 from tests.scenario.replicas import Replica, add_vm, replica, small_world, vms_known
 from tests.silent_proxy import silent_proxy
 
+from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked
-from costguard.store.transaction import Database
 from costguard_sandbox.server import running
 
 _TRIALS = 10

@@ -18,6 +18,8 @@ from tests.benchmarks.look import NOW
 from tests.benchmarks.served import PROJECT
 from tests.fakes import HandClock
 
+from costguard.db import lease as leases
+from costguard.db.transaction import Database
 from costguard.engine import price_refresh
 from costguard.engine.budgets import BudgetWatch
 from costguard.engine.reconcile import Reconciler
@@ -26,8 +28,6 @@ from costguard.gce.price_snapshot import snapshot_prices
 from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules
 from costguard.settings import validate
-from costguard.store import lease as leases
-from costguard.store.transaction import Database
 
 _LATER = 3
 

@@ -23,10 +23,10 @@ from tests.benchmarks.served import PROJECT, served_fleet
 from tests.doors import begun
 
 from costguard.clock import SystemClock
+from costguard.db.migrate import upgrade
+from costguard.db.transaction import Database
 from costguard.engine.access.sessions import Sessions
 from costguard.model.access import Role, Via
-from costguard.store.migrate import upgrade
-from costguard.store.transaction import Database
 from costguard.web.door import COOKIES
 
 _VMS = 10_000

@@ -16,6 +16,8 @@ from tests.benchmarks.measure import Measured
 from tests.benchmarks.served import PROJECT
 from tests.fakes import HandClock
 
+from costguard.db import lease as leases
+from costguard.db.transaction import Database
 from costguard.engine import price_refresh
 from costguard.engine.reconcile import Reconciler
 from costguard.engine.record import record
@@ -24,8 +26,6 @@ from costguard.gce.price_snapshot import snapshot_prices
 from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules
 from costguard.settings import validate
-from costguard.store import lease as leases
-from costguard.store.transaction import Database
 
 _ROUNDS = 7
 _MOST_WRITES = 5

@@ -16,11 +16,11 @@ from tests.benchmarks.databases import both, urls
 from tests.benchmarks.measure import Measured
 from tests.postgres import shared_server
 
+from costguard.db.tables import changes
+from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at
 from costguard.engine.spend import spend
 from costguard.store.spend import Grouping
-from costguard.store.tables import changes
-from costguard.store.transaction import Database
 
 _ROUNDS = 15
 _PROCESSES = 5

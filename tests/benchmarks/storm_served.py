@@ -21,6 +21,8 @@ from tests.builders import PROJECT
 from tests.engine.jobs.world import OWNERS, T4, Shelf, metadata, price_list
 from tests.fakes import HandClock
 
+from costguard.db.migrate import upgrade
+from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Hearing
@@ -33,8 +35,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules
 from costguard.settings import validate
 from costguard.store import prices
-from costguard.store.migrate import upgrade
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.faults import Faults

@@ -15,7 +15,7 @@ from tests.benchmarks.storm import CALLS_PER_MINUTE, Ground, in_memory, storm
 from tests.benchmarks.storm_served import served
 from tests.engine.jobs.world import FragileDatabase
 
-from costguard.store.migrate import upgrade
+from costguard.db.migrate import upgrade
 
 _WAYS = {"memory": "storm, cloud in memory", "served": "storm, cloud over HTTP"}
 

@@ -14,7 +14,7 @@ from tests.browser import found, told
 from tests.browser.told import Told
 from tests.serving import serving
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 WIDE = ViewportSize(width=1280, height=900)
 

@@ -9,7 +9,7 @@ from tests.browser.told import Told
 from tests.browser.watching import ALL_BUT_COLOURS, COLOURS_ALONE, axe, overflow, picture, vendored, watched
 from tests.serving import serving
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 PHONE = ViewportSize(width=390, height=844)
 

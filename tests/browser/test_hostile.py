@@ -9,7 +9,7 @@ from tests.browser.watching import overflow, watched
 from tests.hostile import HARMFUL, spoil
 from tests.serving import serving
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 
 def test_markup_in_names_and_outputs_is_text(context: BrowserContext, sqlite_database: Database) -> None:

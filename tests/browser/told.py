@@ -20,6 +20,8 @@ from tests.within import keep_rates
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
+from costguard.db import lease
+from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.access import Role, Via
 from costguard.model.budget import AtLimit, Budget, Period, Scope
@@ -31,10 +33,9 @@ from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.policy.rules import Rules, by_name
-from costguard.store import lease, people, sessions
+from costguard.store import people, sessions
 from costguard.store import prices as price_rows
 from costguard.store.sessions import Session
-from costguard.store.transaction import Database
 from costguard.web.door import Door
 
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)

@@ -18,11 +18,11 @@ from tests.serving import serving as serving_app
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
+from costguard.db.transaction import Database
 from costguard.model.budget import Budget
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team
 from costguard.policy.rules import Rules, by_name
-from costguard.store.transaction import Database
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -19,12 +19,12 @@ from costguard.api.app import create_app
 from costguard.cli import profile
 from costguard.cli.profile import Profile
 from costguard.clock import SystemClock
+from costguard.db.transaction import Database
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.errors import CostguardError
 from costguard.model.access import Role, Via
 from costguard.policy.rules import Access
-from costguard.store.transaction import Database
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ACCESS = Access(frozenset({"vic@lab.example"}), frozenset(), frozenset())

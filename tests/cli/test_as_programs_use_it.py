@@ -19,7 +19,7 @@ from tests.dashboard import job_story
 import costguard
 from costguard.cli import profile
 from costguard.cli.profile import Profile
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
 

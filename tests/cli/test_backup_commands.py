@@ -15,10 +15,11 @@ from tests.api.rows import NOW
 from tests.cli.test_run_commands import settings, typed
 from tests.cli.typed import Typist
 
+from costguard.db import lease, migrate
+from costguard.db.transaction import Database
 from costguard.engine.lease_keeper import LEASE
 from costguard.model.instance import InstanceKey, Status
-from costguard.store import lease, migrate, unknown_vms
-from costguard.store.transaction import Database
+from costguard.store import unknown_vms
 from costguard.store.unknown_vms import UnknownVm
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

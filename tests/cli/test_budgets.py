@@ -11,10 +11,10 @@ from tests.api.rows import NOW
 from tests.cli.conftest import Run, serving
 
 from costguard.cli.commands_budgets import _bar
+from costguard.db.transaction import Database
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.store.transaction import Database
 
 DAY = timedelta(days=1)
 BUDGETS = [

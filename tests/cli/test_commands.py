@@ -12,7 +12,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run, serving
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
 EVIL = "\x1b]0;owned\x07\x1b[31m[bold]\u202ered"

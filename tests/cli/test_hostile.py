@@ -15,7 +15,7 @@ from tests.doors import EVERYBODY
 from tests.hostile import ATTACK, HARMFUL, spoil
 from tests.serving import serving
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 COMMANDS = (
     "ps --all",

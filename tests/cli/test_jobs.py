@@ -11,7 +11,7 @@ from tests.cli.typed import Typist
 from tests.dashboard import job_story
 from tests.engine.jobs.office import Office, priced
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 ADA = {"COSTGUARD_OWNER": "ada@lab.example"}
 

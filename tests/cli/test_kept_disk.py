@@ -13,10 +13,10 @@ from tests.cli.typed import Typist
 from tests.engine.jobs.office import Office
 from tests.store import job_rows
 
+from costguard.db.transaction import Database
 from costguard.model.attempt import AttemptState
 from costguard.model.job import CheckpointPlan, Job, JobState
 from costguard.store import jobs
-from costguard.store.transaction import Database
 
 ADA = {"COSTGUARD_OWNER": "ada@lab.example"}
 

@@ -15,7 +15,7 @@ from tests.cli.conftest import Run
 from tests.engine import reminder_rows
 
 from costguard.cli.reminders_table import show_preview
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
 PREVIEW: dict[str, Any] = {

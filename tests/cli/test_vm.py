@@ -12,9 +12,9 @@ from tests.cli.conftest import Run
 
 from costguard.cli.client import Server
 from costguard.cli.commands_vm import follow
+from costguard.db.transaction import Database
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.store import requests
-from costguard.store.transaction import Database
 
 ANA = {"COSTGUARD_OWNER": "ana@lab.example"}
 

@@ -66,8 +66,8 @@ def _serve() -> None:
 
     import costguard.cli.app
     import costguard.cli.report
+    import costguard.db.migrate
     import costguard.main.on_server
-    import costguard.store.migrate
     from costguard.main import opened, service, start_web_process  # noqa: F401 - loaded when they are first named
 
     for line in sys.stdin:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.api import rows
 from tests.api.rows import H100, NOW
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
 UNREAD = {"scope": "us-central1-b", "code": "unreachable", "reason": "Google could not reach us-central1-b."}

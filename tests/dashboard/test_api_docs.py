@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from tests.browser import told
 
 from costguard.api.document import operations
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 
 def test_every_operation_and_schema_of_the_document_is_on_the_page(sqlite_database: Database) -> None:

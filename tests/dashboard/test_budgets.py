@@ -17,14 +17,14 @@ from tests.dashboard.html import tidy
 from tests.dashboard.test_pages import read
 
 from costguard.dashboard.curve import HEIGHT, burn_down
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine import budgets as engine
 from costguard.engine.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
-from costguard.store import tables
-from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

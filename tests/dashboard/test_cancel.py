@@ -12,9 +12,9 @@ from tests.dashboard.html import Page, tidy
 from tests.doors import EVERYBODY, OpenDoor, signed_in
 
 from costguard.dashboard.cancelling import what_happens
+from costguard.db.transaction import Database
 from costguard.model.access import Role
 from costguard.store import jobs
-from costguard.store.transaction import Database
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
 BOB = signed_in(Role.VIEWER, "bob@lab.example")

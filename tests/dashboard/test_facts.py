@@ -12,9 +12,9 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard.html import Page, tidy
 
+from costguard.db.transaction import Database
 from costguard.model.fact import Fact
 from costguard.store import facts
-from costguard.store.transaction import Database
 
 ATTACK = '=HYPERLINK("http://evil")<script>alert(1)</script>'
 TOLD = (

@@ -13,10 +13,10 @@ from tests.api.test_errors import LockedDatabase
 from tests.dashboard.html import Page, tidy
 
 from costguard.api.deps import DaemonStatus
+from costguard.db import lease
+from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.model.webhook import WebhookState
-from costguard.store import lease
-from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
 MISSING = (

@@ -16,12 +16,12 @@ from tests.dashboard.html import Page, tidy
 from tests.store import job_rows
 
 from costguard.api.deps import Deps
+from costguard.db.transaction import Database
 from costguard.model.attempt import AttemptState, Heard
 from costguard.model.checkpoint import LookFor
 from costguard.model.job import CheckpointPlan, JobState, SeenCheckpoint
 from costguard.policy.rules import Rules, by_name
 from costguard.store import attempts, jobs
-from costguard.store.transaction import Database
 
 ATTACK = "</title></svg><script>alert('1')</script>\"{{ 7 * 7 }}"
 

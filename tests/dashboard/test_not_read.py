@@ -19,6 +19,7 @@ from tests.sandbox.vms import body
 
 from costguard.api.deps import Deps
 from costguard.cli import fleet_table, report
+from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.model.mending import command_for, with_command
@@ -26,7 +27,6 @@ from costguard.model.observation import Unread
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

@@ -15,6 +15,7 @@ from tests.dashboard.html import Page, tidy
 from tests.fakes import FakeCloud
 
 from costguard.cli import fleet_table, history_table
+from costguard.db.transaction import Database
 from costguard.engine.acting import stop_words
 from costguard.engine.record import record
 from costguard.model.duration import elapsed, span_text
@@ -24,7 +25,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.pricing import billed_seconds
 from costguard.store import ledger
-from costguard.store.transaction import Database
 
 VM = "/vm/acme-training/1000"
 # 299.2 seconds between them, of which 300 are billed: the clock showed 10:00:00 and 10:05:00.

@@ -15,9 +15,9 @@ from tests.doors import keyed
 
 from costguard.api.deps import DaemonStatus
 from costguard.dashboard.show import why_not
+from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.policy.not_stopped import Cause, NotStopped
-from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
 

@@ -19,8 +19,8 @@ from tests.doors import signed_in
 
 import costguard.dashboard
 from costguard.dashboard.now import PAGE
+from costguard.db.transaction import Database
 from costguard.model.access import Role
-from costguard.store.transaction import Database
 
 FOLDER = Path(costguard.dashboard.__file__).parent
 VENDOR = FOLDER / "static" / "vendor"

@@ -11,7 +11,7 @@ from tests.dashboard.html import tidy
 from tests.dashboard.test_pages import read
 from tests.engine import reminder_rows
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
 

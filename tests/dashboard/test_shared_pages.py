@@ -21,10 +21,10 @@ from tests.loops import Run, loop
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.dashboard.app import add_dashboard
+from costguard.db.state import state
+from costguard.db.transaction import Database
 from costguard.model.access import Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.model.reminder import Team
-from costguard.store.state import state
-from costguard.store.transaction import Database
 from costguard.web.kinds_of_get import Kind, Kinds
 from costguard.web.sharing import Sharing
 

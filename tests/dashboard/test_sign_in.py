@@ -23,6 +23,7 @@ from tests.identity.signing import NOW
 from costguard.api.app import create_app
 from costguard.dashboard.app import add_dashboard
 from costguard.dashboard.sign_in import SignInPages, add_sign_in, local
+from costguard.db.transaction import Database
 from costguard.engine.access import sign_ins
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.links import make_link
@@ -33,7 +34,6 @@ from costguard.identity.oidc import Client, Oidc
 from costguard.model.access import Role, Via
 from costguard.policy.rules import Access
 from costguard.store import facts
-from costguard.store.transaction import Database
 from costguard.web.limits import TokenBucket
 
 HOME = "https://costguard.example.com"

@@ -19,11 +19,11 @@ from tests.dashboard.test_pages import read
 from tests.engine import reminder_rows
 
 from costguard.dashboard.curve import HEIGHT, climb
+from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at
 from costguard.engine.spend_story import month_of
 from costguard.model.budget import Scope
 from costguard.model.money import Money
-from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NANOS = 10**9

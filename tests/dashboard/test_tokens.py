@@ -13,12 +13,12 @@ from tests.dashboard.html import Page, tidy
 from tests.doors import OpenDoor, begun, signed_in, somebody
 from tests.fakes import HandClock
 
+from costguard.db.transaction import Database
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import digest_of
 from costguard.model.access import Permission, Role, Via
 from costguard.store import tokens
 from costguard.store.tokens import ApiToken
-from costguard.store.transaction import Database
 
 ADA, BOB = "ada@lab.example", "bob@lab.example"
 FORM = {"csrf": "the page's own", "key": "a form", "name": "nightly", "may": ["read", "jobs"], "lasts": "30"}

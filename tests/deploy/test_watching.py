@@ -17,7 +17,7 @@ from tests.api.scraped import Scrape, full_scrape
 from tests.deploy import promtool
 from tests.deploy.test_deploy import parsed
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())

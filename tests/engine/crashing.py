@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 
 
 class Killed(BaseException):

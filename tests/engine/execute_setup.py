@@ -11,6 +11,9 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.crashing import Fuse
 from tests.fakes import FakeActuator, FakeCloud, FakeVm, HandClock
 
+from costguard.db.tables import lifetimes, messages
+from costguard.db.tables import requests as request_rows
+from costguard.db.transaction import Database
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import Hold
 from costguard.engine.acting.stop_case import Case
@@ -23,9 +26,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.store import facts, fleet, requests, stops
 from costguard.store.stops import Stop
-from costguard.store.tables import lifetimes, messages
-from costguard.store.tables import requests as request_rows
-from costguard.store.transaction import Database
 
 ZONE = "us-central1-a"
 ANA = "ana@example.com"

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from costguard.store.tables import charges, daily_spend, facts, instances, lifetimes, operations, storage_spans
-from costguard.store.transaction import Database
+from costguard.db.tables import charges, daily_spend, facts, instances, lifetimes, operations, storage_spans
+from costguard.db.transaction import Database
 
 # Which span a charge belongs to is told by ids, and these depend on what was tried before.
 _UNLIKE = {"id", "instance_id", "span_id", "recorded_at", "price_id"}

@@ -13,6 +13,7 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 from tests.slack.samples import CARD
 
+from costguard.db.transaction import Database
 from costguard.engine.telling.requests import Desk
 from costguard.model.message import Button, Content, Posted, VmCard
 from costguard.model.person import Acquaintance, Person
@@ -21,7 +22,6 @@ from costguard.model.reminder import About, Asked, Request, Subject, Team
 from costguard.policy.rules import Access, Rules
 from costguard.store import facts, messages, people, requests
 from costguard.store.facts import StoredFact
-from costguard.store.transaction import Database
 
 ADA = "ada@lab.example"
 RULES = Rules(

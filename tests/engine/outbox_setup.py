@@ -12,13 +12,14 @@ from tests.api.rows import NOW
 from tests.engine.crashing import Fuse
 from tests.fakes import FakeNotifier, HandClock
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import Composed, Outbox, OutboxTrouble, Withdrawn, trouble_of
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.person import Person
 from costguard.model.reminder import About, Subject, Target
-from costguard.store import facts, messages, tables
+from costguard.store import facts, messages
 from costguard.store.messages import Message, NewMessage
-from costguard.store.transaction import Database
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 MOMENT = timedelta(milliseconds=100)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, insert
 from tests.api.rows import NOW
 
-from costguard.store import tables
+from costguard.db import tables
 
 
 def message(connection: Connection, key: str, **given: Any) -> int:

@@ -18,6 +18,10 @@ from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
 from tests.rolled_up import roll_up_days, sums
 
+from costguard.db import lease as leases
+from costguard.db.lease import Lease
+from costguard.db.tables import charges, instances
+from costguard.db.transaction import Database
 from costguard.engine import burn_rates
 from costguard.engine.accrual import accrual_at
 from costguard.engine.charging import charge_due
@@ -32,11 +36,7 @@ from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
-from costguard.store import lease as leases
 from costguard.store import prices, projects
-from costguard.store.lease import Lease
-from costguard.store.tables import charges, instances
-from costguard.store.transaction import Database
 
 BELONGING = Belonging((), OwnerRules(domain="example.com"))
 TTL = timedelta(seconds=30)

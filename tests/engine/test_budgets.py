@@ -10,6 +10,8 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.fakes import HandClock
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual
 from costguard.engine.budgets import BudgetWatch, outlooks, standings
 from costguard.model.budget import Budget, Period, Scope
@@ -17,8 +19,7 @@ from costguard.model.fact import Fact
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.price_book import PriceBook
-from costguard.store import facts, prices, tables
-from costguard.store.transaction import Database
+from costguard.store import facts, prices
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MONTH = Budget("lab", Scope(), Money.of(120), Period.MONTH)

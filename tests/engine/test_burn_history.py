@@ -9,12 +9,12 @@ from sqlalchemy import insert
 from tests.api import rows
 from tests.api.rows import NOW
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at
 from costguard.engine.burn_history import STEP, BurnHistory, burned
 from costguard.model.budget import Scope
 from costguard.model.money import Money
-from costguard.store import tables
-from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
 T4, DISK = Money.of("0.53"), Money.of("0.004")  # an hour of an n1-standard-4 with a T4, and of 70 GiB

@@ -12,6 +12,8 @@ from tests.api import rows
 from tests.api.rows import EARLIER, NOW
 from tests.within import keep_rates
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine import burn_rates, fleet
 from costguard.engine.accrual import accrual_at
 from costguard.engine.budgets import outlooks
@@ -20,9 +22,8 @@ from costguard.engine.live_spend import live
 from costguard.engine.spend import spend
 from costguard.model.budget import Period, Scope
 from costguard.model.money import ZERO, Money
-from costguard.store import accruing, tables
+from costguard.store import accruing
 from costguard.store.fleet import Filters
-from costguard.store.transaction import Database
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)

@@ -10,6 +10,8 @@ from tests.engine.execute_setup import ANA, Scene
 from tests.fakes import FakeCloud
 from tests.within import charge_due
 
+from costguard.db.tables import daily_spend, instances, lifetimes, storage_spans
+from costguard.db.transaction import Database
 from costguard.engine.record import close_account, record
 from costguard.model.action import AssignOwner
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Status
@@ -19,8 +21,6 @@ from costguard.model.reminder import Asked, Subject
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.store import prices, projects
-from costguard.store.tables import daily_spend, instances, lifetimes, storage_spans
-from costguard.store.transaction import Database
 
 BO = "bo@example.com"
 

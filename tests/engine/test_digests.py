@@ -12,6 +12,8 @@ from tests.api.rows import NOW
 from tests.engine import reminder_rows
 from tests.fakes import HandClock
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine.telling.digests import DigestComposer, DigestWatch
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
@@ -21,9 +23,8 @@ from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team
 from costguard.policy.digest import DigestRule
 from costguard.policy.rules import Rules
-from costguard.store import messages, tables
+from costguard.store import messages
 from costguard.store.messages import Message
-from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RULE = DigestRule(time(9), time(9), 0, "UTC")  # NOW is noon on a Friday

@@ -12,6 +12,8 @@ from tests.engine.execute_setup import MINUTE, ZONE, Scene
 from tests.engine.last_check_setup import Meanwhile, scene_of
 from tests.fakes import FakeVm
 
+from costguard.db.lease import acquire
+from costguard.db.transaction import Database
 from costguard.engine.acting.execute import ShadowExecutor
 from costguard.engine.acting.still_due import Hold
 from costguard.engine.acting.stop_words import uuid_of
@@ -20,8 +22,6 @@ from costguard.model.action import StopOutcome
 from costguard.model.instance import Shape, Status
 from costguard.model.reminder import Enforcement
 from costguard.store import stops
-from costguard.store.lease import acquire
-from costguard.store.transaction import Database
 
 CPU = Shape("n2-standard-4", 4, 16384)
 

@@ -8,11 +8,11 @@ from tests.engine.crashing import Fuse, Killed, fragile_database
 from tests.engine.execute_setup import ANA, Scene
 from tests.engine.last_check_setup import judged_at
 
+from costguard.db.transaction import Database
 from costguard.engine.acting.still_due import ByTheRules
 from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest
 from costguard.model.reminder import Asked, Claim, Keep
 from costguard.store import answers
-from costguard.store.transaction import Database
 
 
 def test_a_keep(database: Database) -> None:

@@ -10,6 +10,8 @@ import pytest
 from sqlalchemy import select
 from tests.engine.execute_setup import BELONGING, due
 
+from costguard.db.tables import lifetimes
+from costguard.db.transaction import Database
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.record import record
 from costguard.gce.client import ComputeCloud
@@ -17,8 +19,6 @@ from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import About, Enforcement, Subject
 from costguard.store import stops
-from costguard.store.tables import lifetimes
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

@@ -9,12 +9,12 @@ from tests.builders import PROJECT, at, event, operation, seen
 from tests.engine.execute_setup import MINUTE, ZONE, Scene
 from tests.fakes import FakeActuator
 
+from costguard.db.transaction import Database
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.errors import BadAnswer, CloudUnavailable, CredentialsRefused, PermissionDenied, RateLimited
 from costguard.model.action import StopOutcome
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.reminder import Enforcement
-from costguard.store.transaction import Database
 
 CPU = Shape("n2-standard-4", 4, 16384)
 LOST = CloudUnavailable("no answer")

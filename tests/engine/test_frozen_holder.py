@@ -11,10 +11,10 @@ from tests.engine.jobs.world import world
 from tests.engine.outbox_setup import Place
 from tests.webhooks.office import FakePoster, Office, webhook
 
+from costguard.db import lease as leases
+from costguard.db.lease import Hold, Lease
+from costguard.db.transaction import Database
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL
-from costguard.store import lease as leases
-from costguard.store.lease import Hold, Lease
-from costguard.store.transaction import Database
 
 
 @pytest.fixture

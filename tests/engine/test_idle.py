@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costguard.db.transaction import Database
 from costguard.engine import fleet
 from costguard.engine.accrual import Accrual
 from costguard.engine.idle import IdleWatch
@@ -23,7 +24,6 @@ from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
 from costguard.store import facts
 from costguard.store.fleet import Filters
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.server import running

@@ -12,6 +12,7 @@ from tests.api.rows import NOW
 from tests.fakes import FakeNotifier, FakePost, HandClock
 from tests.store import job_rows
 
+from costguard.db.transaction import Database
 from costguard.engine.telling.job_notices import CardComposer
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
@@ -25,7 +26,6 @@ from costguard.policy.rules import Rules
 from costguard.store import attempts, digest, facts, interruptions, jobs, messages
 from costguard.store.digest import MessageFilters
 from costguard.store.messages import Message
-from costguard.store.transaction import Database
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 ADAS = "D-U0ADA"

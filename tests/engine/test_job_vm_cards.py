@@ -10,6 +10,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.store import job_rows
 
+from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at
 from costguard.engine.telling import cards, job_content
 from costguard.model.attempt import AttemptState
@@ -19,7 +20,6 @@ from costguard.model.message import VmCard
 from costguard.model.reminder import About, Asked, Subject
 from costguard.policy.rules import Rules
 from costguard.store import attempts, jobs
-from costguard.store.transaction import Database
 
 PRICES = {("disk:pd-balanced", "standard", "GiBy.mo"): 100_000_000}
 DAY = timedelta(days=1)

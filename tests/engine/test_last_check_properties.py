@@ -18,6 +18,8 @@ from tests.engine.last_check_setup import FREE, PRESET, ROOT, RULES, Judged, sce
 from tests.engine.reminder_rows import stop as stop_row
 from tests.fakes import FakeCloud
 
+from costguard.db.tables import projects
+from costguard.db.transaction import Database
 from costguard.engine import reminding
 from costguard.engine.record import record
 from costguard.model.action import StopInstance
@@ -29,8 +31,6 @@ from costguard.policy.enforcement import rule_text
 from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Protection, Rules
 from costguard.store import answers, requests
-from costguard.store.tables import projects
-from costguard.store.transaction import Database
 
 MOMENTS = ("10:20", "10:45", "11:20", "11:50", "12:30")
 

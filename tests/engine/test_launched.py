@@ -10,6 +10,8 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud
 from tests.store import job_rows
 
+from costguard.db.tables import instances, lifetimes
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual
 from costguard.engine.budgets import outlooks
 from costguard.engine.record import record
@@ -23,8 +25,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.price_book import PriceBook
 from costguard.store import attempts, prices
-from costguard.store.tables import instances, lifetimes
-from costguard.store.transaction import Database
 
 NAME = "cg-j7k2m9q4-1"
 CPU = Shape("n2-standard-4", 4, 16384)

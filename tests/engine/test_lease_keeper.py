@@ -12,12 +12,12 @@ from sqlalchemy import select, update
 from tests.silent_proxy import silent_proxy
 from tests.waiting import until
 
+from costguard.db import lease as leases
+from costguard.db.limits import Limits
+from costguard.db.tables import leases as table
+from costguard.db.transaction import Database
 from costguard.engine.lease_keeper import ASK_EVERY, LEASE, LEASE_TTL, RENEW_EVERY, LeaseKeeper, kept
 from costguard.errors import LeaseLost
-from costguard.store import lease as leases
-from costguard.store.limits import Limits
-from costguard.store.tables import leases as table
-from costguard.store.transaction import Database
 
 PATIENCE = 60.0
 

@@ -15,14 +15,15 @@ from sqlalchemy import Connection, event, select
 from tests.api import rows
 from tests.api.rows import NOW
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.live_spend import figures_of, live
 from costguard.model.budget import Scope
 from costguard.policy.pricing import Bill
-from costguard.store import accruing, tables
+from costguard.store import accruing
 from costguard.store.accruing import AccruingLifetime, AccruingStorage
 from costguard.store.spend import day_start
-from costguard.store.transaction import Database
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)

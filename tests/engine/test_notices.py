@@ -9,6 +9,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.fakes import HandClock
 
+from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.budgets import BudgetWatch
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
@@ -21,7 +22,6 @@ from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
 from costguard.store import messages
 from costguard.store.messages import Message
-from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LAB = Budget("lab", Scope(project="lab"), Money.of(100), Period.MONTH, (50,), (), contact="cfo@lab.example")

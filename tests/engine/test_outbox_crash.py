@@ -10,12 +10,12 @@ from tests.engine.crashing import Fuse, Killed, fragile_database, steps_of
 from tests.engine.outbox_setup import ADA, CrashingNotifier, Place
 from tests.fakes import HandClock
 
+from costguard.db import lease
+from costguard.db.transaction import Database
 from costguard.errors import LeaseLost
 from costguard.model.message import Content, Posted
 from costguard.model.person import Person
 from costguard.model.reminder import Target
-from costguard.store import lease
-from costguard.store.transaction import Database
 
 LONG = timedelta(minutes=10)
 STEPS = 30  # that three messages take

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import insert, select, update
 
+from costguard.db.tables import instances, lifetimes
+from costguard.db.transaction import Database
 from costguard.engine.price_refresh import RefreshResult, refresh, seed_snapshot
 from costguard.errors import PriceSourceError
 from costguard.model.instance import ProvisioningModel
@@ -16,8 +18,6 @@ from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.price_book import PriceBook
 from costguard.store import facts, price_list, prices
-from costguard.store.tables import instances, lifetimes
-from costguard.store.transaction import Database
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

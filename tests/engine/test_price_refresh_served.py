@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.resource_names import guards_name
 
+from costguard.db.transaction import Database
 from costguard.engine.price_refresh import refresh, seed_snapshot
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
@@ -13,7 +14,6 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.price import PriceKey
 from costguard.policy.price_book import PriceBook
 from costguard.store import price_list, prices
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

@@ -16,6 +16,9 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
 
+from costguard.db import lease as leases
+from costguard.db.tables import instances, lifetimes
+from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.errors import DatabaseLocked, DiskFull, LeaseLost
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
@@ -26,9 +29,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
 from costguard.store import facts, prices, projects
-from costguard.store import lease as leases
-from costguard.store.tables import instances, lifetimes
-from costguard.store.transaction import Database
 
 OTHER = "acme-research"
 NOW = at("2026-11-03T00:10:00")

@@ -11,6 +11,8 @@ from tests.builders import KEY, PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud
 from tests.within import charge_due
 
+from costguard.db.tables import instances, lifetimes, storage_spans
+from costguard.db.transaction import Database
 from costguard.engine.record import Recorded, record
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.money import Money
@@ -19,8 +21,6 @@ from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.store import facts, ledger, prices
-from costguard.store.tables import instances, lifetimes, storage_spans
-from costguard.store.transaction import Database
 
 BELONGING = Belonging((), OwnerRules(domain="example.com"))
 INSERT = operation("insert", "09:59", "10:00")

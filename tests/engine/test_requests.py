@@ -13,14 +13,14 @@ from sqlalchemy import Connection, update
 from tests.api.rows import NOW
 from tests.engine.office import ADA, NAMES, Office, press, user_id
 
+from costguard.db.lease import Lease
+from costguard.db.tables import lifetimes
+from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked, SlackUnavailable
 from costguard.model.message import WhisperContent
 from costguard.model.person import Person, Standing
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.store import messages, people, requests
-from costguard.store.lease import Lease
-from costguard.store.tables import lifetimes
-from costguard.store.transaction import Database
 
 
 @pytest.fixture

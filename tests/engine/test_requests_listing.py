@@ -10,11 +10,11 @@ import pytest
 from tests.api.rows import NOW
 from tests.engine.office import Office, command
 
+from costguard.db.transaction import Database
 from costguard.engine.telling.listing import HELP
 from costguard.errors import SlackUnavailable
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Person
-from costguard.store.transaction import Database
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from tests.engine.last_check_setup import ROOT, judged_at
 from tests.engine.office import ADA, Office, press
 from tests.engine.outbox_setup import Place
 
+from costguard.db.tables import messages as message_rows
+from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.acting.stops import new_stop
 from costguard.model.action import StopInstance, StopOutcome
@@ -23,8 +25,6 @@ from costguard.model.generation import Cause
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import Asked, Enforcement
 from costguard.store import generation, ledger, messages, people, requests, stops, unknown_vms
-from costguard.store.tables import messages as message_rows
-from costguard.store.transaction import Database
 from costguard.store.unknown_vms import UnknownVm
 
 

@@ -12,6 +12,10 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
 
+from costguard.db import lease as leases
+from costguard.db.lease import Lease
+from costguard.db.tables import instances
+from costguard.db.transaction import Database
 from costguard.engine.lease_keeper import LEASE
 from costguard.engine.reconcile import Reconciler
 from costguard.engine.schedule import Daemon
@@ -21,10 +25,6 @@ from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
-from costguard.store import lease as leases
-from costguard.store.lease import Lease
-from costguard.store.tables import instances
-from costguard.store.transaction import Database
 
 NOW = at("12:00")
 PATIENCE = 30.0  # seconds until a test that hangs fails

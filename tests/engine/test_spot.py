@@ -14,17 +14,17 @@ from tests.engine import reminder_rows
 from tests.store import job_rows
 from tests.within import charge_due
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at, book_of
 from costguard.engine.acting.kept import kept
 from costguard.engine.spot import saved_by_spot
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
 from costguard.policy.spot import SpotSaving
-from costguard.store import tables
 from costguard.store.charges import recharge_since
 from costguard.store.roll_up import following
 from costguard.store.spot import charged, lost_to_preemptions
-from costguard.store.transaction import Database
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 SPOT, ON_DEMAND = Money.of("0.165"), Money.of("0.53")  # an hour of an n1-standard-4 with a T4

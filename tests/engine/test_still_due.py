@@ -14,6 +14,8 @@ from tests.engine.last_check_setup import FREE, LATER_LIMIT, PRESET, ROOT, RULES
 from tests.engine.reminder_rows import stop
 from tests.store import job_rows
 
+from costguard.db.tables import instances, projects
+from costguard.db.transaction import Database
 from costguard.model.action import StopOutcome
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
 from costguard.model.instance import InstanceKey
@@ -23,8 +25,6 @@ from costguard.model.reminder import Asked, Claim, Keep, ReminderRule, Request, 
 from costguard.model.utilisation import IdleState
 from costguard.policy.rules import Access, Protection, Rules
 from costguard.store import answers, requests
-from costguard.store.tables import instances, projects
-from costguard.store.transaction import Database
 
 BEN = "ben@example.com"
 

@@ -11,6 +11,8 @@ from sqlalchemy import Connection, func, select
 from tests.engine.test_charging import Ledger
 from tests.within import charge_due
 
+from costguard.db.tables import charges, daily_owners, daily_spend, daily_totals
+from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at
 from costguard.engine.spend import spend
 from costguard.model.billing_month import billing_month
@@ -18,8 +20,6 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.store import prices
-from costguard.store.tables import charges, daily_owners, daily_spend, daily_totals
-from costguard.store.transaction import Database
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 GIB = 500

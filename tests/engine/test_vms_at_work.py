@@ -12,6 +12,7 @@ from tests.engine.execute_setup import ANA, Scene
 from tests.engine.reminder_rows import message
 from tests.store import job_rows
 
+from costguard.db.transaction import Database
 from costguard.engine import reminding
 from costguard.engine.acting.execute import ShadowExecutor
 from costguard.engine.telling.compose import ReminderComposer
@@ -24,7 +25,6 @@ from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule, Subject
 from costguard.policy.rules import Rules
 from costguard.store import attempts, jobs, messages
-from costguard.store.transaction import Database
 
 STOPS = ReminderRule(enforcement=Enforcement.STOP, stop_after=1, grace=timedelta())
 RULES = Rules({OTHER: Preset(OTHER, Match(), timedelta(minutes=30), reminders=STOPS)}, channel="#gpu", is_shadow=False)

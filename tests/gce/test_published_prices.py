@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from costguard.db.transaction import Database
 from costguard.engine.price_refresh import record, seed_snapshot
 from costguard.gce.machine_types import by_rule
 from costguard.gce.price_snapshot import snapshot_prices
@@ -26,7 +27,6 @@ from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import rate_per_hour
 from costguard.store import price_list
-from costguard.store.transaction import Database
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
-from costguard.store.migrate import upgrade
-from costguard.store.transaction import Database
+from costguard.db.migrate import upgrade
+from costguard.db.transaction import Database
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from tests.golden.databases import migrated
 from tests.golden.page_text import PageText
 from tests.identity.provider import providing
 
+from costguard.db.transaction import Database
 from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.model.access import Role
-from costguard.store.transaction import Database
 
 _MAIN = re.compile(r"<main.*</main>", re.DOTALL)
 _CODE = re.compile(r"link/[\w-]{20,}")

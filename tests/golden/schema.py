@@ -11,7 +11,7 @@ from sqlalchemy import make_url, text
 from tests.golden.databases import migrated
 from tests.postgres import shared_server
 
-from costguard.store.migrate import upgrade
+from costguard.db.migrate import upgrade
 
 _SQLITE = (
     "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY tbl_name, type, name"

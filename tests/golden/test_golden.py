@@ -11,7 +11,7 @@ from tests.golden import pages
 from tests.golden.files import difference, produced
 from tests.golden.sources import SOURCES
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 # Sign-in pages need settings of their own, and have files of their own; /api/docs shows what openapi.json holds.
 _ELSEWHERE = ("/api/", "/sign-in", "/sign-out", "/slack/")

@@ -19,9 +19,9 @@ from sqlalchemy import func, select
 from tests.scenario.fleet import body
 
 from costguard.clock import SystemClock
-from costguard.store import health
-from costguard.store.tables import instances, projects
-from costguard.store.transaction import Database
+from costguard.db import health_rows
+from costguard.db.tables import instances, projects
+from costguard.db.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.world import World
 
@@ -137,7 +137,7 @@ def add_vm(world: World, name: str) -> None:
 def holder(database: Database) -> str | None:
     """Who holds the lease by the database itself; None where it expired."""
     with database.read() as connection:
-        return next((each.lease.holder for each in health.holders(connection) if each.is_held), None)
+        return next((each.lease.holder for each in health_rows.holders(connection) if each.is_held), None)
 
 
 def vms_known(database: Database) -> int:

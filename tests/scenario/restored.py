@@ -14,6 +14,7 @@ from tests.engine.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metada
 from tests.fakes import HandClock
 from tests.gce.conftest import Waits
 
+from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.charging import charge_due
 from costguard.engine.jobs.boot import VmMaker
@@ -28,7 +29,6 @@ from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.store import attempts, facts, jobs, prices
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

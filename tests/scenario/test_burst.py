@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection
 from tests.scenario.fleet import HOUR, MINUTE, body
 
+from costguard.db.transaction import Database
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.reconcile import Reconciler
@@ -29,7 +30,6 @@ from costguard.policy.rules import Rules
 from costguard.slack.client import SlackNotifier
 from costguard.store import messages
 from costguard.store.messages import Message
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.slack.scopes import BOT_TOKEN

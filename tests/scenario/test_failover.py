@@ -18,8 +18,8 @@ import pytest
 from sqlalchemy import select
 from tests.scenario.replicas import Replica, add_vm, replica, small_world, vms_known
 
-from costguard.store.tables import leases
-from costguard.store.transaction import Database
+from costguard.db.tables import leases
+from costguard.db.transaction import Database
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -17,6 +17,7 @@ from tests.fakes import HandClock
 from tests.gce.server import Answer, Asked, json_answer, serving
 from tests.sandbox.vms import body
 
+from costguard.db.transaction import Database
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.model.attempt import AttemptState
@@ -25,7 +26,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
 from costguard.store import ledger
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

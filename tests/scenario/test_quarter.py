@@ -12,7 +12,7 @@ from tests.scenario.quarter.life import Quarter
 from tests.scenario.quarter.oracle import Verdict, judge
 from tests.scenario.quarter.weather import QUARTER
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

@@ -15,7 +15,7 @@ import pytest
 from tests.scenario.replicas import Replica, add_vm, holder, replica, small_world, vms_known
 from tests.silent_proxy import SilentProxy, silent_proxy
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 

@@ -10,6 +10,7 @@ import pytest
 from tests.fakes import HandClock
 from tests.sandbox.vms import SPOT, body
 
+from costguard.db.transaction import Database
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.model.lifetime import EndReason, Lifetime
@@ -17,7 +18,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
 from costguard.store import ledger
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

@@ -21,9 +21,9 @@ from sqlalchemy import update
 from tests.sandbox.guest.machines import processes_of
 from tests.scenario import guard_process
 
-from costguard.store.lease import database_time
-from costguard.store.tables import leases
-from costguard.store.transaction import Database
+from costguard.db.lease import database_time
+from costguard.db.tables import leases
+from costguard.db.transaction import Database
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.guest.machines import MachineSettings

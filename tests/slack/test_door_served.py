@@ -20,6 +20,7 @@ from tests.waiting import until
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
+from costguard.db.transaction import Database
 from costguard.engine.telling.requests import Desk
 from costguard.model.message import Button, VmCard
 from costguard.model.reminder import About, Asked, Request, Subject
@@ -31,7 +32,6 @@ from costguard.slack.reception import Reception
 from costguard.slack.socket import Socket
 from costguard.slack.values import pack
 from costguard.store import messages, requests
-from costguard.store.transaction import Database
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 

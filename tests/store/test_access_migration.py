@@ -7,9 +7,10 @@ from contextlib import closing
 from sqlalchemy import text
 from tests.api import rows
 
+from costguard.db import migrate
+from costguard.db.transaction import Database
 from costguard.model.access import PERMISSIONS, Authority, Role, Via
-from costguard.store import migrate, requests, tokens
-from costguard.store.transaction import Database
+from costguard.store import requests, tokens
 
 GUEST = "guest@else.example"
 

@@ -9,9 +9,9 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.engine import reminder_rows
 
+from costguard.db.transaction import Database
 from costguard.model.reminder import About, Claim, Keep, Subject
 from costguard.store import answers
-from costguard.store.transaction import Database
 
 
 def _subject(connection: Connection, name: str) -> Subject:

@@ -7,12 +7,12 @@ from datetime import timedelta
 from tests.api.rows import NOW
 from tests.store import job_rows
 
+from costguard.db.transaction import Database
 from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.store import attempts, interruptions
 from costguard.store.attempts import Changes, JobVm, PlaceOutcome
-from costguard.store.transaction import Database
 
 MINUTE = timedelta(minutes=1)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from costguard.db.transaction import Database
 from costguard.model.fact import Fact
 from costguard.store import facts
 from costguard.store.fact_search import FactFilters, kinds, search
-from costguard.store.transaction import Database
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked
 from costguard.model.fact import Fact
 from costguard.store import fact_stream, facts
-from costguard.store.transaction import Database
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STARTED = Fact("a", "LifetimeStarted", T0, "trainer started.", project="lab", gce_id="77", name="trainer")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.store import job_rows
 
+from costguard.db.transaction import Database
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced
 from costguard.store import job_board
 from costguard.store.job_board import Standing
-from costguard.store.transaction import Database
 
 
 def test_open_jobs_are_counted_and_what_their_vms_cost_is_added_up(database: Database) -> None:

@@ -9,12 +9,13 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.within import charge_due
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual
 from costguard.model.money import Money, Priced
 from costguard.policy.price_book import PriceBook
-from costguard.store import job_costs, prices, tables
+from costguard.store import job_costs, prices
 from costguard.store.accruing import select_lifetimes
-from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
 

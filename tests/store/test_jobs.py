@@ -10,11 +10,12 @@ from sqlalchemy import update
 from tests.api.rows import NOW
 from tests.store import job_rows
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState, SeenCheckpoint
-from costguard.store import attempts, jobs, seen_checkpoints, signing, tables
+from costguard.store import attempts, jobs, seen_checkpoints, signing
 from costguard.store.jobs import JobFilters
-from costguard.store.transaction import Database
 
 
 def test_a_job_comes_back_as_it_was_given(database: Database) -> None:

@@ -8,12 +8,12 @@ from sqlalchemy import Connection
 from tests.api import rows
 from tests.api.rows import NOW
 
+from costguard.db.transaction import Database
 from costguard.model.message import Posted
 from costguard.model.reminder import About, Sent, Subject, Target
 from costguard.store import digest, messages
 from costguard.store.digest import MessageFilters
 from costguard.store.messages import NewMessage
-from costguard.store.transaction import Database
 
 LATER = NOW + timedelta(seconds=30)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from costguard.db.transaction import Database
 from costguard.model.observation import OperationStatus, SeenOperation
 from costguard.store import operations
-from costguard.store.transaction import Database
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 INSERT = SeenOperation(

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from tests.api.rows import NOW
 
+from costguard.db.transaction import Database
 from costguard.model.person import Acquaintance, Person
 from costguard.store import people
-from costguard.store.transaction import Database
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 

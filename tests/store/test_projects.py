@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from costguard.db.transaction import Database
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.observation import Observation, Unread
 from costguard.store import projects
 from costguard.store.projects import ProjectLook
-from costguard.store.transaction import Database
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -7,12 +7,12 @@ from datetime import timedelta
 from tests.api import rows
 from tests.api.rows import NOW
 
+from costguard.db.transaction import Database
 from costguard.model.action import StopOutcome
 from costguard.model.money import Money
 from costguard.model.reminder import About, Enforcement, Subject
 from costguard.store import stops
 from costguard.store.stops import NewStop
-from costguard.store.transaction import Database
 
 
 def new(database: Database, key: str = "stop/1", outcome: StopOutcome = StopOutcome.INTENDED) -> NewStop:

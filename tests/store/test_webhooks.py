@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from tests.webhooks.office import T0, fact, webhook
 
+from costguard.db.transaction import Database
 from costguard.store import facts, webhooks
-from costguard.store.transaction import Database
 from costguard.store.webhooks import Place, Waiting
 
 

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from tests.api.conftest import deps_of
 
 from costguard.api.app import create_app
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 from costguard.web.limits import TokenBucket
 
 

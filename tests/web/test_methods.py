@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from tests.browser import told
 from tests.serving import serving
 
-from costguard.store.transaction import Database
+from costguard.db.transaction import Database
 
 
 @pytest.fixture

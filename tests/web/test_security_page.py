@@ -15,10 +15,10 @@ import pytest
 import yaml
 from tests.web.test_routes import AGENTS, EVENTS, House, table
 
+from costguard.db.transaction import Database
 from costguard.engine.access import links, sessions, tokens
 from costguard.settings import VARIABLES
 from costguard.settings.sections_sign_in import SignIn
-from costguard.store.transaction import Database
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "service/docs/security.md"

@@ -12,14 +12,15 @@ from sqlalchemy import Row, select
 from tests.fakes import HandClock
 from tests.webhooks.receiver import SECRET
 
+from costguard.db import lease, tables
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.webhook_delivery import Delivery, Poster
 from costguard.engine.webhooks import Webhooks
 from costguard.model.fact import Fact
 from costguard.model.webhook import Answer, Webhook, WebhookState
 from costguard.settings.webhook_secrets import decoded
-from costguard.store import facts, lease, tables, webhooks
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
+from costguard.store import facts, webhooks
 
 T0 = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TTL = timedelta(minutes=1)

@@ -11,6 +11,8 @@ from tests.fakes import FakeCloud, HandClock
 from tests.webhooks.office import webhook
 from tests.webhooks.receiver import Receiver
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import Beside, Daemon
 from costguard.engine.webhooks import Webhooks
@@ -18,8 +20,6 @@ from costguard.model.instance import InstanceKey
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.client import HttpPoster
 

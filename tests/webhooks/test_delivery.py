@@ -12,8 +12,8 @@ from tests.engine.crashing import Fuse, Killed, fragile_database
 from tests.webhooks.office import T0, FakePoster, Office, ended, webhook
 from tests.webhooks.receiver import Receiver
 
+from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, WebhookUnknown, WebhookUnreachable
-from costguard.store.transaction import Database
 from costguard.webhooks.client import HttpPoster
 
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import orjson
 
-from costguard.store.types import EPOCH
+from costguard.db.types import EPOCH
 from costguard.web.problems import FieldError, ProblemError
 
 _MAX = 2**63 - 1

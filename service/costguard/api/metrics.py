@@ -11,9 +11,9 @@ from prometheus_client.registry import Collector
 
 from costguard.api.deps import Deps, Given
 from costguard.api.metric_families import families
+from costguard.db.health_rows import holders, is_held_by
 from costguard.engine.metrics import figures
 from costguard.model.access import Permission
-from costguard.store.health import holders, is_held_by
 from costguard.web.problems import RESPONSES
 from costguard.web.who import needs
 

@@ -14,8 +14,8 @@ from costguard.cli.format import clean
 from costguard.cli.options import AsJson, print_json
 
 if TYPE_CHECKING:
+    from costguard.db.backup.archive import Manifest
     from costguard.main.backups import Verified
-    from costguard.store.backup.archive import Manifest
     from costguard.store.unknown_vms import UnknownVm
 
 _Config = Annotated[

@@ -52,7 +52,7 @@ def check(
 
 def _of_database(settings: Settings) -> list[str]:
     """What `serve` would refuse of a database that is here, and what is unsafe about its folder."""
-    from costguard.store import connect, database_file
+    from costguard.db import connect, database_file
 
     try:
         url = connect.parse(settings.database.url.get_secret_value())

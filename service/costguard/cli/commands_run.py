@@ -103,7 +103,7 @@ def run_pass(
 @database.command("upgrade", epilog="Example:  costguard db upgrade --config costguard.toml")
 def upgrade(config: Config = None, as_json: AsJson = False) -> None:
     """Bring the database to this version. `serve` and `pass` do so by themselves."""
-    from costguard.store import migrate
+    from costguard.db import migrate
 
     revision = migrate.upgrade(_settings(config, None).database.url.get_secret_value())
     print_json({"revision": revision}) if as_json else print(f"The database is at revision {revision}.")
@@ -112,8 +112,8 @@ def upgrade(config: Config = None, as_json: AsJson = False) -> None:
 @database.command("check", epilog="Example:  costguard db check --config costguard.toml")
 def check(config: Config = None, as_json: AsJson = False) -> None:
     """Say whether the database is at this version, and change nothing."""
-    from costguard.store import migrate
-    from costguard.store.transaction import Database
+    from costguard.db import migrate
+    from costguard.db.transaction import Database
 
     opened = Database.open(_settings(config, None).database.url.get_secret_value())
     try:

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 from costguard.dashboard.prices import OLD
 from costguard.dashboard.source import Source
+from costguard.db import health_rows as stored
 from costguard.engine.health import Health, ProjectState, Verdict, health
 from costguard.errors import StoreError
 from costguard.model.duration import span_text
 from costguard.model.mending import command_for
 from costguard.model.observation import Unread
-from costguard.store import health as stored
 
 _KINDS = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _SAID = {

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from costguard.dashboard.asked import LONGEST, BadAddress
 from costguard.dashboard.show import gpu_words, link, unit_price
 from costguard.dashboard.source import Source
+from costguard.db import health_rows
 from costguard.engine.accrual import book_of
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.price_book import PriceBook
-from costguard.store import health, price_list, spend
+from costguard.store import price_list, spend
 from costguard.store.price_list import ListedRefusal
 from costguard.store.spend import UnpricedSpan
 
@@ -118,7 +119,7 @@ def prices_page(source: Source, asked: PricesAsked, now: datetime) -> Prices:
     with source.database.read() as connection:
         book = book_of(connection)
         refused = price_list.refusals(connection)
-        recorded_at = health.prices_recorded_at(connection)
+        recorded_at = health_rows.prices_recorded_at(connection)
         gaps = [each for each in spend.unpriced(connection, now.date(), now.date(), Scope()) if each.ended_at is None]
     keys = book.keys()
     pairs = {(key.resource, key.region) for key in keys}

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
+from costguard.db.types import storable
 from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
 from costguard.model.access import Principal
 from costguard.model.fact import Fact
@@ -21,8 +23,6 @@ from costguard.policy.rules import Rules
 from costguard.policy.suspend import never_suspended
 from costguard.store import answers, facts, fleet, requests, watched
 from costguard.store.requests import StoredRequest
-from costguard.store.transaction import Database
-from costguard.store.types import storable
 from costguard.store.watched import WatchedRow
 
 _WISH = {

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine import burn_rates
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.anomalies import anomalies
@@ -27,9 +29,7 @@ from costguard.policy.forecast import HISTORY, Burn, forecast
 from costguard.policy.teams import team_of
 from costguard.store import burning, facts, projects
 from costguard.store.burning import Whose
-from costguard.store.lease import Lease
 from costguard.store.spend import Grouping, UnpricedSpan, rolled_up_days
-from costguard.store.transaction import Database
 
 EVERY = timedelta(minutes=5)
 _DAY = timedelta(days=1)

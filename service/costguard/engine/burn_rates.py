@@ -8,6 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.money import ZERO, Money, Priced
@@ -15,9 +17,7 @@ from costguard.policy.price_book import PriceBook
 from costguard.store import burn_rates, fleet
 from costguard.store.burn_rates import Basis, Rate
 from costguard.store.fleet import Burning, Filters, PresentInstance
-from costguard.store.lease import Lease
 from costguard.store.ledger import Change
-from costguard.store.transaction import Database
 
 AT_ONCE = 1000  # instances in one transaction
 _RULES = 2  # raised when rates come to be worked out in another way: all are worked out anew then

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.accrual import book_of
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel, Shape
@@ -17,9 +19,7 @@ from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
 from costguard.store import charges, facts
 from costguard.store.charges import Due, DueId, Entry
-from costguard.store.lease import Lease
 from costguard.store.roll_up import LIFETIME, STORAGE
-from costguard.store.transaction import Database
 
 MOST_DAYS = 2500  # in one transaction: up to some 12,000 charges, well under a second
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.db.tables import UNPRICED_RANK
 from costguard.engine import burn_rates
 from costguard.engine.accrual import Accrual
 from costguard.engine.burn_rates import priced
@@ -17,7 +18,6 @@ from costguard.model.utilisation import Evidence
 from costguard.store import accruing, fleet, fleet_money, utilisation
 from costguard.store.accruing import AccruingLifetime, AccruingStorage
 from costguard.store.fleet import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
-from costguard.store.tables import UNPRICED_RANK
 from costguard.store.utilisation import Measured
 
 __all__ = ["Cursor", "FleetPage", "FleetTotals", "InstanceView", "Sort", "fleet_page", "views"]

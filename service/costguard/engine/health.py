@@ -10,6 +10,9 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
+from costguard.db import health_rows as stored
+from costguard.db.health_rows import Holder
+from costguard.db.transaction import Database
 from costguard.engine.one_question import OneQuestion, Unanswered
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.engine.telling.slack_health import SlackHealth, slack_health
@@ -19,11 +22,8 @@ from costguard.model.observation import Unread
 from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookState
 from costguard.policy.jobs.words import listed
-from costguard.store import health as stored
 from costguard.store import projects, unknown_vms
-from costguard.store.health import Holder
 from costguard.store.projects import ProjectLook
-from costguard.store.transaction import Database
 from costguard.store.unknown_vms import UnknownVm
 
 _SHOWN = 3  # of VMs that the ledger does not know

@@ -8,10 +8,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db import tables
 from costguard.engine.accrual import Accrual
 from costguard.model.money import Priced
 from costguard.policy.pricing import Bill
-from costguard.store import spans, tables
+from costguard.store import spans
 from costguard.store.spans import ChargeSum, LifetimeFilters, StoredLifetime, StoredStorage
 
 

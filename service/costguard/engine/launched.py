@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, select
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import attempts, jobs
+from costguard.db.types import storable
 from costguard.model.attempt import ATTEMPT_LABEL
 from costguard.model.instance import SeenInstance
 from costguard.model.observation import Observation, SeenOperation
 from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor
-from costguard.store.bulk import chunks
-from costguard.store.tables import attempts, jobs
-from costguard.store.types import storable
 
 
 @dataclass(frozen=True, slots=True)

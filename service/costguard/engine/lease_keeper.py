@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import structlog
 
+from costguard.db import lease as leases
+from costguard.db.lease import Lease
+from costguard.db.limits import within
+from costguard.db.transaction import Database
 from costguard.errors import CostguardError, DatabaseSilent, LeaseLost
-from costguard.store import lease as leases
-from costguard.store.lease import Lease
-from costguard.store.limits import within
-from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 

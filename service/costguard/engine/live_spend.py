@@ -11,6 +11,8 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Table
 
+from costguard.db.remembered import remembered
+from costguard.db.tables import lifetimes, storage_spans
 from costguard.engine.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
@@ -21,9 +23,7 @@ from costguard.policy.meter import Begun, day_of, second_of
 from costguard.policy.pricing import Bill
 from costguard.store import accruing
 from costguard.store.accruing import AccruingLifetime, AccruingStorage, Alike, Within
-from costguard.store.remembered import remembered
 from costguard.store.spend import Amounts, UnpricedSpan, day_start
-from costguard.store.tables import lifetimes, storage_spans
 
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db import health_rows
 from costguard.engine import burn_rates
 from costguard.engine.accrual import accrual_at
 from costguard.engine.budgets import standings
@@ -18,7 +19,7 @@ from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.job import JobState
 from costguard.policy.budget import Standing
 from costguard.policy.rules import Rules
-from costguard.store import counts, fact_stream, health, projects
+from costguard.store import counts, fact_stream, projects
 from costguard.store.counts import Interrupted
 from costguard.store.fleet import Burning
 from costguard.store.projects import ProjectLook
@@ -74,7 +75,7 @@ def figures(connection: Connection, rules: Rules, now: datetime, told: FactCount
         as_of=now,
         burning=burn_rates.burning(connection, accrual),
         looks=projects.read_all(connection),
-        prices_at=health.prices_recorded_at(connection),
+        prices_at=health_rows.prices_recorded_at(connection),
         month=spend(connection, accrual, today.replace(day=1), today, MONTH).rows,
         budgets=budgets,
         waiting_messages=counts.waiting_messages(connection),

@@ -11,6 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.db.health_rows import PRICES_READ
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine import burn_rates
 from costguard.errors import PriceSourceError
 from costguard.model.fact import Fact
@@ -20,9 +23,6 @@ from costguard.model.ports import PriceSource
 from costguard.model.price import Price, PriceKey, RefusedPrice
 from costguard.policy.price_gate import judge
 from costguard.store import charges, facts, prices
-from costguard.store.health import PRICES_READ
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 _SNAPSHOT = "snapshot"
 _INSTANT = timedelta(microseconds=1)

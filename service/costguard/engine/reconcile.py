@@ -11,6 +11,8 @@ from typing import Protocol
 
 import structlog
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine import burn_rates, reminding
 from costguard.engine.charging import Charged, charge_due
 from costguard.engine.record import Recorded, close_account, failed, record
@@ -23,8 +25,6 @@ from costguard.policy.plan import addresses_needed
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan
 from costguard.store import projects
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 _SENDS_AT_ONCE = 500  # reminders in one transaction
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine import burn_rates
 from costguard.engine.launched import launched, launched_by_label
 from costguard.model.fact import Fact
@@ -26,10 +28,8 @@ from costguard.policy.ledger import Belonging, account
 from costguard.policy.narrate import tell_failed, tell_gap, tell_looks, tell_unwatched
 from costguard.policy.timeline import DELETES
 from costguard.store import answers, facts, ledger, operations, projects
-from costguard.store.lease import Lease
 from costguard.store.ledger import Change, Saved, Standing
 from costguard.store.projects import ProjectLook
-from costguard.store.transaction import Database
 
 _AT_ONCE, _BATCH = 8, 32  # VMs whose presence is asked for
 AT_ONCE = 600  # VMs and operations in one transaction, which takes a few tenths of a second

@@ -14,6 +14,8 @@ import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine import price_refresh
 from costguard.engine.idle import IdleWatch
 from costguard.engine.lease_keeper import LeaseKeeper
@@ -21,8 +23,6 @@ from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.watchdog import Watchdog
 from costguard.errors import CostguardError, DatabaseUnreachable, LeaseLost
 from costguard.model.price import Price
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 

@@ -10,15 +10,16 @@ from typing import Protocol
 
 import structlog
 
+from costguard.db import lease
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.errors import WebhookError
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock
 from costguard.model.webhook import Answer, Webhook
 from costguard.policy import webhook as policy
-from costguard.store import fact_stream, lease, webhooks
+from costguard.store import fact_stream, webhooks
 from costguard.store.facts import StoredFact
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 

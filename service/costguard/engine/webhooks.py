@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db import lease
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.webhook_delivery import Delivery, Poster
 from costguard.errors import LeaseLost, WebhookUnknown
 from costguard.model.ports import Clock
 from costguard.model.webhook import Answer, Webhook, WebhookState
-from costguard.store import fact_stream, lease, webhooks
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
+from costguard.store import fact_stream, webhooks
 
 log = structlog.get_logger(__name__)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from costguard.dashboard.sign_in import SignInPages
+from costguard.db.transaction import Database
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.links import GOOD_FOR
 from costguard.engine.access.seal import Seal
@@ -16,7 +17,6 @@ from costguard.model.access import Via
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.store import signing
-from costguard.store.transaction import Database
 from costguard.web.limits import TokenBucket
 
 _KEY = "sessions"

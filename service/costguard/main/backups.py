@@ -12,16 +12,17 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from costguard import __version__
+from costguard.db import connect, health_rows, migrate
+from costguard.db.backup import archive, postgresql, sqlite, verify
+from costguard.db.backup.archive import FORMAT, Manifest, Reader, Rows
+from costguard.db.backup.verify import Check
+from costguard.db.limits import MIGRATING
+from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.lease_keeper import LEASE
 from costguard.errors import BackupUnusable, DaemonActs
 from costguard.model.generation import FIRST, Cause, Generation
-from costguard.store import connect, generation, health, migrate
-from costguard.store.backup import archive, postgresql, sqlite, verify
-from costguard.store.backup.archive import FORMAT, Manifest, Reader, Rows
-from costguard.store.backup.verify import Check
-from costguard.store.limits import MIGRATING
-from costguard.store.transaction import Database
+from costguard.store import generation
 
 _WHO_IS_IT = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
@@ -157,7 +158,7 @@ def _refuse_while_acting(url: str) -> int:
 
 def _refuse_holder(connection: Connection) -> int:
     """The generation, unless somebody acts."""
-    for holder in health.holders_if_any(connection):
+    for holder in health_rows.holders_if_any(connection):
         if holder.is_held and holder.lease.name == LEASE:
             raise DaemonActs(
                 f"A Costguard daemon ({holder.lease.holder}) acts on this database, and nothing was changed.",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from slack_sdk import WebClient
 
 from costguard.clock import SystemClock
+from costguard.db.transaction import Database
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.requests import Desk
 from costguard.model.ports import Clock
@@ -22,7 +23,6 @@ from costguard.slack.messages import render
 from costguard.slack.reception import Reception
 from costguard.slack.socket import Socket
 from costguard.slack.web import ENDPOINT
-from costguard.store.transaction import Database
 
 
 @dataclass(frozen=True, slots=True)

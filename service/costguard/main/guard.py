@@ -14,6 +14,11 @@ from datetime import timedelta
 import structlog
 
 from costguard.clock import SystemClock
+from costguard.db import lease as leases
+from costguard.db.health_rows import catalogue_read_at
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.db.version import bring_up_to_date
 from costguard.engine import price_refresh
 from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
 from costguard.engine.acting.still_due import ByTheRules
@@ -38,11 +43,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan
 from costguard.settings import Settings
-from costguard.store import lease as leases
-from costguard.store.health import catalogue_read_at
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
-from costguard.store.version import bring_up_to_date
 from costguard.web.meters import WatchMeters
 
 _SENDINGS = 10

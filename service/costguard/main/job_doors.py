@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from costguard.db.transaction import Database
 from costguard.engine.jobs.assess import Launching
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.submit import JobOffice
@@ -19,7 +20,6 @@ from costguard.model.ports import Checkpoints, Clock
 from costguard.policy.rules import Rules
 from costguard.settings import Settings
 from costguard.store import signing
-from costguard.store.transaction import Database
 
 if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud

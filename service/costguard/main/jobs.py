@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from costguard.agent.bundle import bundle
+from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.holds import BudgetHolds
@@ -18,7 +19,6 @@ from costguard.gce.boot import metadata_items
 from costguard.model.ports import Checkpoints, Clock
 from costguard.policy.rules import Rules
 from costguard.store import signing
-from costguard.store.transaction import Database
 
 if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud

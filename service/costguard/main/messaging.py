@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.digests import DigestComposer, DigestWatch
@@ -22,7 +23,6 @@ from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web import ENDPOINT
 from costguard.store.messages import Message
-from costguard.store.transaction import Database
 
 
 @dataclass(frozen=True, slots=True)

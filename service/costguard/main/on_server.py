@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from costguard.clock import SystemClock
+from costguard.db.transaction import Database
+from costguard.db.version import bring_up_to_date
 from costguard.engine.access.links import GOOD_FOR, PATH, make_link
 from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.errors import SettingsError, TokenRefused
@@ -16,8 +18,6 @@ from costguard.model.access import PERMISSIONS, Principal, Role, Via
 from costguard.policy.access import role_of
 from costguard.settings import Settings
 from costguard.store.tokens import ApiToken
-from costguard.store.transaction import Database
-from costguard.store.version import bring_up_to_date
 
 if TYPE_CHECKING:
     from costguard.main.guard import Guard

@@ -19,6 +19,9 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import ScaledClock, SystemClock
 from costguard.dashboard.app import add_dashboard
 from costguard.dashboard.sign_in import add_sign_in
+from costguard.db.remembered import forget
+from costguard.db.state import state
+from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import OutboxTrouble, trouble_of
 from costguard.engine.webhooks import states
 from costguard.main.access import gate, sign_in_pages
@@ -28,9 +31,6 @@ from costguard.main.watcher import Watcher
 from costguard.main.wire import Begin
 from costguard.model.ports import Clock
 from costguard.settings import Settings
-from costguard.store.remembered import forget
-from costguard.store.state import state
-from costguard.store.transaction import Database
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
 from costguard.web.proxies import TrustedProxies

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import datetime
 
+from costguard.db import migrate
+from costguard.db.transaction import Database
 from costguard.errors import UnknownVmMissing
-from costguard.store import migrate, unknown_vms
-from costguard.store.transaction import Database
+from costguard.store import unknown_vms
 from costguard.store.unknown_vms import UnknownVm, Verdict
 
 

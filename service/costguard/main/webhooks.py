@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from costguard import __version__
+from costguard.db.transaction import Database
 from costguard.engine.webhooks import Webhooks
 from costguard.model.ports import Clock
 from costguard.model.webhook import Answer
 from costguard.settings import Settings
-from costguard.store.transaction import Database
 from costguard.webhooks.client import HttpPoster
 
 

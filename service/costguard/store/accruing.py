@@ -28,13 +28,13 @@ from sqlalchemy import (
     union_all,
 )
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.store import rows
-from costguard.store.bulk import chunks
-from costguard.store.remembered import remembers
-from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 _Id = TypeVar("_Id", int, str)
 

@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, String, cast, literal, select
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import claims, instances, keeps, messages
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.reminder import Claim, Keep, Ownership, Subject
 from costguard.store.accruing import among
-from costguard.store.bulk import chunks
-from costguard.store.tables import claims, instances, keeps, messages
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 # The fact of a claim names its request, and its notice names the fact.
 _NOTICE = "notice/OwnerClaimed:"

@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Row
 
+from costguard.db.tables import attempts
+from costguard.db.types import storable
 from costguard.model.attempt import Attempt, AttemptState, Exit, Heard, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
-from costguard.store.tables import attempts
-from costguard.store.types import storable
 
 EXIT = TypeAdapter(Exit)
 

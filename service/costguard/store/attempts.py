@@ -9,6 +9,11 @@ from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, null, or_, select, text, union_all, update
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
@@ -16,11 +21,6 @@ from costguard.model.job import JobKind
 from costguard.model.money import Money
 from costguard.store import attempt_rows
 from costguard.store.attempt_rows import EXIT, attempt_of
-from costguard.store.bulk import chunks
-from costguard.store.remembered import remembers
-from costguard.store.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 
 @dataclass(frozen=True, slots=True)

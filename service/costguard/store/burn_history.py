@@ -22,11 +22,11 @@ from sqlalchemy import (
     type_coerce,
 )
 
+from costguard.db.remembered import remembers
+from costguard.db.tables import lifetimes, storage_spans
+from costguard.db.types import EPOCH
 from costguard.model.budget import Scope
 from costguard.store.accruing import SHAPE, within_scope
-from costguard.store.remembered import remembers
-from costguard.store.tables import lifetimes, storage_spans
-from costguard.store.types import EPOCH
 
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, delete, select, update
 
-from costguard.store.bulk import chunks
-from costguard.store.remembered import remembers
-from costguard.store.tables import UNPRICED_RANK, burn_rates, instances
-from costguard.store.upsert import upsert
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import UNPRICED_RANK, burn_rates, instances
+from costguard.db.upsert import upsert
 
 
 @dataclass(frozen=True, slots=True)

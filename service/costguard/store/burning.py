@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, literal_column, select
 
+from costguard.db.remembered import remembers
+from costguard.db.tables import charges, facts, instances, lifetimes, storage_spans
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
-from costguard.store.tables import charges, facts, instances, lifetimes, storage_spans
 
 
 @dataclass(frozen=True, slots=True)

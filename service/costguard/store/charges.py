@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, case, delete, literal, null, text, update
 
+from costguard.db.bulk import add_rows, chunks, stored
+from costguard.db.tables import UNCHARGED, charges, instances
+from costguard.db.types import Timestamp
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge, Lifetime, StorageSpan
 from costguard.store.accruing import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
-from costguard.store.bulk import add_rows, chunks, stored
 from costguard.store.roll_up import LIFETIME, STORAGE, TABLES, Change, Whose, change_of
-from costguard.store.tables import UNCHARGED, charges, instances
-from costguard.store.types import Timestamp
 
 _WHERE_DUE = (
     ("uncharged", UNCHARGED),

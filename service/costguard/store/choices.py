@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from costguard.store.remembered import remembers
-from costguard.store.tables import instances
+from costguard.db.remembered import remembers
+from costguard.db.tables import instances
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import BigInteger, Connection, func, select, text, type_coerce
 
+from costguard.db.remembered import remembers
+from costguard.db.tables import OPEN_JOB, WAITING, facts, interruptions, jobs, messages, stops
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 from costguard.model.money import ZERO, Money
-from costguard.store.remembered import remembers
-from costguard.store.tables import OPEN_JOB, WAITING, facts, interruptions, jobs, messages, stops
 
 
 @dataclass(frozen=True, slots=True)

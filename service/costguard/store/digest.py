@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import facts, instances, keeps, messages
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
-from costguard.store.bulk import chunks
-from costguard.store.tables import facts, instances, keeps, messages
 
 _LATE = timedelta(days=2)  # what a fact tells of may have happened some time before it was recorded
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import instances, lifetimes, messages, requests, stops
 from costguard.model.action import StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import Subject
-from costguard.store.bulk import chunks
 from costguard.store.rows import lifetime_of
-from costguard.store.tables import instances, lifetimes, messages, requests, stops
 
 
 @dataclass(frozen=True, slots=True)

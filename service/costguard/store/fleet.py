@@ -24,16 +24,16 @@ from sqlalchemy import (
     type_coerce,
 )
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, storage_spans
+from costguard.db.types import storable
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 from costguard.store import projects
-from costguard.store.bulk import chunks
 from costguard.store.projects import ProjectLook
-from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
-from costguard.store.tables import UNPRICED_RANK, instances, lifetimes, storage_spans
-from costguard.store.types import storable
 
 BEYOND = 2**62  # above every real rate and time, as a rank
 Place: TypeAlias = tuple[int, str, int]  # of an instance in an order: its rank, and among equals its name and id

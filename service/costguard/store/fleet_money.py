@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, false, select
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import charges, lifetimes, storage_spans
 from costguard.model.money import ZERO, Money
-from costguard.store.bulk import chunks
-from costguard.store.remembered import remembers
 from costguard.store.spans import charged_sums
-from costguard.store.tables import charges, lifetimes, storage_spans
 
 
 @dataclass(frozen=True, slots=True)

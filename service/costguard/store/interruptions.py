@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Row, select, tuple_, type_coerce, update
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import interruptions
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.money import Money
-from costguard.store.bulk import chunks
-from costguard.store.tables import interruptions
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 _SECOND = timedelta(seconds=1)
 

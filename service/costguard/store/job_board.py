@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select, text
 
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs
 from costguard.model.attempt import AttemptState
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced
-from costguard.store.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, literal_column, or_, select
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 from costguard.store.accruing import lifetime_of, select_lifetimes, select_storage, storage_of
-from costguard.store.bulk import chunks
-from costguard.store.remembered import remembers
 from costguard.store.spans import charged_sums
-from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 
 class RunUp(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, exists, select, text, type_coerce
 
-from costguard.store.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, instances, jobs
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, instances, jobs
 
 _RAW = BigInteger  # to make moments of what is only compared would cost more than to read it
 _OF = attempts.c

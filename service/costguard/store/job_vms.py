@@ -9,10 +9,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, and_, func, select
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import attempts, instances, lifetimes
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.lifetime import EndReason
-from costguard.store.bulk import chunks
-from costguard.store.tables import attempts, instances, lifetimes
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select, text, tuple_, update
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs
+from costguard.db.types import storable
 from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
 from costguard.store import seen_checkpoints
-from costguard.store.bulk import chunks
-from costguard.store.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs
-from costguard.store.types import storable
 
 # Keys that a later version wrote are passed over, and fields that an earlier one lacked have their defaults.
 _SPEC = TypeAdapter(JobSpec)

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import instances, keeps, lifetimes, requests
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import About, Subject
-from costguard.store.bulk import chunks
 from costguard.store.rows import lifetime_of
-from costguard.store.tables import instances, keeps, lifetimes, requests
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, insert, null, select, update
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import instances, lifetimes, storage_spans
+from costguard.db.types import storable
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance
-from costguard.store.bulk import chunks
 from costguard.store.roll_up import following
 from costguard.store.rows import lifetime_of, shape_of, storage_of
-from costguard.store.tables import instances, lifetimes, storage_spans
-from costguard.store.types import storable
 
 _BATCH = 500  # SQLite allows 32,766 bound values in one statement, PostgreSQL 65,535
 

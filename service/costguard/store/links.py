@@ -6,8 +6,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from costguard.db.tables import sign_in_links
 from costguard.model.access import Role
-from costguard.store.tables import sign_in_links
 
 
 def add(connection: Connection, digest: str, address: str, role: Role, made_at: datetime, expires_at: datetime) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, exists, func, select, text, update
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import WAITING, messages
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.message import Posted
 from costguard.model.reminder import Sent, Subject, Target
 from costguard.store.accruing import among
-from costguard.store.bulk import chunks
-from costguard.store.tables import WAITING, messages
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, exists, select
 
+from costguard.db.tables import attempts, operations
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.observation import OperationStatus, SeenOperation
-from costguard.store.tables import attempts, operations
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 _KEY = ("project", "operation_id")
 _AT_ONCE = 1000  # values in one query, well below what either database allows

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select, update
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import people
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.person import Acquaintance, Person
-from costguard.store.bulk import chunks
-from costguard.store.remembered import remembers
-from costguard.store.tables import people
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 
 def save(connection: Connection, found: Acquaintance) -> None:

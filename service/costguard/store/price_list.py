@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from costguard.db.tables import price_refusals, prices
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
-from costguard.store.tables import price_refusals, prices
 
 
 @dataclass(frozen=True, slots=True)

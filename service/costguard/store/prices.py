@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import BigInteger, Connection, Engine, Row, exists, func, insert, select, type_coerce, update
 
+from costguard.db.tables import price_refusals, prices
+from costguard.db.upsert import upsert
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
-from costguard.store.tables import price_refusals, prices
-from costguard.store.upsert import upsert
 
 # Every page, message and pass needs all prices, and making thousands of values takes longer than the rest of a
 # message. They are kept with a mark of the rows that they were made from: whatever is added or replaced changes it.

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, select
 
+from costguard.db.remembered import remembers
+from costguard.db.tables import projects
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.observation import Observation, Unread
-from costguard.store.remembered import remembers
-from costguard.store.tables import projects
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select, update
 
+from costguard.db.remembered import remembers
+from costguard.db.tables import requests
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.access import PERMISSIONS, Authority, Permission, Role, Via
 from costguard.model.reminder import Asked, Request, Subject
-from costguard.store.remembered import remembers
-from costguard.store.tables import requests
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,8 @@ from typing import Any, TypeAlias
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, case, delete, func, literal, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from costguard.model.instance import ProvisioningModel
-from costguard.model.lifetime import Attribution
-from costguard.model.price import OF_A_RUN
-from costguard.store.bulk import chunks
-from costguard.store.tables import (
+from costguard.db.bulk import chunks
+from costguard.db.tables import (
     charges,
     daily_owners,
     daily_spend,
@@ -27,6 +24,9 @@ from costguard.store.tables import (
     prices,
     storage_spans,
 )
+from costguard.model.instance import ProvisioningModel
+from costguard.model.lifetime import Attribution
+from costguard.model.price import OF_A_RUN
 
 LIFETIME = "lifetime"
 STORAGE = "storage"

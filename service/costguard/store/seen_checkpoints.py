@@ -7,9 +7,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
-from costguard.store.tables import seen_checkpoints
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
+from costguard.db.tables import seen_checkpoints
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
+from costguard.db.tables import sessions
+from costguard.db.types import storable
 from costguard.model.access import Role, Via
-from costguard.store.tables import sessions
-from costguard.store.types import storable
 
 
 @dataclass(frozen=True, slots=True)

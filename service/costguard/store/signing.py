@@ -7,8 +7,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, insert, select
 
-from costguard.store.tables import signing_keys
-from costguard.store.transaction import Database
+from costguard.db.tables import signing_keys
+from costguard.db.transaction import Database
 
 _BYTES = 32
 

@@ -17,6 +17,8 @@ from sqlalchemy import (
     select,
 )
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.store.accruing import (
@@ -27,8 +29,6 @@ from costguard.store.accruing import (
     stand,
     storage_of,
 )
-from costguard.store.bulk import chunks
-from costguard.store.tables import charges, instances, lifetimes, storage_spans
 
 
 @dataclass(frozen=True, slots=True)

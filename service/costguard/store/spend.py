@@ -22,13 +22,13 @@ from sqlalchemy import (
     union_all,
 )
 
+from costguard.db.remembered import remembers
+from costguard.db.tables import daily_owners, daily_spend, daily_totals, instances, lifetimes, storage_spans
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution
 from costguard.model.money import Money
 from costguard.store.accruing import within_scope
-from costguard.store.remembered import remembers
-from costguard.store.tables import daily_owners, daily_spend, daily_totals, instances, lifetimes, storage_spans
 
 
 class Grouping(StrEnum):

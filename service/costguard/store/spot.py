@@ -9,19 +9,9 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, func, select, text
 
-from costguard.model.attempt import Outcome
-from costguard.model.budget import Scope
-from costguard.model.instance import InstanceKey, ProvisioningModel
-from costguard.model.lifetime import Lifetime
-from costguard.model.money import Money
-from costguard.model.price import SpotUse
-from costguard.store.accruing import within_scope
-from costguard.store.bulk import chunks
-from costguard.store.job_costs import spans_of
-from costguard.store.remembered import remembers
-from costguard.store.rows import lifetime_of, shape_of
-from costguard.store.spend import day_start
-from costguard.store.tables import (
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import (
     UNCHARGED,
     charges,
     daily_spot,
@@ -32,6 +22,16 @@ from costguard.store.tables import (
     lifetimes,
     prices,
 )
+from costguard.model.attempt import Outcome
+from costguard.model.budget import Scope
+from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.lifetime import Lifetime
+from costguard.model.money import Money
+from costguard.model.price import SpotUse
+from costguard.store.accruing import within_scope
+from costguard.store.job_costs import spans_of
+from costguard.store.rows import lifetime_of, shape_of
+from costguard.store.spend import day_start
 
 _KIND = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "zone")
 _NO_KEY = InstanceKey("", "")

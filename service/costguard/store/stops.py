@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import stops
+from costguard.db.types import storable
 from costguard.model.action import StopOutcome
 from costguard.model.money import Money
 from costguard.model.reminder import Enforcement, Subject
 from costguard.store.accruing import among
-from costguard.store.bulk import chunks
-from costguard.store.tables import stops
-from costguard.store.types import storable
 
 OPEN = (StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from costguard.db.tables import api_tokens
+from costguard.db.types import storable
 from costguard.model.access import Permission, Role
-from costguard.store.tables import api_tokens
-from costguard.store.types import storable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select, text, update
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import UNKNOWN_THERE, unknown_vms
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.instance import InstanceKey, Status
-from costguard.store.bulk import chunks
-from costguard.store.tables import UNKNOWN_THERE, unknown_vms
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 
 class Verdict(StrEnum):

@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, delete, select
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import instances, lifetimes, utilisation
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.store.bulk import chunks
-from costguard.store.remembered import remembers
 from costguard.store.rows import shape_of
-from costguard.store.tables import instances, lifetimes, utilisation
-from costguard.store.types import storable
-from costguard.store.upsert import upsert
 
 _SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
 

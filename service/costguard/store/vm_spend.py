@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Select, Table, cast, func, select, text
 
+from costguard.db.bulk import chunks
+from costguard.db.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.store.accruing import stand, within_scope
-from costguard.store.bulk import chunks
 from costguard.store.roll_up import parts_of_charges
 from costguard.store.spend import Amounts, amounts_of
-from costguard.store.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast, func, select
 
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.store.bulk import chunks
-from costguard.store.remembered import remembers
 from costguard.store.rows import shape_from
-from costguard.store.tables import instances, lifetimes, storage_spans
 
 _MOST_NAMED = 1000
 _OWN = 10  # how many columns `_columns` gives

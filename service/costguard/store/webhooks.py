@@ -8,10 +8,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from costguard.db.tables import facts, webhooks
+from costguard.db.types import storable
 from costguard.model.webhook import Webhook
 from costguard.store import fact_stream
-from costguard.store.tables import facts, webhooks
-from costguard.store.types import storable
 
 MOST_COUNTED = 10_000
 _MOST_READ = 100_000  # facts that are looked at for it: a receiver of few kinds may be millions behind

@@ -13,6 +13,8 @@ import pytest
 from sqlalchemy import select
 from tests.doors import SEAL, begun, is_good, redeem, somebody
 
+from costguard.db import tables
+from costguard.db.transaction import Database
 from costguard.engine.access.gate import Gate
 from costguard.engine.access.links import make_link
 from costguard.engine.access.session_office import SessionOffice
@@ -29,8 +31,7 @@ from costguard.errors import (
 )
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.policy.rules import Access
-from costguard.store import facts, sessions, tables, tokens
-from costguard.store.transaction import Database
+from costguard.store import facts, sessions, tokens
 
 ANA, EVE, ROOT = "ana@lab.example", "eve@lab.example", "root@localhost"
 ACCESS = Access(viewers=frozenset({"@lab.example"}), operators=frozenset({ANA}), admins=frozenset({"ada@lab.example"}))

@@ -10,6 +10,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.store.job_rows import job
 
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import holds
 from costguard.engine.jobs.holds import BudgetHolds
@@ -21,7 +22,6 @@ from costguard.policy.jobs.holds import Held
 from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
 from costguard.store import facts, prices
-from costguard.store.transaction import Database
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 REFUSES = Budget("lab", Scope(project="lab"), Money.of(3), Period.DAY, at_limit=AtLimit.REFUSE)

@@ -12,6 +12,7 @@ from tests.engine.jobs.cloud import CloudOfVms
 from tests.engine.jobs.world import T4, World, world
 from tests.fakes import HandClock
 
+from costguard.db import lease as leases
 from costguard.engine import restoring
 from costguard.engine.acting.launch_delete import gave_up
 from costguard.engine.acting.launch_pace import Kind, PacedLauncher
@@ -25,7 +26,6 @@ from costguard.model.job import CheckpointPlan
 from costguard.model.launch import OperationAnswer
 from costguard.policy.jobs.operation_errors import outcome_of, words_of
 from costguard.policy.owner import OwnerRules
-from costguard.store import lease as leases
 from costguard.store.attempts import JobVm
 
 

@@ -10,6 +10,7 @@ from tests.engine.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metada
 from tests.fakes import HandClock
 from tests.gce.conftest import Waits
 
+from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
@@ -20,7 +21,6 @@ from costguard.gce.client import ComputeCloud
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.store import attempts, jobs, prices
-from costguard.store.transaction import Database
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

@@ -25,6 +25,7 @@ from tests.engine.jobs.office import (
     priced,
 )
 
+from costguard.db.transaction import Database
 from costguard.engine.jobs.submit import Overrides
 from costguard.errors import (
     CheckpointLocationRefused,
@@ -45,7 +46,6 @@ from costguard.policy.jobs.recipe import OVERRIDES
 from costguard.policy.rules import Access, JobRules
 from costguard.store import facts, jobs
 from costguard.store.jobs import JobFilters
-from costguard.store.transaction import Database
 
 HOUR = timedelta(hours=1)
 

@@ -14,6 +14,7 @@ from tests.builders import PROJECT, at
 from tests.engine.jobs.cloud import CloudOfVms, Vm
 from tests.fakes import HandClock
 
+from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
@@ -41,7 +42,6 @@ from costguard.policy.jobs.holds import Held
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.store import attempts, facts, interruptions, jobs, prices
-from costguard.store.transaction import Database
 
 ZONES = ("us-central1-a", "us-central1-b", "us-east1-c")
 T4 = Shape("n1-standard-8", 8, 30720)

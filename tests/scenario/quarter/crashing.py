@@ -11,14 +11,14 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.errors import CloudUnavailable
 from costguard.gce.client import ComputeCloud
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Sighting
 from costguard.model.person import Person
 from costguard.slack.client import SlackNotifier
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 
 class Killed(BaseException):

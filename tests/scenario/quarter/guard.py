@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, FragileNotifier, Fuse, Killed
 
+from costguard.db import lease as leases
+from costguard.db.lease import Lease
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.idle import IdleWatch
@@ -28,8 +30,6 @@ from costguard.slack.client import SlackNotifier
 from costguard.slack.door import Door
 from costguard.slack.messages import render
 from costguard.slack.reception import Reception
-from costguard.store import lease as leases
-from costguard.store.lease import Lease
 from costguard.store.messages import Message
 from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
 

@@ -13,10 +13,10 @@ from tests.scenario.quarter.life import Quarter
 from tests.scenario.quarter.story import Post, Story, Topic, tell
 from tests.scenario.quarter.weather import ARCHIVED
 
+from costguard.db.tables import claims, keeps, messages, requests, stops
+from costguard.db.transaction import Database
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement
-from costguard.store.tables import claims, keeps, messages, requests, stops
-from costguard.store.transaction import Database
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.slack.blocks import interactive
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, select
 from tests.scenario.quarter.fleet import RULES, Made
 from tests.scenario.quarter.life import Quarter
 
-from costguard.store.tables import claims, instances, keeps, lifetimes, requests, stops
+from costguard.db.tables import claims, instances, keeps, lifetimes, requests, stops
 from costguard_sandbox.clock import to_ms
 from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.slack.messages import Message

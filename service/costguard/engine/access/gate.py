@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import digest_of
@@ -20,7 +21,6 @@ from costguard.model.ports import Clock
 from costguard.policy.access import lower_of, role_of
 from costguard.policy.rules import Access
 from costguard.store import sessions, tokens
-from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 

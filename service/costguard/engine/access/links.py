@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from costguard.db.transaction import Database
 from costguard.engine.access.tokens import digest_of
 from costguard.model.access import Role
 from costguard.store import links
-from costguard.store.transaction import Database
 
 GOOD_FOR = timedelta(minutes=10)
 PATH = "/sign-in/link/"

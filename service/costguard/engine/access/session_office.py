@@ -7,6 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
 from costguard.engine.access.tokens import digest_of, end_with_sessions
 from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
 from costguard.model.access import Permission, Principal, Role
@@ -16,7 +17,6 @@ from costguard.policy.access import role_of
 from costguard.policy.rules import Access
 from costguard.store import facts, sessions
 from costguard.store.sessions import Session
-from costguard.store.transaction import Database
 
 _MOST = 10_000
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
 from costguard.engine.access.tokens import digest_of
 from costguard.model.access import Role, Via
 from costguard.model.ports import Clock
 from costguard.store import sessions
 from costguard.store.sessions import Session
-from costguard.store.transaction import Database
 
 
 class Sessions:

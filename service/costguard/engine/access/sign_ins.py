@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from costguard.db.transaction import Database
+from costguard.db.types import EPOCH
 from costguard.engine.access.links import GOOD_FOR
 from costguard.engine.access.seal import Seal
 from costguard.engine.access.session_office import SessionOffice
@@ -24,8 +26,6 @@ from costguard.policy.access import role_of
 from costguard.policy.rules import Access
 from costguard.store import facts, links
 from costguard.store.sessions import Session
-from costguard.store.transaction import Database
-from costguard.store.types import EPOCH
 
 CALLBACK = "/sign-in/oidc/callback"
 _PURPOSE = "oidc"

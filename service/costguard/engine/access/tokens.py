@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
 from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock
 from costguard.store import facts, requests, tokens
 from costguard.store.tokens import ApiToken
-from costguard.store.transaction import Database
 
 PREFIX = "cgt_"
 LONGEST_NAME = 100

@@ -10,6 +10,8 @@ from typing import Protocol
 
 import structlog
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.acting import answering, stop_words
 from costguard.engine.acting.still_due import StillDue
 from costguard.engine.acting.stops import Stopping, new_stop
@@ -26,8 +28,6 @@ from costguard.model.action import (
 )
 from costguard.model.ports import Actuator, Clock
 from costguard.store import facts, ledger, stops
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 

@@ -15,12 +15,12 @@ from typing import TypeVar
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.acting.launch_pace import PacedLauncher
 from costguard.engine.acting.launch_step import Note, Step
 from costguard.errors import CloudError, CloudUnavailable, LeaseLost, RateLimited, StoreError
 from costguard.model.ports import Clock
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 

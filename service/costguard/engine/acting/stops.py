@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.acting import stop_case, stop_outcomes, stop_words
 from costguard.engine.acting.still_due import Hold, StillDue
 from costguard.engine.acting.stop_case import Case
@@ -24,9 +26,7 @@ from costguard.model.record import KnownInstance
 from costguard.model.reminder import Enforcement, Subject
 from costguard.policy.suspend import never_suspended
 from costguard.store import facts, ledger, stops
-from costguard.store.lease import Lease
 from costguard.store.stops import NewStop, Stop
-from costguard.store.transaction import Database
 
 _FROZEN_S = 5.0  # so long after its last look, what a stop rests on may be over
 

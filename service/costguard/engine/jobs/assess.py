@@ -8,6 +8,7 @@ from datetime import UTC
 
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.jobs import holds
 from costguard.engine.jobs.rates import Shapes, rates
@@ -25,7 +26,6 @@ from costguard.policy.jobs.asked import Overrides, Refusal, Submission, shown
 from costguard.policy.jobs.feasible import Outlook, outlook
 from costguard.policy.jobs.quote import Rates
 from costguard.policy.rules import Rules
-from costguard.store.transaction import Database
 
 
 @dataclass(frozen=True, slots=True)

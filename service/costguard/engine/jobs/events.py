@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
 from costguard.engine.acting import launch_words
 from costguard.engine.jobs import on_disk
 from costguard.engine.jobs.tokens import Tokens
@@ -17,7 +18,6 @@ from costguard.model.ports import Clock
 from costguard.policy.jobs.disk import DiskState, disk_of
 from costguard.policy.jobs.hearing import Event, Told, listen
 from costguard.store import attempts, burning, facts, interruptions, jobs
-from costguard.store.transaction import Database
 
 __all__ = ["Event", "HeardAnswer", "Hearing"]
 

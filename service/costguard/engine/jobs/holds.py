@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.budgets import outlooks
 from costguard.model.budget import AtLimit, Budget
@@ -18,8 +20,6 @@ from costguard.policy.jobs import holds as policy
 from costguard.policy.jobs.holds import Held, Standing
 from costguard.policy.rules import Rules
 from costguard.store import burning, facts
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 SERVES = timedelta(seconds=60)  # reading the ledger for a budget costs more than a turn without news
 _WAITS = (JobState.QUEUED, JobState.RECOVERING)

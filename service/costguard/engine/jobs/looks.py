@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.acting import launch_words
 from costguard.engine.jobs.resume import seen_in, trusted
 from costguard.engine.jobs.risk import at_risk
@@ -21,8 +23,6 @@ from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint, T
 from costguard.model.ports import Checkpoints, Clock
 from costguard.policy.jobs.suspects import suspects
 from costguard.store import attempts, facts, job_news, jobs
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 EVERY = timedelta(minutes=5)
 _WORKERS = 8

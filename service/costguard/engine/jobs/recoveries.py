@@ -9,12 +9,13 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db import tables
+from costguard.db.remembered import remembers
 from costguard.engine.jobs.listing import Lost, lost
 from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
 from costguard.model.job import Job
 from costguard.policy.jobs.histogram import Histogram, histogram
-from costguard.store import attempts, interruptions, jobs, tables
-from costguard.store.remembered import remembers
+from costguard.store import attempts, interruptions, jobs
 
 _SHOWN = 100
 

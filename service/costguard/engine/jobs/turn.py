@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at
 from costguard.engine.acting.launch_delete import Delete, Orphan
 from costguard.engine.acting.launch_insert import Insert
@@ -36,8 +38,6 @@ from costguard.policy.jobs.suspects import suspects
 from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt
 from costguard.store import generation, job_news, projects
 from costguard.store.job_news import News
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 _ROUNDS = 6  # from an end that was told to the request for the next VM there are three
 _ORPHANS_EVERY = timedelta(seconds=60)

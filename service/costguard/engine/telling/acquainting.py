@@ -7,14 +7,14 @@ from collections.abc import Collection
 
 import structlog
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.telling.addressing import is_stale, looked_up
 from costguard.engine.telling.sending_facts import people_unknown
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
 from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
 from costguard.store import facts, people
-from costguard.store.lease import Lease
-from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 

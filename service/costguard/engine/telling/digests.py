@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.spend import Spend, spend
 from costguard.engine.telling import digest_sections as sections
@@ -17,10 +19,8 @@ from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule, DueDigest, Every, due
 from costguard.policy.rules import Rules
 from costguard.store import digest, messages, projects
-from costguard.store.lease import Lease
 from costguard.store.messages import Message, NewMessage
 from costguard.store.spend import Grouping, day_start
-from costguard.store.transaction import Database
 
 KIND = "digest"
 _DAY = timedelta(days=1)

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.telling import job_content, job_notices, notice_content
 from costguard.engine.telling.outbox import Composed, Withdrawn
@@ -18,9 +20,7 @@ from costguard.model.reminder import Team
 from costguard.policy import teams
 from costguard.policy.rules import Rules
 from costguard.store import digest, messages
-from costguard.store.lease import Lease
 from costguard.store.messages import Message, NewMessage
-from costguard.store.transaction import Database
 
 KIND = "notice"
 _PRICE = "PriceRefused"

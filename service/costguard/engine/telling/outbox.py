@@ -12,6 +12,8 @@ from typing import Protocol
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
 from costguard.engine.telling.addressing import Addressing
 from costguard.engine.telling.pacing import Pacing
 from costguard.engine.telling.sending_facts import resumed, sent, troubled
@@ -28,9 +30,7 @@ from costguard.model.fact import Fact
 from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier
 from costguard.store import facts, messages
-from costguard.store.lease import Lease
 from costguard.store.messages import Message
-from costguard.store.transaction import Database
 
 log = structlog.get_logger(__name__)
 

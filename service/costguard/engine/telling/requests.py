@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 import structlog
 from sqlalchemy import Connection
 
+from costguard.db.transaction import Database
 from costguard.engine import asking
 from costguard.engine.telling import listing
 from costguard.engine.telling.cards import when, zone_of
@@ -27,7 +28,6 @@ from costguard.policy.narrate import ended_text
 from costguard.policy.rules import Rules
 from costguard.store import fleet, generation, messages, requests, spans, watched
 from costguard.store.messages import NewMessage
-from costguard.store.transaction import Database
 from costguard.store.watched import WatchedRow
 
 log = structlog.get_logger(__name__)

@@ -1,0 +1,157 @@
+"""From a URL to an engine: how Costguard talks to SQLite and to PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+
+from costguard.db import database_file
+from costguard.db.limits import Limits
+from costguard.errors import DatabaseUnreachable
+
+# A request or a pass holds one connection at a time; uvicorn and the scheduler bring some dozen threads.
+_POOL = {"pool_size": 5, "max_overflow": 15}
+# A peer that vanished is noticed within about ten seconds, asked or idle, without a word from it. The kernel counts
+# what is not acknowledged, so a proxy that takes everything and delivers nothing goes unnoticed: see `silence`.
+# https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
+_TCP = {
+    "keepalives": "1",
+    "keepalives_idle": "5",  # seconds
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",  # milliseconds
+}
+WIDEST_MODE = "widest_mode"
+_EXPECTED = "Write sqlite:///path/to/file.db or postgresql://user:password@host:5432/name."
+
+
+def parse(text: str) -> URL:
+    """The URL with the driver that Costguard uses. No error ever repeats the text: it may hold a password."""
+    try:
+        url = make_url(text)
+    except Exception:
+        raise DatabaseUnreachable("The database URL cannot be read.", _EXPECTED) from None
+    match url.drivername:
+        case "sqlite":
+            if not url.database or ":memory:" in url.database:
+                raise DatabaseUnreachable("A database in memory would forget the ledger.", _EXPECTED)
+            return url.set(drivername="sqlite+pysqlite", query=_widest_mode(url))
+        case "postgresql" | "postgres" | "postgresql+psycopg":
+            return url.set(drivername="postgresql+psycopg")
+        case _:
+            raise DatabaseUnreachable(f"Costguard does not know databases of the kind {url.drivername!r}.", _EXPECTED)
+
+
+def _widest_mode(url: URL) -> dict[str, str]:
+    """For volumes that set modes by themselves, as Kubernetes' fsGroup does: what others may at most."""
+    given = url.query.get(WIDEST_MODE)
+    if given is None:
+        return {}
+    if not isinstance(given, str) or not re.fullmatch(r"0?[0-7]{3}", given):
+        text = f"The database URL's {WIDEST_MODE} is no file mode."
+        raise DatabaseUnreachable(text, f"Write it in octal digits, such as {WIDEST_MODE}=0660.")
+    return {WIDEST_MODE: given}
+
+
+def widest_mode_of(url: URL) -> int:
+    return int(str(url.query.get(WIDEST_MODE, "0600")), 8)
+
+
+def file_of(url: URL) -> Path | None:
+    """None: it is no SQLite file."""
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
+def describe(url: URL) -> str:
+    """What to call this database in a sentence, without user and password."""
+    if url.get_backend_name() == "sqlite":
+        return f"The SQLite database {url.database}"
+    host = url.host or url.query.get("host") or "a local socket"
+    return f"The PostgreSQL database {url.database or url.username!r} at {host}" + (f":{url.port}" if url.port else "")
+
+
+def engine(url: URL, lock_timeout: timedelta, limits: Limits, *, migrating: bool = False) -> Engine:
+    """An engine that has not connected yet.
+
+    `migrating` creates a missing SQLite file, and does not enforce foreign keys, so that tables can be rebuilt.
+    """
+    pool: dict[str, Any] = {**_POOL, "pool_timeout": limits.checkout.total_seconds()}
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url.set(query={}), lock_timeout, pool, migrating, widest_mode_of(url))
+    return _postgresql(url, limits, pool)
+
+
+def _sqlite(url: URL, lock_timeout: timedelta, pool: dict[str, Any], migrating: bool, widest_mode: int) -> Engine:
+    assert url.database
+    file = Path(url.database).absolute()
+    # Without mode=rw a mistyped path would silently become a new, empty database.
+    address = file.as_uri() + "?mode=rw"
+    checked = False  # once: a mode that somebody changes later is for the next start, and fails no pass
+
+    def connect() -> sqlite3.Connection:
+        nonlocal checked
+        if not checked:
+            if migrating:
+                database_file.make(file)
+            database_file.check(file, widest_mode)
+            checked = True
+        connection = sqlite3.connect(
+            address,
+            uri=True,
+            timeout=lock_timeout.total_seconds(),
+            isolation_level=None,  # the driver's own BEGIN is deferred, and comes only before writes
+            check_same_thread=False,
+        )
+        try:
+            _write_ahead(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA foreign_keys = {'OFF' if migrating else 'ON'}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    return create_engine(url, creator=connect, hide_parameters=True, **pool)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """The mode is the file's, and SQLite does not wait to set it: whoever has a new file locked is setting it, too."""
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
+
+
+def _postgresql(url: URL, limits: Limits, pool: dict[str, Any]) -> Engine:
+    # Only here: a guard on SQLite has no use for the driver.
+    from costguard.db import silence
+
+    seconds = max(1, int(limits.connect.total_seconds()))
+    defaults = {"connect_timeout": str(seconds), "application_name": "costguard", **_TCP}
+    made = create_engine(
+        url.set(query=defaults | dict(url.query)),
+        hide_parameters=True,
+        pool_pre_ping=True,  # a restarted server costs no request
+        **pool,
+    )
+
+    @event.listens_for(made, "do_connect")
+    def open_connection(_dialect: object, _record: object, arguments: Any, named: Any) -> Any:
+        return silence.connect(limits, *arguments, **named)
+
+    @event.listens_for(made, "connect")
+    def set_up(connection: Any, _record: object) -> None:
+        # Not as a start-up option: poolers such as PgBouncer refuse those.
+        connection.execute("SET jit = off")  # it costs more than these queries take
+        # PostgreSQL's own 4 is of turning disks: sums of the fleet would read the table of all VMs there ever were
+        # in place of the index on those that are there.
+        connection.execute("SET random_page_cost = 1.1")
+        connection.commit()
+
+    return made

@@ -1,0 +1,62 @@
+"""Reading who acts, and how old the prices are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, func, inspect, select
+
+from costguard.db.lease import Lease, database_time
+from costguard.db.tables import facts, leases, prices
+
+PRICES_READ = "PricesRead"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    lease: Lease
+    is_held: bool  # by the database's clock: False once it has expired
+
+
+def holders(connection: Connection) -> list[Holder]:
+    """Who holds, or last held, each lease."""
+    now = database_time(connection)
+    return [
+        Holder(Lease(row.name, row.holder, row.epoch, row.expires_at), row.expires_at > now)
+        for row in connection.execute(select(leases).order_by(leases.c.name))
+    ]
+
+
+def is_held_by(held: Sequence[Holder], name: str) -> bool:
+    """Whether this daemon holds the lease to act. "" is no daemon's name."""
+    return bool(name) and any(each.is_held and each.lease.holder == name for each in held)
+
+
+def holders_if_any(connection: Connection) -> list[Holder]:
+    """As `holders`, of a database that may have no tables yet."""
+    return holders(connection) if inspect(connection).has_table(leases.name) else []
+
+
+def prices_recorded_at(connection: Connection) -> datetime | None:
+    """When the catalogue was last read, or else when a price was last added; None when there is none."""
+    added = select(func.max(prices.c.recorded_at))
+    moment: datetime | None = catalogue_read_at(connection) or connection.scalar(added)
+    return moment
+
+
+def catalogue_read_at(connection: Connection) -> datetime | None:
+    """When the catalogue was last read; None when never."""
+    moment: datetime | None = connection.scalar(
+        select(func.max(facts.c.occurred_at)).where(facts.c.kind == PRICES_READ)
+    )
+    return moment
+
+
+def size(connection: Connection) -> int:
+    """What the database takes on its disk, in bytes."""
+    if connection.dialect.name == "sqlite":
+        pages, each = (connection.exec_driver_sql(f"PRAGMA {of}").scalar_one() for of in ("page_count", "page_size"))
+        return int(pages) * int(each)
+    return int(connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one())

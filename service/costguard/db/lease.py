@@ -1,0 +1,159 @@
+"""The lease: one daemon acts at a time, by the database's clock.
+
+A holder that froze wakes up believing it still holds; its epoch says otherwise, and its writes are refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, insert, literal_column, select, update
+
+from costguard.db.tables import leases
+from costguard.db.types import Timestamp
+from costguard.errors import LeaseLost
+
+if TYPE_CHECKING:
+    from costguard.db.transaction import Database
+
+# Both advance within a transaction; PostgreSQL's now() would not.
+_NOW = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
+}
+# Counts the time that a suspended machine slept, too: another may have acted meanwhile.
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+# Between the check and the moment in which Google has the request.
+_MARGIN_S = 1.0
+
+
+def elapsed_s() -> float:
+    return time.clock_gettime(_BOOT_CLOCK)
+
+
+@dataclass(slots=True)
+class Hold:
+    """Until when nobody else can get this lease, in this process's own time. A renewal moves it for all copies."""
+
+    until_s: float
+    ttl: timedelta = timedelta()
+    elapsed_s: Callable[[], float] = elapsed_s
+
+    @property
+    def is_to_be_renewed(self) -> bool:
+        """Whether a third of its life is over."""
+        return self.until_s - self.elapsed_s() < self.ttl.total_seconds() * 2 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to act. Every acquisition of a name has a higher epoch than the one before."""
+
+    name: str
+    holder: str
+    epoch: int
+    expires_at: datetime
+    hold: Hold | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nobody else can act yet, without asking the database; for the last look before a call to Google.
+
+        False only says that it is not certain: the process may have stood still, and another may have taken over.
+        """
+        return self.hold is None or self.hold.elapsed_s() < self.hold.until_s - _MARGIN_S
+
+
+def acquire(database: Database, name: str, holder: str, ttl: timedelta, now: datetime | None = None) -> Lease | None:
+    """The lease, or None while another holder's has not expired.
+
+    Acquiring again under the same name of holder is a new epoch: it may be a restarted process, while the
+    old one is only frozen. Without `now`, the database's own time decides.
+    """
+    asked_s = elapsed_s()
+    with database.write() as connection:
+        held = connection.execute(select(leases).where(leases.c.name == name)).one_or_none()
+        moment = now or database_time(connection)
+        if held is not None and held.holder != holder and held.expires_at > moment:
+            return None
+        hold = None if now is not None else Hold(asked_s + ttl.total_seconds(), ttl)
+        lease = Lease(name, holder, 1 if held is None else held.epoch + 1, moment + ttl, hold)
+        values = {"holder": lease.holder, "epoch": lease.epoch, "expires_at": lease.expires_at}
+        if held is None:
+            connection.execute(insert(leases).values(name=name, **values))
+            return lease
+        # Renewals wait for no turn: one may have come in between, and then its holder is well.
+        unchanged = (leases.c.name == name) & (leases.c.epoch == held.epoch) & (leases.c.expires_at == held.expires_at)
+        return lease if connection.execute(update(leases).where(unchanged).values(**values)).rowcount else None
+
+
+def is_free(database: Database, name: str, holder: str) -> bool:
+    """Whether `acquire` would give it now: a read, for those who ask every second and are nearly always refused."""
+    with database.read() as connection:
+        held = connection.execute(select(leases).where(leases.c.name == name)).one_or_none()
+        return held is None or held.holder == holder or held.expires_at <= database_time(connection)
+
+
+def renew(database: Database, lease: Lease, ttl: timedelta, now: datetime | None = None) -> Lease:
+    """The same lease for longer. LeaseLost when it was taken over; merely expired, it still is ours.
+
+    On PostgreSQL it waits for no other writer, however large a pass is: it changes nothing that they rest on.
+    """
+    asked_s = elapsed_s()
+    ours = (leases.c.name == lease.name) & (leases.c.epoch == lease.epoch)
+    with database.write_out_of_turn() as connection:
+        renewed = replace(lease, expires_at=(now or database_time(connection)) + ttl)
+        if not connection.execute(update(leases).where(ours).values(expires_at=renewed.expires_at)).rowcount:
+            check_still_held(connection, lease)
+    if lease.hold is not None:
+        lease.hold.until_s = asked_s + ttl.total_seconds()
+    return renewed
+
+
+def renew_in_passing(connection: Connection, lease: Lease) -> Callable[[], None]:
+    """In a write under the lease, renew it where that is due; to be called with what it returns after the commit.
+
+    SQLite has one writer, and lets those who wait come in by chance: a pass that writes one transaction after the
+    other would keep the renewals out.
+    """
+    hold = lease.hold
+    if hold is None or not hold.is_to_be_renewed:
+        return lambda: None
+    asked_s = elapsed_s()
+    expires_at = database_time(connection) + hold.ttl
+    connection.execute(update(leases).where(leases.c.name == lease.name).values(expires_at=expires_at))
+
+    def committed() -> None:
+        hold.until_s = asked_s + hold.ttl.total_seconds()
+
+    return committed
+
+
+def release(database: Database, lease: Lease, now: datetime | None = None) -> None:
+    """Lets others in at once. Harmless when the lease was lost."""
+    with database.write() as connection:
+        connection.execute(
+            update(leases)
+            .where(leases.c.name == lease.name, leases.c.epoch == lease.epoch)
+            .values(expires_at=now or database_time(connection))
+        )
+
+
+def check_still_held(connection: Connection, lease: Lease) -> None:
+    """Raises LeaseLost unless the lease is ours; for use inside a write transaction."""
+    held = connection.execute(select(leases.c.holder, leases.c.epoch).where(leases.c.name == lease.name)).one_or_none()
+    if held is None or held.epoch != lease.epoch:
+        raise LeaseLost(
+            f"The lease {lease.name!r} now belongs to {held.holder if held else 'nobody'}.",
+            "Nothing was written. Another Costguard acts in this one's place; this one waits for its turn.",
+        )
+
+
+def database_time(connection: Connection) -> datetime:
+    """What the database's clock says, whatever this machine's says."""
+    moment: datetime = connection.execute(select(literal_column(_NOW[connection.dialect.name], Timestamp))).scalar_one()
+    return moment

@@ -1,0 +1,119 @@
+"""Bringing a database to this version, and refusing to work with any other."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+import costguard
+from costguard.db import connect
+from costguard.db.errors import UPGRADE
+from costguard.db.transaction import Database
+from costguard.errors import DatabaseNewer, DatabaseOutdated, DatabaseUnreachable
+
+_LOCK_TIMEOUT = timedelta(minutes=1)
+
+
+def migrations_folder() -> Path:
+    """The migrations in the installed package, or those of the checkout."""
+    packaged = Path(costguard.__file__).parent / "migrations"
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "alembic"
+
+
+def upgrade(url: str) -> str:
+    """Runs the migrations that are missing, all or none, and returns the revision. Makes a missing SQLite file.
+
+    Of two processes that upgrade at once, the second waits and finds nothing to do.
+    """
+    _check_folder(url)
+    return _migrate(url, "head")
+
+
+def downgrade(url: str, revision: str) -> str:
+    """Takes the database back to a revision, or to nothing with "base". What later tables held is lost."""
+    return _migrate(url, revision)
+
+
+def upgrade_within(connection: Connection, revision: str = "head") -> str:
+    """As `upgrade`, within a write of the caller's, up to a revision that this version knows."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+    return _revision(connection) or ""
+
+
+def head() -> str:
+    return ScriptDirectory.from_config(_config()).get_current_head() or ""
+
+
+def check_known(revision: str, name: str) -> None:
+    """Raises DatabaseNewer for a revision that only a later version has."""
+    _refuse_newer(ScriptDirectory.from_config(_config()), revision, name)
+
+
+def check(database: Database) -> None:
+    """Raises DatabaseOutdated or DatabaseNewer unless the database is exactly at this version."""
+    with database.read() as connection:
+        current = _revision(connection)
+    script = ScriptDirectory.from_config(_config())
+    if current == script.get_current_head():
+        return
+    _refuse_newer(script, current, database.name)
+    state = "has no tables yet" if current is None else "was made by an earlier version of Costguard"
+    raise DatabaseOutdated(f"{database.name} {state}.", UPGRADE)
+
+
+def _migrate(url: str, target: str) -> str:
+    database = Database.open(url, lock_timeout=_LOCK_TIMEOUT, migrating=True)
+    config = _config()
+    script = ScriptDirectory.from_config(config)
+    try:
+        with database.write() as connection:
+            current = _revision(connection)
+            _refuse_newer(script, current, database.name)
+            config.attributes["connection"] = connection
+            if target == "head":
+                command.upgrade(config, target)
+            else:
+                command.downgrade(config, target)
+            return _revision(connection) or ""
+    finally:
+        database.close()
+
+
+def _config() -> Config:
+    config = Config()
+    # ConfigParser would take a percent sign in the path for an interpolation.
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    return config
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _refuse_newer(script: ScriptDirectory, current: str | None, name: str) -> None:
+    known = {revision.revision for revision in script.walk_revisions()}
+    if current is not None and current not in known:
+        raise DatabaseNewer(
+            f"{name} was made by a later version of Costguard (revision {current}).",
+            "Install that version, or put back the backup that was made before its upgrade.",
+        )
+
+
+def _check_folder(url: str) -> None:
+    parsed = connect.parse(url)
+    if parsed.get_backend_name() != "sqlite":
+        return
+    folder = Path(parsed.database or "").absolute().parent
+    if not folder.is_dir():
+        raise DatabaseUnreachable(
+            f"{connect.describe(parsed)} cannot be made: there is no folder {folder}.",
+            "Make the folder, or name another file in the database URL.",
+        )

@@ -1,0 +1,20 @@
+"""Whether anything was changed that pages show, in one small question."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select
+
+from costguard.db.tables import changes, facts
+from costguard.db.transaction import Database
+
+_STATE = select(
+    select(func.sum(changes.c.number)).scalar_subquery().label("changes"),
+    select(func.max(facts.c.id)).scalar_subquery().label("facts"),
+)
+
+
+def state(database: Database) -> tuple[int, int]:
+    """Equal while no table whose changes are counted was changed, and no fact was added. Raises StoreError."""
+    with database.read() as connection:
+        row = connection.execute(_STATE).one()
+    return int(row.changes or 0), int(row.facts or 0)

@@ -1,0 +1,47 @@
+"""The tables about the database itself, and about VMs that it does not know."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Index, Integer, String, Table, Text, text
+
+from costguard.db.tables.base import metadata
+from costguard.db.types import Timestamp
+
+# At most one row; none means the first generation.
+installation = Table(
+    "installation",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("generation", Integer, nullable=False),
+    Column("began_at", Timestamp),
+    Column("cause", String, nullable=False, server_default=""),
+    Column("backup_at", Timestamp),
+    Column("home", String, nullable=False, server_default=""),  # where the database was last opened to act
+)
+
+# VMs with our labels of which the ledger holds no intent. They are reported, and never deleted by a rule.
+UNKNOWN_THERE = "cleared_at IS NULL"
+unknown_vms = Table(
+    "unknown_vms",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("gce_id", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("job", String, nullable=False),  # as its label says; it may be unknown too
+    Column("generation", Integer, nullable=False),
+    Column("request_uuid", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("found_at", Timestamp, nullable=False),
+    Column("cleared_at", Timestamp),  # it is gone, or was adopted
+    Column("verdict", String, nullable=False, server_default=""),  # an admin's: "adopt" or "delete"
+    Column("verdict_by", String, nullable=False, server_default=""),
+    Column("verdict_at", Timestamp),
+)
+Index(
+    "ix_unknown_vms_there",
+    unknown_vms.c.job,
+    sqlite_where=text(UNKNOWN_THERE),
+    postgresql_where=text(UNKNOWN_THERE),
+)

@@ -1,0 +1,162 @@
+"""The tables of jobs: what was asked for, the VMs that try it, what interrupted them, and what they saved."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from costguard.db.tables.base import Id, Json, metadata
+from costguard.db.types import Timestamp
+
+# Queries say these in the very same words, so that both databases use the small indexes.
+OPEN_JOB = "state IN ('queued', 'provisioning', 'running', 'recovering')"
+LIVE_ATTEMPT = "state <> 'over'"
+
+# Keys for signing what comes back to us, made once.
+signing_keys = Table(
+    "signing_keys",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("value", String, nullable=False),  # hexadecimal
+    Column("made_at", Timestamp, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("idempotency_key", String, unique=True),
+    Column("request_digest", String, nullable=False, server_default=""),  # of the body that came with that key
+    Column("kind", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("preset", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("spec", Json, nullable=False),
+    Column("recipe", Json, nullable=False),
+    Column("state", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("via", String, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("settled_at", Timestamp),
+    Column("cancel_asked_at", Timestamp),
+    Column("cancel_asked_by", String, nullable=False, server_default=""),
+    Column("next_at", Timestamp),
+    # What was seen at the location of its checkpoints. NULL: nobody has looked.
+    Column("looked_at", Timestamp),
+    Column("look_error", Text, nullable=False, server_default=""),
+    Column("look_torn", Json, nullable=False, server_default=text("'[]'")),
+    Column("look_resume_from", String, nullable=False, server_default=""),
+    Column("look_step", BigInteger),
+    Column("look_written_at", Timestamp),
+    Column("look_files", BigInteger),
+    Column("look_seen_at", Timestamp),  # when a look last found it; a later one failed
+    Column("advanced_at", Timestamp),
+    # Its owner agreed that the disk which holds its checkpoints goes.
+    Column("disk_given_up_at", Timestamp),
+    Column("disk_given_up_by", String, nullable=False, server_default=""),
+)
+Index("ix_jobs_created_at", jobs.c.created_at, jobs.c.id)
+Index("ix_jobs_open", jobs.c.id, sqlite_where=text(OPEN_JOB), postgresql_where=text(OPEN_JOB))
+Index("ix_jobs_owner", jobs.c.owner, jobs.c.created_at)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("generation", Integer, nullable=False, server_default=text("1")),  # of the database, when it was intended
+    Column("name", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("gpu_type", String, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("request_uuid", String, nullable=False),
+    Column("max_run_s", BigInteger, nullable=False),
+    Column("rate_nanos", BigInteger),
+    Column("resume_from", String, nullable=False, server_default=""),
+    Column("resume_step", BigInteger),
+    Column("resume_why", Text, nullable=False, server_default=""),
+    Column("image", String, nullable=False, server_default=""),
+    Column("state", String, nullable=False),
+    Column("outcome", String),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("intended_at", Timestamp, nullable=False),
+    Column("asked_at", Timestamp),
+    Column("operation", String, nullable=False, server_default=""),
+    Column("gce_id", String, nullable=False, server_default=""),
+    Column("made_at", Timestamp),
+    Column("stop_asked_at", Timestamp),
+    Column("stop_why", String, nullable=False, server_default=""),
+    Column("ended_at", Timestamp),
+    Column("delete_asked_at", Timestamp),
+    Column("gone_at", Timestamp),
+    Column("rested_at", Timestamp),
+    Column("restarts", Integer, nullable=False, server_default=text("0")),
+    Column("tries", Integer, nullable=False, server_default=text("0")),
+    Column("try_after", Timestamp),
+    Column("error", Text, nullable=False, server_default=""),
+    # What its agent told last; NULL: nothing yet.
+    Column("heard_at", Timestamp),
+    Column("run", Integer, nullable=False, server_default=text("0")),
+    Column("booted_at", Timestamp),
+    Column("started_at", Timestamp),
+    Column("noticed_at", Timestamp),
+    Column("maintenance_at", Timestamp),
+    Column("step", BigInteger),
+    Column("step_at", Timestamp),
+    Column("machine", Json, nullable=False, server_default=text("'{}'")),
+    Column("output", Text, nullable=False, server_default=""),
+    Column("image_digest", String, nullable=False, server_default=""),
+    Column("exit", Json),
+    Column("accepted_through", BigInteger, nullable=False, server_default=text("0")),
+    UniqueConstraint("job_id", "number"),
+    UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
+)
+Index("ix_attempts_live", attempts.c.job_id, sqlite_where=text(LIVE_ATTEMPT), postgresql_where=text(LIVE_ATTEMPT))
+Index("ix_attempts_ended_at", attempts.c.ended_at)
+Index("ix_attempts_instance", attempts.c.project, attempts.c.gce_id)
+
+# One row a run that was interrupted, whatever told of it and however often.
+interruptions = Table(
+    "interruptions",
+    metadata,
+    Column("attempt_id", Id, ForeignKey("attempts.id"), primary_key=True, autoincrement=False),
+    Column("run", Integer, primary_key=True, autoincrement=False),
+    Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("started_at", Timestamp),
+    Column("happened_at", Timestamp, nullable=False),
+    Column("noticed_at", Timestamp, nullable=False),
+    Column("noticed_by", String, nullable=False),
+    Column("requested_at", Timestamp),
+    Column("resumed_at", Timestamp),
+    Column("lost_s", BigInteger),
+    Column("lost_nanos", BigInteger),
+    Column("from_zero", Boolean, nullable=False, server_default=text("false")),
+)
+Index("ix_interruptions_job", interruptions.c.job_id)
+Index("ix_interruptions_happened_at", interruptions.c.happened_at)
+
+# Complete checkpoints that were seen, for the job's timeline.
+seen_checkpoints = Table(
+    "seen_checkpoints",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("resume_from", String, primary_key=True),
+    Column("written_at", Timestamp, primary_key=True),  # a name such as last.ckpt is written again and again
+    Column("step", BigInteger),
+    Column("first_seen_at", Timestamp, nullable=False),
+)

@@ -1,0 +1,334 @@
+"""The ledger's tables: what there is, what ran, what it costs, and what happened."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from costguard.db.tables.base import Id, Json, metadata
+from costguard.db.types import Timestamp
+
+# A span that ended and whose charges are not stored up to its end. Queries say it in these very words, so that
+# both databases find the few such spans by an index that holds nothing else.
+UNCHARGED = "ended_at IS NOT NULL AND (charged_to IS NULL OR charged_to <> ended_at)"
+
+# What was spent on a job, found among years of what was not.
+OF_JOB = "job <> ''"
+
+# Before every rate, as people look first at what nobody knows the price of.
+UNPRICED_RANK = -(2**62)
+
+# One row a watched project: what its last looks gave.
+projects = Table(
+    "projects",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("first_seen_at", Timestamp, nullable=False),
+    Column("last_tried_at", Timestamp, nullable=False),
+    Column("last_complete_at", Timestamp),  # the last look that read every zone
+    Column("operations_through_at", Timestamp),
+    Column("unread", Json, nullable=False),  # [{"scope", "code", "reason"}] of the last look
+    Column("instance_count", Integer, nullable=False, server_default=text("0")),
+)
+
+instances = Table(
+    "instances",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("project", String, nullable=False),
+    Column("gce_id", String, nullable=False),  # uint64: does not fit BIGINT
+    Column("name", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("last_started_at", Timestamp),
+    Column("last_stopped_at", Timestamp),
+    Column("termination_at", Timestamp),
+    Column("machine_type", String, nullable=False),
+    Column("vcpus", Integer, nullable=False),
+    Column("memory_mib", Integer, nullable=False),
+    Column("gpu_type", String),
+    Column("gpu_count", Integer, nullable=False),
+    Column("local_ssd_gib", Integer, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("labels", Json, nullable=False),
+    Column("preset", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("owner_source", String, nullable=False),  # "job", "label", "creator" or ""
+    Column("job", String, nullable=False),
+    Column("created_by", String, nullable=False),  # the insert operation's user; "" when unknown
+    Column("fingerprint", String, nullable=False),
+    Column("first_seen_at", Timestamp, nullable=False),
+    Column("gone_at", Timestamp),  # deleted, or found absent
+    # What it costs an hour, worked out whenever it, or a price, changes: lists and sums of the fleet need nothing else.
+    Column("running_since", Timestamp),  # the start of the open lifetime
+    Column("rate_nanos", BigInteger),  # of what can be priced
+    Column("machine_rate_nanos", BigInteger),  # the same without storage
+    Column("rate_rank", BigInteger),  # -rate_nanos, or UNPRICED_RANK; NULL: not worked out yet
+    UniqueConstraint("project", "gce_id"),
+)
+# It holds all that the fleet is filtered, counted and added up by, so that the wide rows need not be read.
+Index(
+    "ix_instances_present",
+    instances.c.project,
+    instances.c.preset,
+    instances.c.status,
+    instances.c.provisioning_model,
+    instances.c.owner,
+    instances.c.job,
+    instances.c.gpu_type,
+    instances.c.gpu_count,
+    instances.c.termination_at,
+    instances.c.rate_rank,
+    instances.c.rate_nanos,
+    instances.c.machine_rate_nanos,
+    instances.c.running_since,
+    instances.c.name,
+    instances.c.id,
+    sqlite_where=instances.c.gone_at.is_(None),
+    postgresql_where=instances.c.gone_at.is_(None),
+)
+Index(
+    "ix_instances_rate",
+    instances.c.rate_rank,
+    instances.c.name,
+    instances.c.id,
+    instances.c.rate_nanos,
+    instances.c.running_since,
+    sqlite_where=instances.c.gone_at.is_(None),
+    postgresql_where=instances.c.gone_at.is_(None),
+)
+
+# One row: by which prices the rates of all instances that are there were worked out, and within which time they hold.
+burn_rates = Table(
+    "burn_rates",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("prices", String, nullable=False),
+    Column("good_from", Timestamp),
+    Column("good_until", Timestamp),
+)
+
+lifetimes = Table(
+    "lifetimes",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
+    Column(
+        "project", String, nullable=False, server_default=""
+    ),  # the instance's, for sums that need nothing else of it
+    Column("started_at", Timestamp, nullable=False),
+    Column("ended_at", Timestamp),
+    Column("end_reason", String),
+    Column("ended_by", String, nullable=False, server_default=""),
+    Column("end_is_estimate", Boolean, nullable=False, server_default=text("false")),
+    Column("zone", String, nullable=False),
+    Column("machine_type", String, nullable=False),
+    Column("vcpus", Integer, nullable=False),
+    Column("memory_mib", Integer, nullable=False),
+    Column("gpu_type", String),
+    Column("gpu_count", Integer, nullable=False),
+    Column("local_ssd_gib", Integer, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("preset", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("job", String, nullable=False),
+    # Charges are stored up to here; NULL: from the start again. Set to NULL to have it charged anew.
+    Column("charged_to", Timestamp),
+    Column("unpriced", String, nullable=False, server_default=""),  # why it could not be priced whole
+    UniqueConstraint("instance_id", "started_at"),
+)
+Index(
+    "ix_lifetimes_open",
+    lifetimes.c.instance_id,
+    sqlite_where=lifetimes.c.ended_at.is_(None),
+    postgresql_where=lifetimes.c.ended_at.is_(None),
+)
+# All that open lifetimes are billed by, and then whose they are: those alike are counted by reading it in order.
+Index(
+    "ix_lifetimes_alike",
+    *(lifetimes.c[name] for name in ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")),
+    *(lifetimes.c[name] for name in ("provisioning_model", "zone", "charged_to", "project", "preset", "owner", "job")),
+    *(lifetimes.c[name] for name in ("unpriced", "started_at", "instance_id", "id")),
+    sqlite_where=lifetimes.c.ended_at.is_(None),
+    postgresql_where=lifetimes.c.ended_at.is_(None),
+)
+# Without those that are open: SQLite would take them from here, out of the order that they are needed in.
+Index(
+    "ix_lifetimes_ended_at",
+    lifetimes.c.ended_at,
+    sqlite_where=lifetimes.c.ended_at.is_not(None),
+    postgresql_where=lifetimes.c.ended_at.is_not(None),
+)
+Index("ix_lifetimes_job", lifetimes.c.job, sqlite_where=text(OF_JOB), postgresql_where=text(OF_JOB))
+Index(
+    "ix_lifetimes_open_charged_to",
+    lifetimes.c.charged_to,
+    lifetimes.c.started_at,
+    sqlite_where=lifetimes.c.ended_at.is_(None),
+    postgresql_where=lifetimes.c.ended_at.is_(None),
+)
+Index("ix_lifetimes_uncharged", lifetimes.c.charged_to, sqlite_where=text(UNCHARGED), postgresql_where=text(UNCHARGED))
+Index(
+    "ix_lifetimes_unpriced",
+    lifetimes.c.started_at,
+    sqlite_where=text("unpriced <> ''"),
+    postgresql_where=text("unpriced <> ''"),
+)
+
+# The latest evidence of idleness, one row a running VM. It is of the lifetime that began at run_started_at.
+utilisation = Table(
+    "utilisation",
+    metadata,
+    Column("instance_id", Id, ForeignKey("instances.id"), primary_key=True, autoincrement=False),
+    Column("run_started_at", Timestamp, nullable=False),
+    Column("measured_at", Timestamp, nullable=False),
+    Column("good_until", Timestamp, nullable=False),  # older evidence says nothing any more
+    Column("state", String, nullable=False),  # "busy", "idle" or "unknown"
+    Column("since", Timestamp, nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("is_weak", Boolean, nullable=False),
+    Column("gpu_mean_bp", Integer),  # basis points; NULL: not measured
+    Column("gpu_max_bp", Integer),
+    Column("cpu_max_bp", Integer),
+    Column("told", String, nullable=False),  # the state of the last fact; "" before the first
+)
+
+storage_spans = Table(
+    "storage_spans",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
+    Column("project", String, nullable=False, server_default=""),
+    Column("name", String, nullable=False),
+    Column("resource", String),  # NULL: the disk's type is not known
+    Column("size_mib", Integer, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("started_at", Timestamp, nullable=False),
+    Column("ended_at", Timestamp),
+    Column("preset", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("job", String, nullable=False),
+    Column("charged_to", Timestamp),
+    Column("unpriced", String, nullable=False, server_default=""),
+    UniqueConstraint("instance_id", "name", "started_at"),
+)
+Index(
+    "ix_storage_spans_open",
+    storage_spans.c.instance_id,
+    sqlite_where=storage_spans.c.ended_at.is_(None),
+    postgresql_where=storage_spans.c.ended_at.is_(None),
+)
+Index(
+    "ix_storage_spans_alike",
+    *(storage_spans.c[name] for name in ("resource", "size_mib", "zone", "charged_to", "project", "preset", "owner")),
+    *(storage_spans.c[name] for name in ("job", "unpriced", "started_at", "instance_id", "id")),
+    sqlite_where=storage_spans.c.ended_at.is_(None),
+    postgresql_where=storage_spans.c.ended_at.is_(None),
+)
+Index(
+    "ix_storage_spans_ended_at",
+    storage_spans.c.ended_at,
+    sqlite_where=storage_spans.c.ended_at.is_not(None),
+    postgresql_where=storage_spans.c.ended_at.is_not(None),
+)
+Index("ix_storage_spans_job", storage_spans.c.job, sqlite_where=text(OF_JOB), postgresql_where=text(OF_JOB))
+Index(
+    "ix_storage_spans_open_charged_to",
+    storage_spans.c.charged_to,
+    storage_spans.c.started_at,
+    sqlite_where=storage_spans.c.ended_at.is_(None),
+    postgresql_where=storage_spans.c.ended_at.is_(None),
+)
+Index(
+    "ix_storage_spans_uncharged",
+    storage_spans.c.charged_to,
+    sqlite_where=text(UNCHARGED),
+    postgresql_where=text(UNCHARGED),
+)
+Index(
+    "ix_storage_spans_unpriced",
+    storage_spans.c.started_at,
+    sqlite_where=text("unpriced <> ''"),
+    postgresql_where=text("unpriced <> ''"),
+)
+
+# `span` is "lifetime" or "storage"; `span_id` is the id in that table.
+charges = Table(
+    "charges",
+    metadata,
+    Column("span", String, primary_key=True),
+    Column("span_id", Id, primary_key=True, autoincrement=False),
+    Column("resource", String, primary_key=True),
+    Column("started_at", Timestamp, primary_key=True),
+    Column("ended_at", Timestamp, nullable=False),
+    Column("day", Date, nullable=False),
+    Column("seconds", BigInteger, nullable=False),
+    Column("quantity_millis", BigInteger, nullable=False),  # thousandths of a unit
+    Column("price_id", Id, ForeignKey("prices.id"), nullable=False),
+    Column("amount_nanos", BigInteger, nullable=False),
+)
+Index("ix_charges_day", charges.c.day)
+
+# Google forgets operations after about two weeks; the ledger does not.
+operations = Table(
+    "operations",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("operation_id", String, primary_key=True),
+    Column("target_id", String, nullable=False),
+    Column("target_name", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("user", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("inserted_at", Timestamp, nullable=False),
+    Column("started_at", Timestamp),
+    Column("ended_at", Timestamp),
+    Column("error_code", String),
+    Column("error_message", Text),
+    Column("status_message", Text),
+)
+Index("ix_operations_target", operations.c.project, operations.c.target_id)
+
+facts = Table(
+    "facts",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("key", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("occurred_at", Timestamp, nullable=False),
+    Column("recorded_at", Timestamp, nullable=False),
+    Column("project", String, nullable=False, server_default=""),
+    Column("gce_id", String, nullable=False, server_default=""),
+    Column("name", String, nullable=False, server_default=""),
+    Column("actor", String, nullable=False, server_default=""),
+    Column("text", Text, nullable=False),
+    Column("data", Json, nullable=False),
+)
+# Facts are read newest first, by when they happened; those recorded later may have happened earlier.
+Index("ix_facts_occurred_at", facts.c.occurred_at, facts.c.id)
+Index("ix_facts_instance", facts.c.gce_id, facts.c.occurred_at)
+Index("ix_facts_kind", facts.c.kind, facts.c.occurred_at)  # what people ask for is often what is rare
+
+# One daemon acts at a time. `epoch` grows with every change of holder; writes carry it.
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("holder", String, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("expires_at", Timestamp, nullable=False),
+)

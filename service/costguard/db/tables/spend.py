@@ -1,0 +1,121 @@
+"""The ledger's tables of money: spend rolled up by day, and prices."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Date, Index, String, Table, Text, UniqueConstraint
+
+from costguard.db.tables.base import Id, metadata
+from costguard.db.types import Timestamp
+
+# Charges rolled up, so that a year answers like a day. Rows of a day are always replaced together.
+daily_spend = Table(
+    "daily_spend",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("owner", String, primary_key=True),
+    Column("job", String, primary_key=True),
+    Column("provisioning_model", String, primary_key=True),
+    Column("machine_nanos", BigInteger, nullable=False),
+    Column("gpu_nanos", BigInteger, nullable=False),
+    Column("storage_nanos", BigInteger, nullable=False),
+    Column("seconds", BigInteger, nullable=False),  # of running VMs
+)
+
+# The same without owners and jobs: a year by day and preset is read from hundreds of rows, not from hundreds of
+# thousands. Made anew with daily_spend, day by day.
+daily_totals = Table(
+    "daily_totals",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("provisioning_model", String, primary_key=True),
+    Column("machine_nanos", BigInteger, nullable=False),
+    Column("gpu_nanos", BigInteger, nullable=False),
+    Column("storage_nanos", BigInteger, nullable=False),
+    Column("seconds", BigInteger, nullable=False),
+)
+
+# A year by day and owner: the same without presets and provisioning models.
+daily_owners = Table(
+    "daily_owners",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("owner", String, primary_key=True),
+    Column("machine_nanos", BigInteger, nullable=False),
+    Column("gpu_nanos", BigInteger, nullable=False),
+    Column("storage_nanos", BigInteger, nullable=False),
+    Column("seconds", BigInteger, nullable=False),
+)
+Index("ix_daily_owners_owner", daily_owners.c.owner, daily_owners.c.day)
+
+# The charges at Spot prices alone, by price: what Spot saved is what the same use would have cost on demand.
+daily_spot = Table(
+    "daily_spot",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("owner", String, primary_key=True),
+    Column("price_id", Id, primary_key=True, autoincrement=False),
+    Column("used_millis", BigInteger, nullable=False),  # thousandths of units, times seconds
+    Column("amount_nanos", BigInteger, nullable=False),
+)
+Index("ix_daily_spot_owner", daily_spot.c.owner, daily_spot.c.day)
+
+# The same without owners: a sixtieth of the rows where there are sixty.
+daily_spot_totals = Table(
+    "daily_spot_totals",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("preset", String, primary_key=True),
+    Column("price_id", Id, primary_key=True, autoincrement=False),
+    Column("used_millis", BigInteger, nullable=False),
+    Column("amount_nanos", BigInteger, nullable=False),
+)
+
+# How often each table that pages read was changed. Triggers count: of every row in SQLite, of every transaction in
+# PostgreSQL. What was read is good while the number stays.
+changes = Table(
+    "changes",
+    metadata,
+    Column("table_name", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+)
+
+prices = Table(
+    "prices",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("resource", String, nullable=False),
+    Column("region", String, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("unit", String, nullable=False),
+    Column("rate_nanos", BigInteger, nullable=False),
+    Column("in_force_from", Timestamp, nullable=False),
+    Column("source", String, nullable=False),
+    Column("sku_id", String, nullable=False, server_default=""),
+    Column("recorded_at", Timestamp, nullable=False),
+    UniqueConstraint("resource", "region", "provisioning_model", "in_force_from"),
+)
+
+price_refusals = Table(
+    "price_refusals",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("resource", String, nullable=False),
+    Column("region", String, nullable=False),
+    Column("provisioning_model", String, nullable=False),
+    Column("unit", String, nullable=False),
+    Column("rate_nanos", BigInteger, nullable=False),
+    Column("in_force_from", Timestamp, nullable=False),
+    Column("source", String, nullable=False),
+    Column("sku_id", String, nullable=False, server_default=""),
+    Column("reason", Text, nullable=False),
+    Column("refused_at", Timestamp, nullable=False),
+    UniqueConstraint("resource", "region", "provisioning_model", "rate_nanos"),
+)

@@ -1,0 +1,109 @@
+"""The only place that commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from sqlalchemy import URL, Connection, Engine
+
+from costguard.db import connect
+from costguard.db.errors import explained
+from costguard.db.lease import Lease, check_still_held, renew_in_passing
+from costguard.db.limits import MIGRATING, Limits
+from costguard.db.remembered import writes
+
+LOCK_TIMEOUT = timedelta(seconds=9)  # shorter than a statement may take, whose error would say less
+_MILLISECOND = timedelta(milliseconds=1)
+
+# Writers take turns on both databases, so that what is read in a transaction holds until its end.
+# PostgreSQL frees the turn of a process that froze in mid-transaction; SQLite cannot. The lock's number
+# means nothing, but all versions of Costguard must agree on it.
+_TURN = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(7166410537)"}
+
+
+def _opening(dialect: str, limits: Limits, lock_timeout: timedelta, *, writing: bool) -> str:
+    """What each transaction begins with. On PostgreSQL it is one question.
+
+    The limits are the transaction's: poolers such as PgBouncer give its connection to others afterwards.
+    """
+    if dialect == "sqlite":
+        return f"PRAGMA query_only = {'OFF' if writing else 'ON'}"
+    values = {"statement_timeout": limits.statement}
+    if writing:
+        values |= {"lock_timeout": lock_timeout, "idle_in_transaction_session_timeout": limits.idle_in_transaction}
+        # One that froze in the midst of reading a large answer is not idle: its server process waits to send the rest.
+        values |= {"tcp_user_timeout": limits.idle_in_transaction}
+    settings = [f"SET LOCAL {name} = {value // _MILLISECOND}" for name, value in values.items()]
+    snapshot = [] if writing else ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"]
+    return "; ".join(snapshot + settings)
+
+
+class Database:
+    """One database, shared by all threads of a process. Its errors are StoreErrors that name it."""
+
+    def __init__(self, url: URL, engine: Engine, limits: Limits, lock_timeout: timedelta) -> None:
+        self.name = connect.describe(url)
+        self.dialect = url.get_backend_name()  # "sqlite" or "postgresql"
+        self._engine = engine
+        self._begin_writing = _opening(self.dialect, limits, lock_timeout, writing=True)
+        self._begin_reading = _opening(self.dialect, limits, lock_timeout, writing=False)
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        lock_timeout: timedelta = LOCK_TIMEOUT,
+        migrating: bool = False,
+        limits: Limits | None = None,
+    ) -> Database:
+        """Connects only when first used. `migrating` is for `migrate`: it may make a new SQLite file."""
+        parsed = connect.parse(url)
+        limits = limits or (MIGRATING if migrating else Limits())
+        engine = connect.engine(parsed, lock_timeout, limits, migrating=migrating)
+        return cls(parsed, engine, limits, lock_timeout)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def write(self, fence: Lease | None = None) -> Iterator[Connection]:
+        """All of the block is kept, or nothing: an exception undoes it.
+
+        With a fence, LeaseLost unless the lease is still ours; it cannot change hands before the commit.
+        """
+        committed = None
+        with self._writing(_TURN[self.dialect]) as connection:
+            if fence is not None:
+                check_still_held(connection, fence)
+                committed = renew_in_passing(connection, fence) if self.dialect == "sqlite" else None
+            yield connection
+        if committed is not None:
+            committed()
+
+    @contextmanager
+    def write_out_of_turn(self) -> Iterator[Connection]:
+        """Waits for no other writer on PostgreSQL. For one statement that is right whatever others write."""
+        with self._writing(_TURN["sqlite"] if self.dialect == "sqlite" else None) as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One unmoving view of the database, from the first query on. It never waits for a writer."""
+        with explained(self.name, writing=False), self._engine.connect() as connection:
+            writes(connection, False)
+            connection.exec_driver_sql(self._begin_reading)
+            if self.dialect == "sqlite":
+                connection.exec_driver_sql("BEGIN")
+            yield connection
+
+    @contextmanager
+    def _writing(self, turn: str | None) -> Iterator[Connection]:
+        with explained(self.name, writing=True), self._engine.begin() as connection:
+            writes(connection, True)
+            connection.exec_driver_sql(self._begin_writing)
+            if turn is not None:
+                connection.exec_driver_sql(turn)
+            yield connection

@@ -1,0 +1,31 @@
+"""Whether a database is at this version, without asking Alembic: a start has no time for it."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, MetaData, String, Table, select
+
+from costguard.db.transaction import Database
+from costguard.errors import StoreError
+
+HEAD = "0017"  # the last of alembic/versions
+
+_version = Table("alembic_version", MetaData(), Column("version_num", String))
+
+
+def bring_up_to_date(url: str) -> None:
+    """Runs the migrations that are missing; Alembic is imported only when some are. Raises StoreError."""
+    if not _is_at_head(url):
+        from costguard.db.migrate import upgrade
+
+        upgrade(url)
+
+
+def _is_at_head(url: str) -> bool:
+    database = Database.open(url)
+    try:
+        with database.read() as connection:
+            return connection.scalar(select(_version.c.version_num)) == HEAD
+    except StoreError:  # no database or no tables yet; what else it may be, the migration tells
+        return False
+    finally:
+        database.close()

@@ -1,0 +1,145 @@
+"""What readers keep of tables until these change, whoever changes them."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from datetime import date
+
+from sqlalchemy import Connection, func, select, text
+from tests.api.rows import day
+
+from costguard.db.remembered import MOST, MOST_ROWS, forget, remembered
+from costguard.db.tables import changes, daily_owners
+from costguard.db.transaction import Database
+from costguard.model.budget import Scope
+from costguard.store.spend import Grouping, rolled_up
+
+_DAY = date(2026, 11, 1)
+_INSERT = text("INSERT INTO daily_owners VALUES ('2026-11-01', 'lab', 'ada', 1, 2, 3, 4)")
+
+
+class _Readings:
+    """Counts the owners of a day, and how often it was really asked to."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def of(self, connection: Connection, question: str = "owners") -> int:
+        def read() -> int:
+            self.count += 1
+            return connection.scalar(select(func.count()).select_from(daily_owners)) or 0
+
+        return remembered(connection, (daily_owners,), question, read)
+
+    def in_a_look(self, database: Database) -> int:
+        with database.read() as connection:
+            return self.of(connection)
+
+
+def test_an_answer_is_kept_until_its_table_changes(database: Database, database_url: str) -> None:
+    """Asked again it is not read again; after any change, by any words and by whomever, it is."""
+    readings = _Readings()
+    assert [readings.in_a_look(database) for _ in range(3)] == [0, 0, 0]
+    assert readings.count == 1
+    for number, statement in enumerate((_INSERT, text("UPDATE daily_owners SET seconds = 5")), 2):
+        with closing(Database.open(database_url)) as somebody, somebody.write() as connection:
+            connection.execute(statement)
+        assert [readings.in_a_look(database) for _ in range(2)] == [1, 1]
+        assert readings.count == number
+    for number, (statement, left) in enumerate(((text("DELETE FROM daily_owners"), 0), (_INSERT, 1)), 4):
+        with database.write() as connection:  # the same connection of the pool each time
+            connection.execute(statement)
+        assert (readings.in_a_look(database), readings.count) == (left, number)
+
+
+def test_what_is_forgotten_is_read_again(database: Database) -> None:
+    """After a crowd nothing is kept, and the next who asks has the same answer."""
+    readings = _Readings()
+    readings.in_a_look(database)
+    forget()
+    assert [readings.in_a_look(database) for _ in range(2)] == [0, 0]
+    assert readings.count == 2
+
+
+def test_a_change_of_another_table_costs_no_reading(database: Database) -> None:
+    """What depends on one table is not read again when another changes."""
+    readings = _Readings()
+    readings.in_a_look(database)
+    with database.write() as connection:
+        connection.execute(text("INSERT INTO leases VALUES ('daemon', 'a', 1, 2)"))
+    readings.in_a_look(database)
+    assert readings.count == 1
+
+
+def test_what_is_undone_was_never_kept(database: Database) -> None:
+    """A transaction that writes sees its own rows, and nobody sees them after it was undone."""
+    readings = _Readings()
+    with suppress(ZeroDivisionError), database.write() as connection:
+        connection.execute(_INSERT)
+        assert readings.of(connection) == 1
+        raise ZeroDivisionError
+    assert readings.in_a_look(database) == 0
+    with database.write() as connection:
+        connection.execute(_INSERT)
+    assert readings.in_a_look(database) == 1
+
+
+def test_a_look_that_began_before_a_change_keeps_its_view(database: Database) -> None:
+    """It answers as of its beginning, and what it read is not taken for what came after."""
+    readings = _Readings()
+    with database.read() as early:
+        assert readings.of(early) == 0
+        with database.write() as connection:
+            connection.execute(_INSERT)
+        assert readings.in_a_look(database) == 1
+        assert (readings.of(early), readings.of(early, "the same, for the first time")) == (0, 0)
+    assert readings.in_a_look(database) == 1
+
+
+def test_two_databases_are_never_mixed_up(sqlite_url: str, postgres_url: str) -> None:
+    """Each has answers of its own, though their changes have the same numbers."""
+    for url, name in ((sqlite_url, "lab"), (postgres_url, "yard")):
+        with closing(Database.open(url)) as database:
+            with database.write() as connection:
+                day(connection, _DAY, project=name, machine_nanos=5)
+            with database.read() as connection:
+                ((group, _),) = rolled_up(connection, _DAY, _DAY, (Grouping.PROJECT,), Scope())
+        assert group == (name,)
+
+
+def test_no_more_than_so_many_answers_are_kept(sqlite_database: Database) -> None:
+    """The one that was asked for longest ago goes first; where changes are not counted none is kept."""
+    readings = _Readings()
+    with sqlite_database.read() as connection:
+        for number in range(MOST + 1):
+            readings.of(connection, str(number))
+        readings.of(connection, str(MOST))
+        assert readings.count == MOST + 1
+        readings.of(connection, "0")
+        assert readings.count == MOST + 2
+    with sqlite_database.write() as connection:
+        connection.execute(changes.delete())
+    readings.in_a_look(sqlite_database)
+    readings.in_a_look(sqlite_database)
+    assert readings.count == MOST + 4
+
+
+def test_no_more_rows_than_so_many_are_kept(sqlite_database: Database) -> None:
+    """Long answers push out those that were asked for longest ago, and one that is too long is read each time."""
+    asked: list[tuple[str, int]] = []
+
+    def ask(name: str, rows: int) -> None:
+        def read() -> tuple[dict[str, int], list[int]]:
+            asked.append((name, rows))
+            return {}, [0] * rows
+
+        with sqlite_database.read() as connection:
+            remembered(connection, (daily_owners,), (name, rows), read)
+
+    for name in "abcdefghijkaabb":
+        ask(name, MOST_ROWS // 10)
+    assert [name for name, _ in asked] == [*"abcdefghijkab"]
+    asked.clear()
+    for _ in range(2):
+        ask("too long", MOST_ROWS // 10 + 1)
+    assert len(asked) == 2
