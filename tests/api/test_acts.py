@@ -19,9 +19,10 @@ from costguard.api.app import create_app
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.engine.access.tokens import NewToken, TokenOffice
+from costguard.events import facts
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.model.reminder import About, Asked, Request, Subject
-from costguard.store import facts, requests
+from costguard.store import requests
 
 MASTER = somebody()
 OWNER = somebody(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)

@@ -15,9 +15,10 @@ from tests.store import job_rows
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
+from costguard.events import facts
 from costguard.model.attempt import AttemptState
 from costguard.model.job import CheckpointPlan, JobState, SeenCheckpoint
-from costguard.store import attempts, facts, jobs
+from costguard.store import attempts, jobs
 
 ADA, EVE = "ada@lab.example", "eve@lab.example"
 

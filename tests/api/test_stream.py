@@ -19,8 +19,8 @@ from tests.doors import keyed
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
+from costguard.events import stream
 from costguard.model.access import Credentials, Principal, Stranger
-from costguard.store import fact_stream
 from costguard.web.streams import Streams
 
 
@@ -139,7 +139,7 @@ def test_what_is_no_place_in_the_record_is_refused(sqlite_database: Database) ->
             assert (refused.answer.status, refused.answer.headers["content-type"]) == (422, "application/problem+json")
             refused.close()
         with place.database.read() as connection:
-            assert fact_stream.latest_id(connection) == 0
+            assert stream.latest_id(connection) == 0
 
 
 def _listed(port: int) -> Any:

@@ -13,8 +13,8 @@ from tests.api.rows import NOW
 from tests.dashboard.html import Page, tidy
 
 from costguard.db.transaction import Database
+from costguard.events import facts
 from costguard.model.fact import Fact
-from costguard.store import facts
 
 ATTACK = '=HYPERLINK("http://evil")<script>alert(1)</script>'
 TOLD = (

@@ -9,9 +9,9 @@ import pytest
 from costguard.dashboard.folding import folded
 from costguard.dashboard.show import marked
 from costguard.dashboard.spoken_times import spoken
+from costguard.events.facts import StoredFact
 from costguard.model.fact import Fact
 from costguard.model.moments import moment_text, zone_of
-from costguard.store.facts import StoredFact
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)  # a Sunday
 MINUTE = timedelta(minutes=1)

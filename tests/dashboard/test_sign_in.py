@@ -30,10 +30,10 @@ from costguard.engine.access.links import make_link
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.sign_ins import SignIns
 from costguard.errors import SignInRefused
+from costguard.events import facts
 from costguard.identity.oidc import Client, Oidc
 from costguard.model.access import Role, Via
 from costguard.policy.rules import Access
-from costguard.store import facts
 from costguard.web.limits import TokenBucket
 
 HOME = "https://costguard.example.com"

@@ -18,13 +18,14 @@ from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import Hold
 from costguard.engine.acting.stop_case import Case
 from costguard.engine.record import record
+from costguard.events import facts
 from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.observation import Sighting
 from costguard.model.reminder import About, Asked, Enforcement, Request, Subject
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.store import facts, fleet, requests, stops
+from costguard.store import fleet, requests, stops
 from costguard.store.stops import Stop
 
 ZONE = "us-central1-a"

@@ -15,13 +15,14 @@ from tests.slack.samples import CARD
 
 from costguard.db.transaction import Database
 from costguard.engine.telling.requests import Desk
+from costguard.events import facts
+from costguard.events.facts import StoredFact
 from costguard.model.message import Button, Content, Posted, VmCard
 from costguard.model.person import Acquaintance, Person
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Asked, Request, Subject, Team
 from costguard.policy.rules import Access, Rules
-from costguard.store import facts, messages, people, requests
-from costguard.store.facts import StoredFact
+from costguard.store import messages, people, requests
 
 ADA = "ada@lab.example"
 RULES = Rules(

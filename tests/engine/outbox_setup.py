@@ -15,10 +15,11 @@ from tests.fakes import FakeNotifier, HandClock
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import Composed, Outbox, OutboxTrouble, Withdrawn, trouble_of
+from costguard.events import facts
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.person import Person
 from costguard.model.reminder import About, Subject, Target
-from costguard.store import facts, messages
+from costguard.store import messages
 from costguard.store.messages import Message, NewMessage
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")

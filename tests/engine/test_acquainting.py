@@ -12,8 +12,9 @@ from tests.fakes import FakeNotifier, HandClock
 from costguard.db.transaction import Database
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.errors import SlackError, SlackUnavailable
+from costguard.events import facts
 from costguard.model.person import Person
-from costguard.store import facts, people
+from costguard.store import people
 
 HOUR = timedelta(hours=1)
 MANY = [f"p{number:02}@lab.example" for number in range(25)]

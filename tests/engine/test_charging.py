@@ -16,11 +16,12 @@ from tests.within import charge_due
 from costguard.db.tables import charges, daily_spend, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.engine.charging import Charged
+from costguard.events import facts
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.store import charges as charged
-from costguard.store import facts, prices
+from costguard.store import prices
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)

@@ -15,6 +15,7 @@ from costguard.engine.accrual import Accrual
 from costguard.engine.idle import IdleWatch
 from costguard.engine.reconcile import Reconciler
 from costguard.engine.schedule import Daemon
+from costguard.events import facts
 from costguard.gce.client import ComputeCloud
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.utilisation import IdleRule, IdleState
@@ -22,7 +23,6 @@ from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import facts
 from costguard.store.fleet import Filters
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import Load

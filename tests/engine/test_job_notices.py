@@ -16,6 +16,7 @@ from costguard.db.transaction import Database
 from costguard.engine.telling.job_notices import CardComposer
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
+from costguard.events import facts
 from costguard.model.attempt import AttemptState, Heard, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState
 from costguard.model.message import NoticeContent
@@ -23,7 +24,7 @@ from costguard.model.money import Money
 from costguard.model.person import Person
 from costguard.model.reminder import Team
 from costguard.policy.rules import Rules
-from costguard.store import attempts, digest, facts, interruptions, jobs, messages
+from costguard.store import attempts, digest, interruptions, jobs, messages
 from costguard.store.digest import MessageFilters
 from costguard.store.messages import Message
 

@@ -13,11 +13,12 @@ from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.engine.price_refresh import RefreshResult, refresh, seed_snapshot
 from costguard.errors import PriceSourceError
+from costguard.events import facts
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.price_book import PriceBook
-from costguard.store import facts, price_list, prices
+from costguard.store import price_list, prices
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -21,6 +21,7 @@ from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.errors import DatabaseLocked, DiskFull, LeaseLost
+from costguard.events import facts
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.money import Money
 from costguard.model.observation import Observation, Unread
@@ -28,7 +29,7 @@ from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.rules import Rules
-from costguard.store import facts, prices, projects
+from costguard.store import prices, projects
 
 OTHER = "acme-research"
 NOW = at("2026-11-03T00:10:00")

@@ -14,13 +14,14 @@ from tests.within import charge_due
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.engine.record import Recorded, record
+from costguard.events import facts
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.money import Money
 from costguard.model.observation import Observation, SeenOperation, Unread
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.store import facts, ledger, prices
+from costguard.store import ledger, prices
 
 BELONGING = Belonging((), OwnerRules(domain="example.com"))
 INSERT = operation("insert", "09:59", "10:00")

@@ -23,12 +23,13 @@ from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.jobs.turn import JobsTurn
 from costguard.engine.record import record
 from costguard.errors import AttemptUnknown
+from costguard.events import facts
 from costguard.gce.client import ComputeCloud
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
-from costguard.store import attempts, facts, jobs, prices
+from costguard.store import attempts, jobs, prices
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

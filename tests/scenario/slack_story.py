@@ -18,10 +18,10 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.engine.telling.outbox import OutboxTrouble, trouble_of
 from costguard.engine.telling.preview import Preview, preview
+from costguard.events import facts
 from costguard.main import Guard, opened
 from costguard.main.entrance import Entrance, entrance
 from costguard.settings import validate
-from costguard.store import facts
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.server import running

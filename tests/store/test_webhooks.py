@@ -7,7 +7,8 @@ from datetime import timedelta
 from tests.webhooks.office import T0, fact, webhook
 
 from costguard.db.transaction import Database
-from costguard.store import facts, webhooks
+from costguard.events import facts
+from costguard.store import webhooks
 from costguard.store.webhooks import Place, Waiting
 
 

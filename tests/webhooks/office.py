@@ -17,10 +17,11 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.webhook_delivery import Delivery, Poster
 from costguard.engine.webhooks import Webhooks
+from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.webhook import Answer, Webhook, WebhookState
 from costguard.settings.webhook_secrets import decoded
-from costguard.store import facts, webhooks
+from costguard.store import webhooks
 
 T0 = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TTL = timedelta(minutes=1)

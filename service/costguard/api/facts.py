@@ -12,9 +12,9 @@ from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text, When
 from costguard.api.route import CSV, routes, wants_csv
-from costguard.store import fact_search
-from costguard.store.fact_search import FactFilters
-from costguard.store.facts import StoredFact
+from costguard.events import search
+from costguard.events.facts import StoredFact
+from costguard.events.search import FactFilters
 from costguard.web import fact_sheet
 
 router = routes("facts")
@@ -80,7 +80,7 @@ def facts(deps: Given, query: Annotated[FactQuery, Parameter()], request: Reques
         words=query.words or "",
     )
     with deps.database.read() as connection:
-        found = fact_search.search(connection, filters, last, query.limit, oldest_first=query.sort == "oldest")
+        found = search.search(connection, filters, last, query.limit, oldest_first=query.sort == "oldest")
     more = None if found.next_id is None else cursors.encode(order, found.next_id)
     if wants_csv(request, query.format):
         headers = {"Content-Disposition": 'attachment; filename="costguard-facts.csv"'}

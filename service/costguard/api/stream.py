@@ -17,9 +17,9 @@ from costguard.api.deps import Deps, Given
 from costguard.api.facts import told
 from costguard.api.fields import Query, Texts
 from costguard.api.route import routes
+from costguard.events import stream as fact_stream
+from costguard.events.facts import StoredFact
 from costguard.model.access import Permission, Principal
-from costguard.store import fact_stream
-from costguard.store.facts import StoredFact
 from costguard.web.door import credentials
 from costguard.web.problems import ProblemError
 from costguard.web.streams import TooManyStreams

@@ -14,9 +14,10 @@ from costguard.dashboard.asked import LONGEST, BadAddress
 from costguard.dashboard.folding import folded
 from costguard.dashboard.show import link
 from costguard.dashboard.source import Source
-from costguard.store import fact_search, projects
-from costguard.store.fact_search import FactFilters, Found
-from costguard.store.facts import StoredFact
+from costguard.events import search
+from costguard.events.facts import StoredFact
+from costguard.events.search import FactFilters, Found
+from costguard.store import projects
 from costguard.web import fact_sheet
 
 PAGE = 100
@@ -113,8 +114,8 @@ def facts_asked(query: Mapping[str, str]) -> FactsAsked:
 
 def facts_page(source: Source, asked: FactsAsked) -> Facts:
     with source.database.read() as connection:
-        found = fact_search.search(connection, asked.filters, asked.before, PAGE)
-        kinds = fact_search.kinds(connection)
+        found = search.search(connection, asked.filters, asked.before, PAGE)
+        kinds = search.kinds(connection)
         watched = [look.project for look in projects.read_all(connection)]
     return Facts(
         lines=[_line(each.stored, each.steps) for each in folded(found.facts)],
@@ -148,7 +149,7 @@ def _all(source: Source, asked: FactsAsked) -> Iterator[Found]:
     before = asked.before
     while True:
         with source.database.read() as connection:
-            found = fact_search.search(connection, asked.filters, before, _CHUNK)
+            found = search.search(connection, asked.filters, before, _CHUNK)
         yield found
         if found.next_id is None:
             return

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from costguard.events.facts import StoredFact
 from costguard.model.instance import InstanceKey
-from costguard.store.facts import StoredFact
 
 _OUTCOMES = frozenset({"LifetimeEnded", "InstanceStopFailed", "InstanceStopNotNeeded", "RequestRefused"})
 _STEPS = frozenset({"InstanceStopOrdered", "InstanceNotSuspended", "RequestMade"})

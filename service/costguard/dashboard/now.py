@@ -16,12 +16,13 @@ from costguard.engine import fleet, spend
 from costguard.engine.accrual import accrual_at
 from costguard.engine.burn_history import burned
 from costguard.engine.fleet import FleetPage
+from costguard.events import facts
 from costguard.model.access import Principal
 from costguard.model.budget import Scope
 from costguard.model.instance import Status
 from costguard.model.mending import command_for
 from costguard.model.money import Money
-from costguard.store import choices, facts, projects
+from costguard.store import choices, projects
 from costguard.store.choices import Choices
 from costguard.store.fleet import Burning
 from costguard.store.projects import ProjectLook

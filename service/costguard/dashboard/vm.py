@@ -15,13 +15,14 @@ from costguard.engine.accrual import accrual_at
 from costguard.engine.history import LifetimeView, StorageView
 from costguard.engine.telling import correspondence
 from costguard.engine.telling.correspondence import Entry
+from costguard.events import facts
 from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.price import Price
 from costguard.policy.not_stopped import NotStopped
-from costguard.store import facts, prices
 from costguard.store import fleet as stored_fleet
+from costguard.store import prices
 
 _FACTS = 100
 _SAID = 60

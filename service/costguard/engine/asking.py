@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from costguard.db.transaction import Database
 from costguard.db.types import storable
 from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
+from costguard.events import facts
 from costguard.model.access import Principal
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
@@ -21,7 +22,7 @@ from costguard.policy.access import Actor
 from costguard.policy.answer import pointless
 from costguard.policy.rules import Rules
 from costguard.policy.suspend import never_suspended
-from costguard.store import answers, facts, fleet, requests, watched
+from costguard.store import answers, fleet, requests, watched
 from costguard.store.requests import StoredRequest
 from costguard.store.watched import WatchedRow
 

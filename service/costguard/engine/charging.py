@@ -12,12 +12,13 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.accrual import book_of
+from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.policy.price_book import PriceBook
 from costguard.policy.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
-from costguard.store import charges, facts
+from costguard.store import charges
 from costguard.store.charges import Due, DueId, Entry
 from costguard.store.roll_up import LIFETIME, STORAGE
 

@@ -12,12 +12,13 @@ import structlog
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
+from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock, UsageSource
 from costguard.model.preset import Preset
 from costguard.model.utilisation import IdleState, Metric, Usage
 from costguard.policy.idle import Before, Run, evidence
-from costguard.store import facts, utilisation
+from costguard.store import utilisation
 from costguard.store.utilisation import Measured, Running
 
 log = structlog.get_logger(__name__)

@@ -15,11 +15,12 @@ from costguard.engine import burn_rates
 from costguard.engine.accrual import accrual_at
 from costguard.engine.budgets import standings
 from costguard.engine.spend import SpendRow, spend
+from costguard.events import stream
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.job import JobState
 from costguard.policy.budget import Standing
 from costguard.policy.rules import Rules
-from costguard.store import counts, fact_stream, projects
+from costguard.store import counts, projects
 from costguard.store.counts import Interrupted
 from costguard.store.fleet import Burning
 from costguard.store.projects import ProjectLook
@@ -58,7 +59,7 @@ class FactCounts:
 
     def read(self, connection: Connection) -> dict[str, int]:
         with self._lock:
-            latest = fact_stream.latest_id(connection)
+            latest = stream.latest_id(connection)
             if self._through is not None and latest > self._through:
                 self._counts.update(counts.facts_by_kind(connection, self._through, latest))
             # Of two looks at once, the one that began first may be the last to get here.

@@ -16,13 +16,14 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine import burn_rates
 from costguard.errors import PriceSourceError
+from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.ports import PriceSource
 from costguard.model.price import Price, PriceKey, RefusedPrice
 from costguard.policy.price_gate import judge
-from costguard.store import charges, facts, prices
+from costguard.store import charges, prices
 
 _SNAPSHOT = "snapshot"
 _INSTANT = timedelta(microseconds=1)

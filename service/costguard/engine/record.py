@@ -18,6 +18,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine import burn_rates
 from costguard.engine.launched import launched, launched_by_label
+from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey, SeenInstance
 from costguard.model.observation import Observation, OperationStatus, SeenOperation, Unread
@@ -27,7 +28,7 @@ from costguard.model.reminder import Claim
 from costguard.policy.ledger import Belonging, account
 from costguard.policy.narrate import tell_failed, tell_gap, tell_looks, tell_unwatched
 from costguard.policy.timeline import DELETES
-from costguard.store import answers, facts, ledger, operations, projects
+from costguard.store import answers, ledger, operations, projects
 from costguard.store.ledger import Change, Saved, Standing
 from costguard.store.projects import ProjectLook
 

@@ -14,12 +14,13 @@ from costguard.db import lease
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import WebhookError
+from costguard.events import stream
+from costguard.events.facts import StoredFact
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock
 from costguard.model.webhook import Answer, Webhook
 from costguard.policy import webhook as policy
-from costguard.store import fact_stream, webhooks
-from costguard.store.facts import StoredFact
+from costguard.store import webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -78,9 +79,9 @@ class Delivery:
                 lease.check_still_held(connection, fence)
             place = webhooks.places(connection)[receiver.name]
             start = done = max(place.fact_id, self.seen)
-            batch = fact_stream.after(connection, done, _BATCH, kinds=receiver.kinds, projects=receiver.projects)
+            batch = stream.after(connection, done, _BATCH, kinds=receiver.kinds, projects=receiver.projects)
             is_full = len(batch) == _BATCH
-            through = batch[-1].id if is_full else fact_stream.latest_id(connection)
+            through = batch[-1].id if is_full else stream.latest_id(connection)
         written_s = self._monotonic()
         for stored in batch:
             # A process that stood still leaves the rest to the guard that took over.

@@ -14,9 +14,10 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.webhook_delivery import Delivery, Poster
 from costguard.errors import LeaseLost, WebhookUnknown
+from costguard.events import stream
 from costguard.model.ports import Clock
 from costguard.model.webhook import Answer, Webhook, WebhookState
-from costguard.store import fact_stream, webhooks
+from costguard.store import webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +65,7 @@ class Webhooks:
         now = self._clock.now()
         with self._database.read() as connection:
             lease.check_still_held(connection, fence)
-            places, latest = webhooks.places(connection), fact_stream.latest_id(connection)
+            places, latest = webhooks.places(connection), stream.latest_id(connection)
         if places.keys() != self._deliveries.keys():
             with self._database.write(fence) as connection:
                 webhooks.settle(connection, self.names)

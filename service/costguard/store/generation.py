@@ -11,10 +11,10 @@ from sqlalchemy.exc import ProgrammingError
 
 from costguard.db.tables import facts, installation, leases, metadata, sessions, sign_in_links, stops
 from costguard.db.upsert import upsert
+from costguard.events.facts import append
 from costguard.model.action import StopOutcome
 from costguard.model.fact import Fact
 from costguard.model.generation import FIRST, Cause, Generation
-from costguard.store.facts import append
 
 _ROW = 1
 ID_GAP = 1_000_000  # more than a ledger gains between a backup and its restore

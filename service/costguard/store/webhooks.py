@@ -10,8 +10,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from costguard.db.tables import facts, webhooks
 from costguard.db.types import storable
+from costguard.events import stream
 from costguard.model.webhook import Webhook
-from costguard.store import fact_stream
 
 MOST_COUNTED = 10_000
 _MOST_READ = 100_000  # facts that are looked at for it: a receiver of few kinds may be millions behind
@@ -50,7 +50,7 @@ def settle(connection: Connection, names: Collection[str]) -> None:
     if gone := known - set(names):
         connection.execute(delete(webhooks).where(webhooks.c.name.in_(gone)))
     if new := set(names) - known:
-        latest = fact_stream.latest_id(connection)
+        latest = stream.latest_id(connection)
         connection.execute(insert(webhooks), [{"name": name, "fact_id": latest} for name in sorted(new)])
 
 
@@ -70,7 +70,7 @@ def refused(connection: Connection, name: str, fact_id: int, tries: int, try_aft
 
 
 def waiting(connection: Connection, webhook: Webhook, fact_id: int) -> Waiting:
-    conditions = fact_stream.matching(fact_id, webhook.kinds, webhook.projects)
+    conditions = stream.matching(fact_id, webhook.kinds, webhook.projects)
     first = select(facts.c.id, facts.c.recorded_at).where(*conditions, facts.c.id <= fact_id + _MOST_READ)
     found = first.order_by(facts.c.id).limit(MOST_COUNTED).subquery()
     count = connection.execute(select(func.count()).select_from(found)).scalar_one()

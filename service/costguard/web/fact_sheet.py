@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from costguard.store.facts import StoredFact
+from costguard.events.facts import StoredFact
 from costguard.web import sheets
 
 HEAD = ("id", "occurred_at", "recorded_at", "kind", "who", "project", "gce_id", "name", "job", "text", "data")

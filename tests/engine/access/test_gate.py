@@ -29,9 +29,10 @@ from costguard.errors import (
     TokenRefused,
     TokenUnknown,
 )
+from costguard.events import facts
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.policy.rules import Access
-from costguard.store import facts, sessions, tokens
+from costguard.store import sessions, tokens
 
 ANA, EVE, ROOT = "ana@lab.example", "eve@lab.example", "root@localhost"
 ACCESS = Access(viewers=frozenset({"@lab.example"}), operators=frozenset({ANA}), admins=frozenset({"ada@lab.example"}))

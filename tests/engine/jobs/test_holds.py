@@ -14,6 +14,7 @@ from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import holds
 from costguard.engine.jobs.holds import BudgetHolds
+from costguard.events import facts
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.job import Job, JobState
@@ -21,7 +22,7 @@ from costguard.model.money import Money
 from costguard.policy.jobs.holds import Held
 from costguard.policy.price_book import PriceBook
 from costguard.policy.rules import Rules
-from costguard.store import facts, prices
+from costguard.store import prices
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 REFUSES = Budget("lab", Scope(project="lab"), Money.of(3), Period.DAY, at_limit=AtLimit.REFUSE)

@@ -35,6 +35,7 @@ from costguard.errors import (
     JobRefused,
     JobUnknown,
 )
+from costguard.events import facts
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
@@ -44,7 +45,7 @@ from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.jobs.recipe import OVERRIDES
 from costguard.policy.rules import Access, JobRules
-from costguard.store import facts, jobs
+from costguard.store import jobs
 from costguard.store.jobs import JobFilters
 
 HOUR = timedelta(hours=1)

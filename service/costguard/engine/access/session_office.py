@@ -10,12 +10,13 @@ from sqlalchemy import Connection
 from costguard.db.transaction import Database
 from costguard.engine.access.tokens import digest_of, end_with_sessions
 from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
+from costguard.events import facts
 from costguard.model.access import Permission, Principal, Role
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock
 from costguard.policy.access import role_of
 from costguard.policy.rules import Access
-from costguard.store import facts, sessions
+from costguard.store import sessions
 from costguard.store.sessions import Session
 
 _MOST = 10_000

@@ -19,12 +19,13 @@ from costguard.engine.access.session_office import SessionOffice
 from costguard.engine.access.sessions import Sessions
 from costguard.engine.access.tokens import digest_of
 from costguard.errors import SessionUnknown, SignInRefused
+from costguard.events import facts
 from costguard.model.access import Principal, Role, Via
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock, OidcProvider
 from costguard.policy.access import role_of
 from costguard.policy.rules import Access
-from costguard.store import facts, links
+from costguard.store import links
 from costguard.store.sessions import Session
 
 CALLBACK = "/sign-in/oidc/callback"

@@ -12,10 +12,11 @@ from sqlalchemy import Connection
 
 from costguard.db.transaction import Database
 from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
+from costguard.events import facts
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock
-from costguard.store import facts, requests, tokens
+from costguard.store import requests, tokens
 from costguard.store.tokens import ApiToken
 
 PREFIX = "cgt_"

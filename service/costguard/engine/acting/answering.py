@@ -7,12 +7,13 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
+from costguard.events import facts
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
 from costguard.model.fact import Fact
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
 from costguard.policy.jobs.kept_disk import disk_fate
-from costguard.store import answers, facts, jobs, ledger, messages, requests
+from costguard.store import answers, jobs, ledger, messages, requests
 from costguard.store.messages import NewMessage
 
 

@@ -16,6 +16,7 @@ from costguard.engine.acting import answering, stop_words
 from costguard.engine.acting.still_due import StillDue
 from costguard.engine.acting.stops import Stopping, new_stop
 from costguard.errors import StoreError
+from costguard.events import facts
 from costguard.model.action import (
     Action,
     AssignOwner,
@@ -27,7 +28,7 @@ from costguard.model.action import (
     StopOutcome,
 )
 from costguard.model.ports import Actuator, Clock
-from costguard.store import facts, ledger, stops
+from costguard.store import ledger, stops
 
 log = structlog.get_logger(__name__)
 

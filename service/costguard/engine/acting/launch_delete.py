@@ -12,11 +12,12 @@ from costguard.engine.acting.launch_pace import Kind
 from costguard.engine.acting.launch_step import AboutAttempt, Means, Urgency, is_of, put_off, request_uuid
 from costguard.engine.jobs.boot import GUARD_LABEL
 from costguard.errors import CloudError, NotFound
+from costguard.events import facts
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, Status
 from costguard.policy.jobs.view import DeleteOrphan
-from costguard.store import attempts, facts, unknown_vms
+from costguard.store import attempts, unknown_vms
 from costguard.store.attempts import JobVm
 from costguard.store.unknown_vms import Verdict
 

@@ -20,6 +20,7 @@ from costguard.engine.acting.launch_step import (
 )
 from costguard.engine.acting.launch_written import end
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
+from costguard.events import facts
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job
@@ -27,7 +28,7 @@ from costguard.model.launch import OperationAnswer
 from costguard.model.observation import Sighting
 from costguard.policy.jobs.operation_errors import NAME_TAKEN, outcome_of, words_of
 from costguard.policy.jobs.view import RestartVm
-from costguard.store import attempts, facts, interruptions
+from costguard.store import attempts, interruptions
 
 _FORGOTTEN = timedelta(minutes=5)  # an operation that Google does not know by then it never began
 _STOPPED_S = timedelta(seconds=15)  # a VM that is still stopping is started a little later

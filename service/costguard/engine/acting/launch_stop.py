@@ -12,10 +12,11 @@ from costguard.engine.acting.launch_step import AboutAttempt, Urgency, is_of, pu
 from costguard.engine.acting.launch_written import end
 from costguard.engine.jobs import kept_disks
 from costguard.errors import CloudError, NotFound
+from costguard.events import facts
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.instance import Status
 from costguard.model.observation import Sighting
-from costguard.store import attempts, facts
+from costguard.store import attempts
 
 _LOOK_AGAIN = timedelta(seconds=10)
 _LONGEST = timedelta(minutes=2)

@@ -9,11 +9,12 @@ from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
 from costguard.engine.acting.launch_step import OPEN
+from costguard.events import facts
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState
 from costguard.model.money import Priced
 from costguard.policy.jobs.view import EndAttempt, RestAttempt, TellCommandToStop
-from costguard.store import attempts, facts, interruptions, jobs
+from costguard.store import attempts, interruptions, jobs
 
 
 def end(

@@ -19,13 +19,14 @@ from costguard.engine.acting import stop_case, stop_outcomes, stop_words
 from costguard.engine.acting.still_due import Hold, StillDue
 from costguard.engine.acting.stop_case import Case
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied, StoreError
+from costguard.events import facts
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.observation import Sighting
 from costguard.model.ports import Actuator, Clock
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Enforcement, Subject
 from costguard.policy.suspend import never_suspended
-from costguard.store import facts, ledger, stops
+from costguard.store import ledger, stops
 from costguard.store.stops import NewStop, Stop
 
 _FROZEN_S = 5.0  # so long after its last look, what a stop rests on may be over

@@ -13,11 +13,12 @@ from costguard.engine.acting import launch_words
 from costguard.engine.jobs import on_disk
 from costguard.engine.jobs.tokens import Tokens
 from costguard.errors import AttemptUnknown
+from costguard.events import facts
 from costguard.model.attempt import Attempt
 from costguard.model.ports import Clock
 from costguard.policy.jobs.disk import DiskState, disk_of
 from costguard.policy.jobs.hearing import Event, Told, listen
-from costguard.store import attempts, burning, facts, interruptions, jobs
+from costguard.store import attempts, burning, interruptions, jobs
 
 __all__ = ["Event", "HeardAnswer", "Hearing"]
 

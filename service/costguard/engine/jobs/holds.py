@@ -12,6 +12,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.budgets import outlooks
+from costguard.events import facts
 from costguard.model.budget import AtLimit, Budget
 from costguard.model.fact import Fact
 from costguard.model.job import Job, JobSpec, JobState
@@ -19,7 +20,7 @@ from costguard.model.money import Money
 from costguard.policy.jobs import holds as policy
 from costguard.policy.jobs.holds import Held, Standing
 from costguard.policy.rules import Rules
-from costguard.store import burning, facts
+from costguard.store import burning
 
 SERVES = timedelta(seconds=60)  # reading the ledger for a budget costs more than a turn without news
 _WAITS = (JobState.QUEUED, JobState.RECOVERING)

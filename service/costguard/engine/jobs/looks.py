@@ -17,12 +17,13 @@ from costguard.engine.acting import launch_words
 from costguard.engine.jobs.resume import seen_in, trusted
 from costguard.engine.jobs.risk import at_risk
 from costguard.errors import CheckpointError
+from costguard.events import facts
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint, Terms
 from costguard.model.ports import Checkpoints, Clock
 from costguard.policy.jobs.suspects import suspects
-from costguard.store import attempts, facts, job_news, jobs
+from costguard.store import attempts, job_news, jobs
 
 EVERY = timedelta(minutes=5)
 _WORKERS = 8

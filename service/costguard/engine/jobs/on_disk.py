@@ -9,10 +9,11 @@ from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
 from costguard.engine.jobs import risk
+from costguard.events import facts
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job, SeenCheckpoint
 from costguard.policy.jobs.hearing import Told
-from costguard.store import attempts, facts, interruptions, jobs
+from costguard.store import attempts, interruptions, jobs
 
 
 def take_in(connection: Connection, attempt: Attempt, told: Told, now: datetime) -> None:

@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 
 from costguard.engine.acting import launch_words
 from costguard.engine.acting.launch_step import Note
+from costguard.events import facts
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.job import Job
 from costguard.policy.jobs.view import JobView
-from costguard.store import facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from costguard.engine.jobs import kept_disks
 from costguard.engine.jobs.assess import Assessor, Case, Launching
 from costguard.engine.jobs.quotes import Quote, quote
 from costguard.errors import DiskNotKept, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.events import facts
 from costguard.model.access import Authority
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
@@ -25,7 +26,7 @@ from costguard.policy.jobs import roles
 from costguard.policy.jobs.asked import Overrides, Refusal, Submission
 from costguard.policy.jobs.kept_disk import saves_on_disk
 from costguard.policy.rules import Rules
-from costguard.store import attempts, facts, jobs
+from costguard.store import attempts, jobs
 
 __all__ = ["JobOffice", "Launching", "Overrides", "Quote", "Submission"]
 

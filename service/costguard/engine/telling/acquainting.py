@@ -12,9 +12,10 @@ from costguard.db.transaction import Database
 from costguard.engine.telling.addressing import is_stale, looked_up
 from costguard.engine.telling.sending_facts import people_unknown
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
+from costguard.events import facts
 from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
-from costguard.store import facts, people
+from costguard.store import people
 
 log = structlog.get_logger(__name__)
 

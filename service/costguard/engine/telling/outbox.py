@@ -26,10 +26,11 @@ from costguard.errors import (
     SlackUncertain,
     StoreError,
 )
+from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier
-from costguard.store import facts, messages
+from costguard.store import messages
 from costguard.store.messages import Message
 
 log = structlog.get_logger(__name__)

@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 
 from costguard.db.transaction import Database
+from costguard.events import facts
 from costguard.model.fact import Fact
-from costguard.store import facts
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from costguard.db.transaction import Database
+from costguard.events import facts
+from costguard.events.search import FactFilters, kinds, search
 from costguard.model.fact import Fact
-from costguard.store import facts
-from costguard.store.fact_search import FactFilters, kinds, search
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

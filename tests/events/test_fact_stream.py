@@ -10,8 +10,8 @@ import pytest
 
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked
+from costguard.events import facts, stream
 from costguard.model.fact import Fact
-from costguard.store import fact_stream, facts
 
 T0 = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STARTED = Fact("a", "LifetimeStarted", T0, "trainer started.", project="lab", gce_id="77", name="trainer")
@@ -24,24 +24,24 @@ def recorded(database: Database, *new: Fact) -> None:
 
 def keys_after(database: Database, fact_id: int, limit: int = 100) -> list[str]:
     with database.read() as connection:
-        return [each.fact.key for each in fact_stream.after(connection, fact_id, limit)]
+        return [each.fact.key for each in stream.after(connection, fact_id, limit)]
 
 
 def test_facts_come_in_the_order_of_their_recording(database: Database) -> None:
     """What is recorded late stands at the end, whenever it happened; a page and the next one join; filters narrow."""
     with database.read() as connection:
-        assert fact_stream.latest_id(connection) == 0
+        assert stream.latest_id(connection) == 0
     recorded(database, STARTED, replace(STARTED, key="b", kind="ZoneUnread", gce_id="", project="other"))
     recorded(database, STARTED, replace(STARTED, key="c", occurred_at=T0 - timedelta(days=1)))
     with database.read() as connection:
-        first, second, third = fact_stream.after(connection, 0, 10)
+        first, second, third = stream.after(connection, 0, 10)
         assert [each.fact.key for each in (first, second, third)] == ["a", "b", "c"]
-        assert fact_stream.latest_id(connection) == third.id
-        assert fact_stream.after(connection, first.id, 1) == [second]
-        assert fact_stream.after(connection, third.id, 10) == []
-        assert fact_stream.after(connection, 0, 10, kinds=["ZoneUnread"], projects=["other", "lab"]) == [second]
-        assert fact_stream.after(connection, 0, 10, kinds=["ZoneUnread"], projects=["lab"]) == []
-        assert fact_stream.after(connection, first.id, 10, gce_id="77") == [third]
+        assert stream.latest_id(connection) == third.id
+        assert stream.after(connection, first.id, 1) == [second]
+        assert stream.after(connection, third.id, 10) == []
+        assert stream.after(connection, 0, 10, kinds=["ZoneUnread"], projects=["other", "lab"]) == [second]
+        assert stream.after(connection, 0, 10, kinds=["ZoneUnread"], projects=["lab"]) == []
+        assert stream.after(connection, first.id, 10, gce_id="77") == [third]
 
 
 def test_no_later_fact_is_seen_before_an_earlier_one(database: Database, database_url: str) -> None:
