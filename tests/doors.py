@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from costguard.access import link_rows
+from costguard.access.gate import Gate
+from costguard.access.rules import Access
+from costguard.access.seal import Seal
+from costguard.access.session_rows import Session
+from costguard.access.sessions import Sessions
+from costguard.access.sign_ins import SignIns
+from costguard.access.tokens import digest_of
 from costguard.dashboard.sign_in import SignInPages
 from costguard.db.transaction import Database
-from costguard.engine.access.gate import Gate
-from costguard.engine.access.seal import Seal
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.sign_ins import SignIns
-from costguard.engine.access.tokens import digest_of
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.model.ports import Clock
-from costguard.policy.rules import Access
-from costguard.store import links
-from costguard.store.sessions import Session
 from costguard.web.limits import TokenBucket
 
 SEAL = Seal(b"a key of 32 bytes, for tests only")
@@ -115,10 +115,10 @@ def keyed(key: str) -> OpenDoor:
 def is_good(database: Database, code: str, now: datetime) -> bool:
     """Whether a link with this code would sign somebody in."""
     with database.read() as connection:
-        return links.is_good(connection, digest_of(code), now)
+        return link_rows.is_good(connection, digest_of(code), now)
 
 
 def redeem(database: Database, code: str, now: datetime) -> tuple[str, Role] | None:
     """Whom it signs in, with which role; it is used up."""
     with database.write() as connection:
-        return links.redeem(connection, digest_of(code), now)
+        return link_rows.redeem(connection, digest_of(code), now)

@@ -10,12 +10,12 @@ import typer
 from tests.doors import EVERYBODY
 from typer.core import TyperGroup
 
+from costguard.access.rules import Rules
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.cli.app import app as cli
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.policy.rules import Rules
 from costguard.settings import VARIABLES, setting_keys
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text("utf-8")

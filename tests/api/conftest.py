@@ -11,13 +11,13 @@ from fastapi.testclient import TestClient
 from tests.api.rows import NOW
 from tests.doors import EVERYBODY
 
+from costguard.access.rules import Rules, by_name
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.db.transaction import Database
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
-from costguard.policy.rules import Rules, by_name
 
 PRESETS = (
     Preset("t4", Match(gpu_types=frozenset({"nvidia-tesla-t4"})), timedelta(hours=8), "debugging"),

@@ -15,19 +15,19 @@ from tests.doors import begun, gate, somebody
 from tests.engine import reminder_rows
 from tests.engine.jobs.office import Office
 
+from costguard.access.gate import Gate
+from costguard.access.rules import Access, Rules
+from costguard.access.sessions import Sessions
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.db import lease, tables
 from costguard.db.transaction import Database
-from costguard.engine.access.gate import Gate
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.tokens import Tokens
 from costguard.model.access import Role, Via
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.policy.rules import Access, Rules
 
 ADA, ROOT, VIC = "ada@lab.example", "root@lab.example", "vic@lab.example"
 MASTER = "the master's token"

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from tests.access.office import ADA, RULES
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.doors import SwingDoor, somebody
-from tests.engine.office import ADA, RULES
 from tests.fakes import HandClock
 
+from costguard.access import requests
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.events import facts
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.model.reminder import About, Asked, Request, Subject
-from costguard.store import requests
 
 MASTER = somebody()
 OWNER = somebody(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)

@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BUDGETS = [

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
+from costguard.access.rules import Rules, by_name
 from costguard.db.transaction import Database
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.model.utilisation import IdleRule
-from costguard.policy.rules import Rules, by_name
 
 HOUR = timedelta(hours=1)
 

@@ -12,8 +12,8 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.engine import reminder_rows
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.policy.rules import Rules
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -16,10 +16,10 @@ from tests.api.rows import NOW
 from tests.api.test_errors import LockedDatabase
 from tests.doors import gate, somebody
 
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.deps import DaemonStatus
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.engine.one_question import OneQuestion
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.errors import DatabaseUnreachable

@@ -12,11 +12,11 @@ from tests.api import rows
 from tests.api.conftest import PRESETS
 from tests.api.rows import NOW
 
+from costguard.access.rules import Rules, by_name
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
 from costguard.model.reminder import Enforcement, ReminderRule
-from costguard.policy.rules import Rules, by_name
 
 HOUR = timedelta(hours=1)
 MIDNIGHT = NOW.replace(hour=0)

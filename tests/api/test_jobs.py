@@ -14,10 +14,10 @@ from tests.doors import EVERYBODY, keyed
 from tests.engine.jobs.office import B200, RULES, Office, Store, priced
 from tests.store import job_rows
 
+from costguard.access.rules import Access
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.model.job import JobState
-from costguard.policy.rules import Access
 from costguard.store import jobs
 from costguard.store.jobs import JobFilters
 

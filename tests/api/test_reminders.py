@@ -11,10 +11,10 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.engine import reminder_rows
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import QuietRule, Team
-from costguard.policy.rules import Rules
 
 HOUR = timedelta(hours=1)
 RULES = Rules(

@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 from tests.api.story import ADA, MASTER, ROOT, told
 from tests.doors import begun
 
+from costguard.access.sessions import Sessions
 from costguard.db.transaction import Database
-from costguard.engine.access.sessions import Sessions
 from costguard.model.access import Role, Via
 
 

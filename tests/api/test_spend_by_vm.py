@@ -16,9 +16,9 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.within import charge_due
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ADA, BEN = "ada@lab.example", "ben@lab.example"

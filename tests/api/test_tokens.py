@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from tests.api.conftest import deps_of
 from tests.doors import gate
 
+from costguard.access.rules import Access
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db.tables import api_tokens
 from costguard.db.transaction import Database
-from costguard.policy.rules import Access
 
 ACCESS = Access(operators=frozenset({"ana@example.com"}), admins=frozenset({"root@example.com"}))
 MASTER = "the master token"

@@ -13,6 +13,7 @@ from tests.benchmarks.year import NOW
 from tests.store.job_rows import RECIPE, SPEC
 from tests.within import keep_rates
 
+from costguard.access.rules import Rules, by_name
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.model.attempt import attempt_name
@@ -20,7 +21,6 @@ from costguard.model.budget import Budget, Period, Scope
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
-from costguard.policy.rules import Rules, by_name
 from costguard.store import jobs
 
 VMS = 10_000

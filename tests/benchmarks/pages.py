@@ -19,12 +19,12 @@ from tests.benchmarks.databases import both
 from tests.benchmarks.measure import Measured
 from tests.doors import begun, gate
 
+from costguard.access.sessions import Sessions
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
 from costguard.db.tables import changes
 from costguard.db.transaction import Database
-from costguard.engine.access.sessions import Sessions
 from costguard.model.access import Role, Via
 from costguard.web.door import COOKIES
 

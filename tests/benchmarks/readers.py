@@ -22,10 +22,10 @@ from tests.benchmarks.readers_client import Crowd, Found
 from tests.benchmarks.served import PROJECT, served_fleet
 from tests.doors import begun
 
+from costguard.access.sessions import Sessions
 from costguard.clock import SystemClock
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
-from costguard.engine.access.sessions import Sessions
 from costguard.model.access import Role, Via
 from costguard.web.door import COOKIES
 

@@ -16,6 +16,7 @@ from tests.benchmarks.measure import Measured
 from tests.benchmarks.served import PROJECT
 from tests.fakes import HandClock
 
+from costguard.access.rules import Rules
 from costguard.db import lease as leases
 from costguard.db.transaction import Database
 from costguard.engine import price_refresh
@@ -24,7 +25,6 @@ from costguard.engine.record import record
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.policy.ledger import Belonging
-from costguard.policy.rules import Rules
 from costguard.settings import validate
 
 _ROUNDS = 7

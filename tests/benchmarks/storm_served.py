@@ -21,6 +21,7 @@ from tests.builders import PROJECT
 from tests.engine.jobs.world import OWNERS, T4, Shelf, metadata, price_list
 from tests.fakes import HandClock
 
+from costguard.access.rules import Rules
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard.engine import restoring
@@ -32,7 +33,6 @@ from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.model.job import Terms
 from costguard.policy.ledger import Belonging
-from costguard.policy.rules import Rules
 from costguard.settings import validate
 from costguard.store import prices
 from costguard_sandbox.clock import ScaledClock

@@ -17,6 +17,9 @@ from tests.engine import reminder_rows
 from tests.engine.jobs import office
 from tests.within import keep_rates
 
+from costguard.access import people, session_rows
+from costguard.access.rules import Rules, by_name
+from costguard.access.session_rows import Session
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
@@ -32,10 +35,7 @@ from costguard.model.person import Acquaintance, Person
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
-from costguard.policy.rules import Rules, by_name
-from costguard.store import people, sessions
 from costguard.store import prices as price_rows
-from costguard.store.sessions import Session
 from costguard.web.door import Door
 
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
@@ -200,8 +200,8 @@ def _sessions(database: Database) -> None:
             session = Session(
                 f"s{number}", f"{name}@lab.example", Via.LINK, role, f"10.0.0.{number + 7}", at, at + 12 * HOUR
             )
-            sessions.add(connection, session, f"digest {number}")
-            sessions.used(connection, session.id, NOW - number * MINUTE)
+            session_rows.add(connection, session, f"digest {number}")
+            session_rows.used(connection, session.id, NOW - number * MINUTE)
 
 
 def _app(database: Database, door: Door) -> FastAPI:

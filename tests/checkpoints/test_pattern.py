@@ -13,13 +13,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from costguard.access.rules import Protection
 from costguard.checkpoints.layouts import LAYOUTS
 from costguard.checkpoints.layouts.base import Tree
 from costguard.checkpoints.layouts.pattern import STEP, StepPattern
 from costguard.checkpoints.notes import notes_on
 from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile
 from costguard.policy.protection import protected_because
-from costguard.policy.rules import Protection
 
 LONGEST_S = 0.05
 # Object names have at most 1,024 bytes of UTF-8. Sources: "Object naming guidelines" of Cloud Storage (1-1024 bytes),

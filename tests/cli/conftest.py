@@ -16,13 +16,13 @@ from tests.doors import EVERYBODY, keyed
 from tests.engine.jobs.office import Office
 from tests.serving import serving as serving_app
 
+from costguard.access.rules import Rules, by_name
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.db.transaction import Database
 from costguard.model.budget import Budget
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules, by_name
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

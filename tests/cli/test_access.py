@@ -15,16 +15,16 @@ from tests.cli.typed import Typist
 from tests.doors import begun, gate, redeem, somebody
 from tests.serving import serving
 
+from costguard.access.rules import Access
+from costguard.access.sessions import Sessions
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.cli import profile
 from costguard.cli.profile import Profile
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.errors import CostguardError
 from costguard.model.access import Role, Via
-from costguard.policy.rules import Access
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ACCESS = Access(frozenset({"vic@lab.example"}), frozenset(), frozenset())

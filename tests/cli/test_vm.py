@@ -10,11 +10,11 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run
 
+from costguard.access import requests
 from costguard.cli.client import Server
 from costguard.cli.commands_vm import follow
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, ServerUnreachable
-from costguard.store import requests
 
 ANA = {"COSTGUARD_OWNER": "ana@lab.example"}
 

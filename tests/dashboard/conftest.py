@@ -12,12 +12,12 @@ from tests.api.rows import NOW
 from tests.doors import EVERYBODY, OpenDoor
 from tests.engine.jobs.office import Office
 
+from costguard.access.rules import Rules, by_name
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
 from costguard.db.transaction import Database
 from costguard.model.preset import Match, Preset
-from costguard.policy.rules import Rules, by_name
 
 PRESETS = (
     Preset("t4", Match(gpu_types=frozenset({"nvidia-tesla-t4"})), timedelta(hours=8)),

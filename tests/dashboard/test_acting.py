@@ -13,11 +13,11 @@ from tests.dashboard import story
 from tests.dashboard.html import Page, tidy
 from tests.doors import signed_in
 
+from costguard.access import requests
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.model.access import Role
 from costguard.model.reminder import Request, Team
-from costguard.policy.rules import Rules
-from costguard.store import requests
 
 ADA, BOB = "ada@lab.example", "bob@lab.example"
 CSRF = {"csrf": "the page's own"}

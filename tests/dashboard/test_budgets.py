@@ -16,6 +16,7 @@ from tests.api.rows import NOW
 from tests.dashboard.html import tidy
 from tests.dashboard.test_pages import read
 
+from costguard.access.rules import Rules
 from costguard.dashboard.curve import HEIGHT, burn_down
 from costguard.db import tables
 from costguard.db.transaction import Database
@@ -24,7 +25,6 @@ from costguard.engine.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -11,11 +11,11 @@ from tests.dashboard.html import Page, tidy
 from tests.doors import EVERYBODY, OpenDoor, signed_in
 from tests.engine.jobs.office import B200, PRESETS, RULES, Office, priced
 
+from costguard.access.rules import by_name
 from costguard.db.transaction import Database
 from costguard.model.access import Role
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
-from costguard.policy.rules import by_name
 from costguard.store import jobs
 from costguard.store.jobs import JobFilters
 

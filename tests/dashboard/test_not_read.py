@@ -17,6 +17,7 @@ from tests.dashboard.html import Page, tidy
 from tests.fakes import HandClock
 from tests.sandbox.vms import body
 
+from costguard.access.rules import Rules
 from costguard.api.deps import Deps
 from costguard.cli import fleet_table, report
 from costguard.db.transaction import Database
@@ -26,7 +27,6 @@ from costguard.model.mending import command_for, with_command
 from costguard.model.observation import Unread
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

@@ -12,12 +12,12 @@ from tests.api.rows import NOW
 from tests.dashboard.html import tidy
 from tests.dashboard.test_pages import read
 
+from costguard.access.rules import Rules, by_name
 from costguard.db.transaction import Database
 from costguard.model.launch import Recipe
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.model.utilisation import IdleRule
-from costguard.policy.rules import Rules, by_name
 
 HOUR = timedelta(hours=1)
 PRESETS = (

@@ -20,20 +20,20 @@ from tests.fakes import HandClock
 from tests.identity.provider import CLIENT, SECRET, Provider, providing
 from tests.identity.signing import NOW
 
+from costguard.access import sign_ins
+from costguard.access.gate import Gate
+from costguard.access.links import make_link
+from costguard.access.rules import Access
+from costguard.access.sessions import Sessions
+from costguard.access.sign_ins import SignIns
 from costguard.api.app import create_app
 from costguard.dashboard.app import add_dashboard
 from costguard.dashboard.sign_in import SignInPages, add_sign_in, local
 from costguard.db.transaction import Database
-from costguard.engine.access import sign_ins
-from costguard.engine.access.gate import Gate
-from costguard.engine.access.links import make_link
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.sign_ins import SignIns
 from costguard.errors import SignInRefused
 from costguard.events import facts
 from costguard.identity.oidc import Client, Oidc
 from costguard.model.access import Role, Via
-from costguard.policy.rules import Access
 from costguard.web.limits import TokenBucket
 
 HOME = "https://costguard.example.com"

@@ -13,12 +13,12 @@ from tests.dashboard.html import Page, tidy
 from tests.doors import OpenDoor, begun, signed_in, somebody
 from tests.fakes import HandClock
 
+from costguard.access import token_rows
+from costguard.access.sessions import Sessions
+from costguard.access.token_rows import ApiToken
+from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.tokens import digest_of
 from costguard.model.access import Permission, Role, Via
-from costguard.store import tokens
-from costguard.store.tokens import ApiToken
 
 ADA, BOB = "ada@lab.example", "bob@lab.example"
 FORM = {"csrf": "the page's own", "key": "a form", "name": "nightly", "may": ["read", "jobs"], "lasts": "30"}
@@ -37,7 +37,7 @@ def secret_of(page: Page) -> str:
 
 def known(database: Database, secret: str) -> ApiToken | None:
     with database.read() as connection:
-        return tokens.of_digest(connection, digest_of(secret))
+        return token_rows.of_digest(connection, digest_of(secret))
 
 
 def test_a_token_is_made_and_its_secret_shown_once(database: Database, client_with: Clients) -> None:
@@ -147,7 +147,7 @@ def test_many_tokens_are_shown_page_by_page(database: Database, client_with: Cli
         for number in range(51):
             made_at = NOW - timedelta(hours=number)
             token = ApiToken(f"t{number}", f"token-{number}", ADA, Role.OPERATOR, True, may, made_at, ADA, None)
-            tokens.add(connection, token, f"digest {number}", None)
+            token_rows.add(connection, token, f"digest {number}", None)
     page = Page(client.get("/tokens").text)
     older = next(str(attrs["href"]) for _, attrs in page.tags if attrs.get("rel") == "next")
     shown = page.text + Page(client.get(older).text).text

@@ -11,6 +11,7 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.crashing import Fuse
 from tests.fakes import FakeActuator, FakeCloud, FakeVm, HandClock
 
+from costguard.access import requests
 from costguard.db.tables import lifetimes, messages
 from costguard.db.tables import requests as request_rows
 from costguard.db.transaction import Database
@@ -25,7 +26,7 @@ from costguard.model.observation import Sighting
 from costguard.model.reminder import About, Asked, Enforcement, Request, Subject
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.store import fleet, requests, stops
+from costguard.store import fleet, stops
 from costguard.store.stops import Stop
 
 ZONE = "us-central1-a"

@@ -13,6 +13,7 @@ from tests.engine.execute_setup import ZONE, Scene
 from tests.engine.reminder_rows import message
 from tests.fakes import FakeActuator
 
+from costguard.access.rules import Access, Rules
 from costguard.db.tables import utilisation
 from costguard.db.transaction import Database
 from costguard.engine import reminding
@@ -23,7 +24,6 @@ from costguard.model.observation import Sighting
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, Subject
 from costguard.model.utilisation import IdleRule, IdleState
-from costguard.policy.rules import Access, Rules
 
 ROOT = "root@example.com"
 STOPS = ReminderRule(enforcement=Enforcement.STOP, stop_after=2, grace=timedelta(minutes=30))

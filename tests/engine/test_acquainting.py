@@ -9,12 +9,12 @@ from datetime import timedelta
 from tests.api.rows import NOW
 from tests.fakes import FakeNotifier, HandClock
 
+from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.errors import SlackError, SlackUnavailable
 from costguard.events import facts
 from costguard.model.person import Person
-from costguard.store import people
 
 HOUR = timedelta(hours=1)
 MANY = [f"p{number:02}@lab.example" for number in range(25)]

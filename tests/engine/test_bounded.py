@@ -18,6 +18,7 @@ from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
 from tests.rolled_up import roll_up_days, sums
 
+from costguard.access.rules import Rules
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.db.tables import charges, instances
@@ -35,7 +36,6 @@ from costguard.model.observation import Observation
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard.store import prices, projects
 
 BELONGING = Belonging((), OwnerRules(domain="example.com"))

@@ -12,6 +12,7 @@ from tests.api.rows import NOW
 from tests.engine import reminder_rows
 from tests.fakes import HandClock
 
+from costguard.access.rules import Rules
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.engine.telling.digests import DigestComposer, DigestWatch
@@ -22,7 +23,6 @@ from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team
 from costguard.policy.digest import DigestRule
-from costguard.policy.rules import Rules
 from costguard.store import messages
 from costguard.store.messages import Message
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine import fleet
 from costguard.engine.accrual import Accrual
@@ -22,7 +23,6 @@ from costguard.model.utilisation import IdleRule, IdleState
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
 from costguard.policy.price_book import PriceBook
-from costguard.policy.rules import Rules
 from costguard.store.fleet import Filters
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import Load

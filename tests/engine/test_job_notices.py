@@ -12,6 +12,7 @@ from tests.api.rows import NOW
 from tests.fakes import FakeNotifier, FakePost, HandClock
 from tests.store import job_rows
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.telling.job_notices import CardComposer
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
@@ -23,7 +24,6 @@ from costguard.model.message import NoticeContent
 from costguard.model.money import Money
 from costguard.model.person import Person
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules
 from costguard.store import attempts, digest, interruptions, jobs, messages
 from costguard.store.digest import MessageFilters
 from costguard.store.messages import Message

@@ -10,6 +10,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.store import job_rows
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at
 from costguard.engine.telling import cards, job_content
@@ -18,7 +19,6 @@ from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, JobState
 from costguard.model.message import VmCard
 from costguard.model.reminder import About, Asked, Subject
-from costguard.policy.rules import Rules
 from costguard.store import attempts, jobs
 
 PRICES = {("disk:pd-balanced", "standard", "GiBy.mo"): 100_000_000}

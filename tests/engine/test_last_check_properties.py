@@ -18,6 +18,8 @@ from tests.engine.last_check_setup import FREE, PRESET, ROOT, RULES, Judged, sce
 from tests.engine.reminder_rows import stop as stop_row
 from tests.fakes import FakeCloud
 
+from costguard.access import requests
+from costguard.access.rules import Protection, Rules
 from costguard.db.tables import projects
 from costguard.db.transaction import Database
 from costguard.engine import reminding
@@ -29,8 +31,7 @@ from costguard.model.reminder import Asked, Enforcement, Keep
 from costguard.model.utilisation import IdleState
 from costguard.policy.enforcement import rule_text
 from costguard.policy.ledger import Belonging
-from costguard.policy.rules import Protection, Rules
-from costguard.store import answers, requests
+from costguard.store import answers
 
 MOMENTS = ("10:20", "10:45", "11:20", "11:50", "12:30")
 

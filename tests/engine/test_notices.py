@@ -9,6 +9,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.fakes import HandClock
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.budgets import BudgetWatch
@@ -19,7 +20,6 @@ from costguard.model.generation import Cause
 from costguard.model.message import NoticeContent
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules
 from costguard.store import messages
 from costguard.store.messages import Message
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from tests.engine.outbox_setup import ADA, Place
 
+from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.person import Acquaintance, Person
 from costguard.model.reminder import Target
-from costguard.store import people
 from costguard.store.messages import Message
 
 DAY = timedelta(days=1)

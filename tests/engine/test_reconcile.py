@@ -16,6 +16,7 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
 
+from costguard.access.rules import Rules
 from costguard.db import lease as leases
 from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
@@ -28,7 +29,6 @@ from costguard.model.observation import Observation, Unread
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard.store import prices, projects
 
 OTHER = "acme-research"

@@ -10,9 +10,10 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import Connection, update
+from tests.access.office import ADA, NAMES, Office, press, user_id
 from tests.api.rows import NOW
-from tests.engine.office import ADA, NAMES, Office, press, user_id
 
+from costguard.access import people, requests
 from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
@@ -20,7 +21,7 @@ from costguard.errors import DatabaseLocked, SlackUnavailable
 from costguard.model.message import WhisperContent
 from costguard.model.person import Person, Standing
 from costguard.model.reminder import About, Asked, Request, Subject
-from costguard.store import messages, people, requests
+from costguard.store import messages
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from tests.access.office import Office, command
 from tests.api.rows import NOW
-from tests.engine.office import Office, command
 
 from costguard.db.transaction import Database
 from costguard.engine.telling.listing import HELP

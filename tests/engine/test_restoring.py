@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from tests.access.office import ADA, Office, press
 from tests.api.rows import NOW
 from tests.builders import PROJECT, at
 from tests.engine.execute_setup import Scene
 from tests.engine.last_check_setup import ROOT, judged_at
-from tests.engine.office import ADA, Office, press
 from tests.engine.outbox_setup import Place
 
+from costguard.access import people, requests
 from costguard.db.tables import messages as message_rows
 from costguard.db.transaction import Database
 from costguard.engine import restoring
@@ -24,7 +25,7 @@ from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.generation import Cause
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import Asked, Enforcement
-from costguard.store import generation, ledger, messages, people, requests, stops, unknown_vms
+from costguard.store import generation, ledger, messages, stops, unknown_vms
 from costguard.store.unknown_vms import UnknownVm
 
 

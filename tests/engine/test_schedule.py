@@ -12,6 +12,7 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
 
+from costguard.access.rules import Rules
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.db.tables import instances
@@ -24,7 +25,6 @@ from costguard.model.observation import Observation
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 
 NOW = at("12:00")
 PATIENCE = 30.0  # seconds until a test that hangs fails

@@ -14,6 +14,8 @@ from tests.engine.last_check_setup import FREE, LATER_LIMIT, PRESET, ROOT, RULES
 from tests.engine.reminder_rows import stop
 from tests.store import job_rows
 
+from costguard.access import requests
+from costguard.access.rules import Access, Protection, Rules
 from costguard.db.tables import instances, projects
 from costguard.db.transaction import Database
 from costguard.model.action import StopOutcome
@@ -23,8 +25,7 @@ from costguard.model.job import JobState
 from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Asked, Claim, Keep, ReminderRule, Request, Subject
 from costguard.model.utilisation import IdleState
-from costguard.policy.rules import Access, Protection, Rules
-from costguard.store import answers, requests
+from costguard.store import answers
 
 BEN = "ben@example.com"
 

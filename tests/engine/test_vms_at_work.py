@@ -12,6 +12,7 @@ from tests.engine.execute_setup import ANA, Scene
 from tests.engine.reminder_rows import message
 from tests.store import job_rows
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine import reminding
 from costguard.engine.acting.execute import ShadowExecutor
@@ -23,7 +24,6 @@ from costguard.model.job import CheckpointPlan, Job, JobKind, JobState
 from costguard.model.message import ReminderContent
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule, Subject
-from costguard.policy.rules import Rules
 from costguard.store import attempts, jobs, messages
 
 STOPS = ReminderRule(enforcement=Enforcement.STOP, stop_after=1, grace=timedelta())

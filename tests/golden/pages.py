@@ -19,8 +19,8 @@ from tests.golden.databases import migrated
 from tests.golden.page_text import PageText
 from tests.identity.provider import providing
 
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.db.transaction import Database
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.model.access import Role
 
 _MAIN = re.compile(r"<main.*</main>", re.DOTALL)

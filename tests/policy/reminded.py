@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.builders import KEY, PROJECT, at
 
+from costguard.access.rules import Access, Rules
 from costguard.model.instance import Status
 from costguard.model.person import Acquaintance, Person
 from costguard.model.preset import Match, Preset
@@ -24,7 +25,6 @@ from costguard.model.reminder import (
 )
 from costguard.model.utilisation import Evidence, IdleRule, IdleState
 from costguard.policy.plan import Decision, Plan, Watched, decide
-from costguard.policy.rules import Access, Rules
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 STARTED = at("02:00")  # a Monday

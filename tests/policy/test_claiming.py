@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from costguard.access.rules import Access, Rules
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import Asked, Claim, Ownership, Team
 from costguard.policy.claiming import HOLD, hold_text, is_held, outsider_text, refusal
-from costguard.policy.rules import Access, Rules
 
 AT = datetime(2026, 11, 2, 10, 2, tzinfo=UTC)
 CLAIM = Claim(7, "ana@example.com", "ana@example.com", AT)

@@ -10,6 +10,7 @@ from tests.builders import at
 from tests.policy import reminded
 from tests.policy.reminded import ANA, DUE, HOUR, SUBJECT, stopping, vm
 
+from costguard.access.rules import Protection, Rules
 from costguard.model.action import StopOutcome
 from costguard.model.instance import Status
 from costguard.model.preset import Match, Preset
@@ -17,7 +18,6 @@ from costguard.model.reminder import Asked, Enforcement, Keep, ReminderRule, Req
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.policy.not_stopped import Cause, NotStopped, why_not_stopped
 from costguard.policy.plan import decide
-from costguard.policy.rules import Protection, Rules
 from costguard.policy.watched import Watched
 
 RULE = "preset t4: stop after 3 unanswered reminders and 1 h"

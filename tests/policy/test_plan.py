@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from tests.builders import KEY, PROJECT, at, observation
 
+from costguard.access.rules import Rules
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.observation import Unread
 from costguard.model.preset import Match, Preset
 from costguard.policy.narrate import tell_looks
 from costguard.policy.plan import Watched, decide
-from costguard.policy.rules import Rules
 
 PRESETS = {
     "t4": Preset("t4", Match(), timedelta(hours=8)),

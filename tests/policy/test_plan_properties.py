@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.policy.reminded import ANA, BEN, DAY, DUE, HOUR, STARTED, SUBJECT, asked, idle, people, planned, rules, vm
 from tests.policy.reminded import stopping as stopping_preset
 
+from costguard.access.rules import Rules
 from costguard.model.action import (
     Action,
     AssignOwner,
@@ -26,7 +27,6 @@ from costguard.model.reminder import Asked, Claim, Keep, QuietRule, Sent
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.policy.plan import decide
 from costguard.policy.quiet import quiet_until
-from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan, Watched
 
 PRESET = stopping_preset(stop_after=3, grace=2 * HOUR)

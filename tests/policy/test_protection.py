@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from costguard.access.rules import Protection
 from costguard.policy.protection import protected_because
-from costguard.policy.rules import Protection
 
 RULE = Protection(projects=frozenset({"acme-prod"}), names=("*-prod", "bastion"))
 

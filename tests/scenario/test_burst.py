@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection
 from tests.scenario.fleet import HOUR, MINUTE, body
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import ByTheRules
@@ -26,7 +27,6 @@ from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import QuietRule
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard.slack.client import SlackNotifier
 from costguard.store import messages
 from costguard.store.messages import Message

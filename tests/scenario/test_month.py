@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from tests.fakes import HandClock
 from tests.scenario.fleet import HOUR, PROJECTS, ZONES, Life
 
+from costguard.access.rules import Rules
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.engine import price_refresh
@@ -22,7 +23,6 @@ from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard_sandbox.clock import ManualClock, to_ms
 from costguard_sandbox.gce.meter import bills
 from costguard_sandbox.server import running

@@ -17,6 +17,7 @@ from tests.fakes import HandClock
 from tests.gce.server import Answer, Asked, json_answer, serving
 from tests.sandbox.vms import body
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
@@ -24,7 +25,6 @@ from costguard.model.attempt import AttemptState
 from costguard.model.observation import Sighting
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard.store import ledger
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running

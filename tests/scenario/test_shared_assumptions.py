@@ -17,6 +17,7 @@ from sqlalchemy import select
 from tests.fakes import HandClock
 from tests.sandbox.vms import PROJECT, SPOT, ZONE, body, new_world
 
+from costguard.access.rules import Rules
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.engine import price_refresh
@@ -25,7 +26,6 @@ from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard_sandbox.gce.meter import bill
 from costguard_sandbox.gce.meter.usage import spans
 from costguard_sandbox.gce.operations import Operation

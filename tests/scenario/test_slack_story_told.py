@@ -10,8 +10,8 @@ import httpx2
 import orjson
 from tests.scenario.slack_story import DAY, HOUR, MINUTE, Story, buttons, shown, story
 
+from costguard.access import requests
 from costguard.clock import SystemClock
-from costguard.store import requests
 from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.slack.scopes import SIGNING_SECRET
 from costguard_sandbox.slack.signing import signed_headers

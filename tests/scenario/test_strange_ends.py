@@ -10,13 +10,13 @@ import pytest
 from tests.fakes import HandClock
 from tests.sandbox.vms import SPOT, body
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard.store import ledger
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running

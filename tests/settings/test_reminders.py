@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.settings.reading import read
 
+from costguard.access.rules import Access, Protection
 from costguard.model.budget import Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, RestRule, Team
-from costguard.policy.rules import Access, Protection
 
 SMALLEST = '[watch]\nprojects = ["ml-training", "ml-serving"]\n'
 SLACK = SMALLEST + '[slack]\nchannel = "#gpu-costs"\n'

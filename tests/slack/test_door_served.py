@@ -17,6 +17,8 @@ from tests.serving import serving
 from tests.slack.samples import CARD
 from tests.waiting import until
 
+from costguard.access import requests
+from costguard.access.rules import Access, Rules
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
@@ -24,14 +26,13 @@ from costguard.db.transaction import Database
 from costguard.engine.telling.requests import Desk
 from costguard.model.message import Button, VmCard
 from costguard.model.reminder import About, Asked, Request, Subject
-from costguard.policy.rules import Access, Rules
 from costguard.slack.client import SlackNotifier
 from costguard.slack.door import Door
 from costguard.slack.messages import render
 from costguard.slack.reception import Reception
 from costguard.slack.socket import Socket
 from costguard.slack.values import pack
-from costguard.store import messages, requests
+from costguard.store import messages
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 

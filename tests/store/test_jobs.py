@@ -10,11 +10,12 @@ from sqlalchemy import update
 from tests.api.rows import NOW
 from tests.store import job_rows
 
+from costguard.access import signing
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState, SeenCheckpoint
-from costguard.store import attempts, jobs, seen_checkpoints, signing
+from costguard.store import attempts, jobs, seen_checkpoints
 from costguard.store.jobs import JobFilters
 
 

@@ -18,12 +18,12 @@ from tests.doors import begun, gate, sign_in_pages, somebody
 from tests.engine.jobs.office import Office
 from tests.store import job_rows
 
+from costguard.access.sessions import Sessions
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.dashboard.app import add_dashboard
 from costguard.dashboard.sign_in import add_sign_in
 from costguard.db.transaction import Database
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.engine.jobs.events import Hearing
 from costguard.engine.jobs.tokens import Tokens
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Via

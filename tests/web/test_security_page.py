@@ -15,8 +15,8 @@ import pytest
 import yaml
 from tests.web.test_routes import AGENTS, EVENTS, House, table
 
+from costguard.access import links, sessions, tokens
 from costguard.db.transaction import Database
-from costguard.engine.access import links, sessions, tokens
 from costguard.settings import VARIABLES
 from costguard.settings.sections_sign_in import SignIn
 

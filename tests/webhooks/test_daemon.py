@@ -11,6 +11,7 @@ from tests.fakes import FakeCloud, HandClock
 from tests.webhooks.office import webhook
 from tests.webhooks.receiver import Receiver
 
+from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
@@ -19,7 +20,6 @@ from costguard.engine.webhooks import Webhooks
 from costguard.model.instance import InstanceKey
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.client import HttpPoster
 

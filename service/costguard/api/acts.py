@@ -11,6 +11,8 @@ from fastapi import Query as Parameter
 from pydantic import Field, StrictInt
 from sqlalchemy import Connection
 
+from costguard.access import requests
+from costguard.access.requests import StoredRequest
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Body, Moment, Out, Query, Text, Told, one_of
@@ -21,8 +23,7 @@ from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNot
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import Asked
-from costguard.store import fleet, requests
-from costguard.store.requests import StoredRequest
+from costguard.store import fleet
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from prometheus_client.core import Metric
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.health import ANSWER, VitalSigns
 from costguard.engine.jobs.events import Hearing
@@ -22,7 +23,6 @@ from costguard.model.ports import Clock
 from costguard.model.preset import Preset
 from costguard.model.press import Answer
 from costguard.model.webhook import WebhookState
-from costguard.policy.rules import Rules
 from costguard.web.door import Door, Limits
 from costguard.web.meters import Meters
 from costguard.web.sharing import Sharing

@@ -11,6 +11,7 @@ from fastapi import Path, Response
 from fastapi import Query as Parameter
 from pydantic import Field
 
+from costguard.access.roles import Actor
 from costguard.api import cursors, job_mapping
 from costguard.api import job_schemas as schemas
 from costguard.api.deps import Deps, Given
@@ -25,7 +26,6 @@ from costguard.errors import DiskNotKept, JobError, JobIsOver, JobKeyTaken, JobN
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt
 from costguard.model.job import JobKind, JobState
-from costguard.policy.access import Actor
 from costguard.store import attempts as stored_attempts
 from costguard.store import jobs as stored_jobs
 from costguard.store.jobs import JobFilters

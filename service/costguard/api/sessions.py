@@ -9,14 +9,14 @@ from fastapi import Path
 from fastapi import Query as Parameter
 from pydantic import Field
 
+from costguard.access import session_rows as sessions
+from costguard.access.session_office import SessionOffice
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Moment, Out, Query, Text, one_of
 from costguard.api.route import routes
-from costguard.engine.access.session_office import SessionOffice
 from costguard.errors import ActorError, NotTheirName, SessionUnknown
 from costguard.model.access import Permission, Principal, Role, Via
-from costguard.store import sessions
 from costguard.web.problems import NOT_FOUND, ProblemError
 from costguard.web.who import Asker
 

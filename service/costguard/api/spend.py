@@ -10,6 +10,7 @@ from fastapi import Query as Parameter
 from fastapi import Request, Response
 from pydantic import BeforeValidator, Field
 
+from costguard.access.teams import team_of
 from costguard.api import spend_csv
 from costguard.api.days import DaysQuery, beginning, wrong
 from costguard.api.deps import Given
@@ -20,7 +21,6 @@ from costguard.engine.accrual import accrual_at
 from costguard.engine.vm_spend import VmSpend, spend_by_vm
 from costguard.model.budget import Scope
 from costguard.model.reminder import Team
-from costguard.policy.teams import team_of
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan
 
 router = routes("spend")

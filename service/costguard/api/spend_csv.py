@@ -6,11 +6,11 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from costguard.access.teams import team_of
 from costguard.api.fields import CURRENCY, hours, usd
 from costguard.engine.spend import SpendRow
 from costguard.engine.vm_spend import VmSpend
 from costguard.model.reminder import Team
-from costguard.policy.teams import team_of
 from costguard.store.spend import Amounts, Grouping
 from costguard.web.sheets import safe
 

@@ -10,15 +10,15 @@ from fastapi import Path, Response
 from fastapi import Query as Parameter
 from pydantic import Field, StrictInt, StringConstraints
 
+from costguard.access.token_rows import ApiToken
+from costguard.access.tokens import LONGEST_NAME, NewToken, TokenOffice
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import Address, Body, Moment, Out, Query, Text, one_of
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Key
-from costguard.engine.access.tokens import LONGEST_NAME, NewToken, TokenOffice
 from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.model.access import Permission, Role, Via
-from costguard.store.tokens import ApiToken
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 
+from costguard.access.roles import Actor, actor
 from costguard.errors import ActorError, NotTheirName
 from costguard.model.access import Principal
-from costguard.policy.access import Actor, actor
 from costguard.web.problems import FieldError, ProblemError, problem
 
 

@@ -98,7 +98,7 @@ def create(
         body |= {"role": role.value} if role is not None else {}
         answer, where = server.post("tokens", body=body, key=secrets.token_hex(16)), server.url
     else:
-        from costguard.engine.access.tokens import NewToken  # only here, as above
+        from costguard.access.tokens import NewToken  # only here, as above
 
         lasts = timedelta(days=days) if days else None
         wanted = NewToken(name, frozenset(permission) if permission else None, lasts, owner, role)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from costguard.access import roles as access
+from costguard.access.rules import Rules
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.launch import office
 from costguard.dashboard.source import Source
 from costguard.engine.jobs.kept_disks import holds
 from costguard.model.access import Permission, Principal
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
-from costguard.policy import access
 from costguard.policy.jobs import roles
 from costguard.policy.jobs.kept_disk import saves_on_disk
-from costguard.policy.rules import Rules
 
 _LONGEST = 500
 

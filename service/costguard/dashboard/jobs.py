@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from costguard.access.rules import Rules
 from costguard.dashboard import cancelling, histogram
 from costguard.dashboard.asked import LONGEST, BadAddress, place_before
 from costguard.dashboard.cancelling import Offer
@@ -26,7 +27,6 @@ from costguard.model.job import Job, JobState
 from costguard.model.money import ZERO, Money, Priced
 from costguard.policy.jobs.pace import pace
 from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
-from costguard.policy.rules import Rules
 from costguard.store import job_board, jobs
 from costguard.store.job_board import Standing
 from costguard.store.jobs import JobFilters

@@ -8,6 +8,8 @@ from http import HTTPStatus
 
 from markupsafe import Markup, escape
 
+from costguard.access import roles
+from costguard.access.roles import Actor
 from costguard.dashboard import launch_form
 from costguard.dashboard.asked import LONGEST, BadAddress
 from costguard.dashboard.show import gpu_words
@@ -19,8 +21,6 @@ from costguard.model.checkpoint import Framework
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job
 from costguard.model.launch import Recipe
-from costguard.policy import access
-from costguard.policy.access import Actor
 from costguard.policy.jobs.asked import Refusal
 from costguard.store import jobs, projects
 from costguard.web.office import open_office
@@ -119,7 +119,7 @@ def shown(
 
 def launched(source: Source, me: Principal, values: Mapping[str, str], new_key: str) -> Job | Launch:
     """The job, or the form again with all that is wrong. Raises ActorError, and ProblemError where none are taken."""
-    owner = access.actor(me, values.get("owner", "") if _names_others(me) else "")
+    owner = roles.actor(me, values.get("owner", "") if _names_others(me) else "")
     asked = launch_form.submission(values, owner.address)
     key = values.get("key", "")[:_LONGEST_KEY] or new_key
     if asked.wrong:
@@ -150,7 +150,7 @@ def _refusals(quote: Quote | None, values: Mapping[str, str]) -> list[Refusal]:
 def _owner(me: Principal, values: Mapping[str, str]) -> Actor:
     """A quote may be asked for before anybody is named."""
     named = values.get("owner", "") if _names_others(me) else ""
-    return access.actor(me, named) if me.address or named.strip() else Actor("")
+    return roles.actor(me, named) if me.address or named.strip() else Actor("")
 
 
 def _names_others(me: Principal) -> bool:

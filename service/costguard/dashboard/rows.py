@@ -8,14 +8,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access import roles
+from costguard.access.rules import Rules
 from costguard.engine.fleet import InstanceView
 from costguard.engine.reminding import look_at
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import elapsed
 from costguard.model.reminder import Asked, Ownership, Request
-from costguard.policy import access, claiming
+from costguard.policy import claiming
 from costguard.policy.answer import pointless
-from costguard.policy.rules import Rules
 from costguard.policy.suspend import never_suspended
 from costguard.policy.watched import Decision
 
@@ -89,7 +90,7 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision,
     """Nothing for who may ask for nothing at all: that is said once, and not beside each VM."""
     if not me.address or not me.may(Permission.INSTANCES):
         return ()
-    actor, vm = access.actor(me), view.instance
+    actor, vm = roles.actor(me), view.instance
     is_mine = actor.address == vm.owner.lower()
     runs = view.started_at is not None
     wishes = [] if pointless(Asked.STOP, actor.address, vm, runs) else [Asked.STOP]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from costguard.access.session_office import SessionOffice
+from costguard.access.session_rows import Session
 from costguard.dashboard.asked import BadAddress, place_before
 from costguard.dashboard.show import link
 from costguard.dashboard.source import Source
-from costguard.engine.access.session_office import SessionOffice
 from costguard.model.access import Principal, Role
-from costguard.store.sessions import Session
 
 _PAGE = 50
 _HOW = {"link": "by a link", "oidc": "through the provider"}

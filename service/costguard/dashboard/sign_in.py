@@ -12,9 +12,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
+from costguard.access.sign_ins import CALLBACK, USED_LINK, SignIns
 from costguard.dashboard.cookies import drop, keep, kept
 from costguard.dashboard.route import Given, PageRoute
-from costguard.engine.access.sign_ins import CALLBACK, USED_LINK, SignIns
 from costguard.errors import SignInRefused, SignInUnavailable
 from costguard.model.access import Permission, Principal, Via
 from costguard.web.door import COOKIES, IAP_HEADER, Limits

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from costguard.access.rules import Rules
 from costguard.engine import health
 from costguard.engine.jobs.submit import JobOffice
-from costguard.policy.rules import Rules
 
 
 class Source(health.Guard, Protocol):

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from costguard.access import token_rows
+from costguard.access.token_rows import ApiToken
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.dashboard.asked import BadAddress, place_before
 from costguard.dashboard.show import link
 from costguard.dashboard.source import Source
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.errors import TokenUnknown
 from costguard.model.access import PERMISSIONS, Permission, Principal
-from costguard.store import tokens
-from costguard.store.tokens import ApiToken
 
 _PAGE = 50
 _LASTS = {"30": 30, "90": 90, "365": 365, "never": None}  # days
@@ -87,7 +87,7 @@ def make(source: Source, me: Principal, form: Sequence[tuple[str, str]]) -> Made
 def token_of(source: Source, me: Principal, token_id: str) -> ApiToken:
     """Raises TokenUnknown for those of others, too."""
     with source.database.read() as connection:
-        found = tokens.read(connection, token_id)
+        found = token_rows.read(connection, token_id)
     if found is None or (found.owner != me.address and not me.may(Permission.ADMIN)):
         raise TokenUnknown(
             f"There is no token {token_id[:40]!r} of yours.", "The page of tokens lists those there are."

@@ -8,6 +8,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access import requests, roles
+from costguard.access.requests import StoredRequest
+from costguard.access.roles import Actor
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.db.types import storable
 from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
@@ -17,13 +21,10 @@ from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
 from costguard.model.ports import Clock
 from costguard.model.reminder import About, Asked, Ownership, Request, Subject
-from costguard.policy import access, claiming
-from costguard.policy.access import Actor
+from costguard.policy import claiming
 from costguard.policy.answer import pointless
-from costguard.policy.rules import Rules
 from costguard.policy.suspend import never_suspended
-from costguard.store import answers, fleet, requests, watched
-from costguard.store.requests import StoredRequest
+from costguard.store import answers, fleet, watched
 from costguard.store.watched import WatchedRow
 
 _WISH = {
@@ -76,7 +77,7 @@ def ask(
     `by` names another whom an admin acts for. `started_at` and `due_at` are what was seen: something else by now
     is refused, by this or by the pass. Without hours a keep lasts until tomorrow morning.
     """
-    actor = access.actor(principal, by)
+    actor = roles.actor(principal, by)
     if hours is not None and (asked is not Asked.KEEP or hours < 1):
         raise AskWrong("Only a keep has hours, and they are 1 or more.", "Correct the hours, or leave them out.")
     if len(reason) > _LONGEST or len(idempotency_key or "") > _LONGEST:

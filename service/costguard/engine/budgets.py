@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
+from costguard.access.teams import team_of
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine import burn_rates
@@ -27,7 +28,6 @@ from costguard.model.reminder import Team
 from costguard.policy import budget as policy
 from costguard.policy.budget import On, Outlook, Standing, Threshold
 from costguard.policy.forecast import HISTORY, Burn, forecast
-from costguard.policy.teams import team_of
 from costguard.store import burning, projects
 from costguard.store.burning import Whose
 from costguard.store.spend import Grouping, UnpricedSpan, rolled_up_days

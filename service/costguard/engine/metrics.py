@@ -10,6 +10,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.db import health_rows
 from costguard.engine import burn_rates
 from costguard.engine.accrual import accrual_at
@@ -19,7 +20,6 @@ from costguard.events import stream
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.job import JobState
 from costguard.policy.budget import Standing
-from costguard.policy.rules import Rules
 from costguard.store import counts, projects
 from costguard.store.counts import Interrupted
 from costguard.store.fleet import Burning

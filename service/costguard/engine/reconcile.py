@@ -11,6 +11,7 @@ from typing import Protocol
 
 import structlog
 
+from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine import burn_rates, reminding
@@ -22,7 +23,6 @@ from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud
 from costguard.policy.ledger import Belonging
 from costguard.policy.plan import addresses_needed
-from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan
 from costguard.store import projects
 

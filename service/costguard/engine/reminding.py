@@ -10,16 +10,17 @@ from typing import TypedDict
 
 from sqlalchemy import Connection
 
+from costguard.access import people, requests, teams
+from costguard.access.rules import Rules
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.model.action import SendReminder, StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
 from costguard.model.reminder import About, Claim, Keep, Ownership, Request, Sent, Subject, Target
 from costguard.model.utilisation import Evidence
-from costguard.policy import not_stopped, teams
+from costguard.policy import not_stopped
 from costguard.policy.not_stopped import NotStopped
 from costguard.policy.plan import decide
-from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan, Watched
 from costguard.store import (
     answers,
@@ -27,9 +28,7 @@ from costguard.store import (
     fleet,
     generation,
     messages,
-    people,
     projects,
-    requests,
     stops,
     unknown_vms,
     utilisation,

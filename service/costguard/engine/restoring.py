@@ -7,10 +7,11 @@ from datetime import datetime
 import structlog
 from sqlalchemy import Connection
 
+from costguard.access import people, requests
 from costguard.engine.acting.answering import refuse
 from costguard.model.fact import Fact
 from costguard.model.generation import FIRST, Cause, Generation
-from costguard.store import generation, messages, people, requests
+from costguard.store import generation, messages
 
 log = structlog.get_logger(__name__)
 

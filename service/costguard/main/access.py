@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from costguard.access import signing
+from costguard.access.gate import Gate
+from costguard.access.links import GOOD_FOR
+from costguard.access.seal import Seal
+from costguard.access.sessions import Sessions
+from costguard.access.sign_ins import Provider, SignIns
 from costguard.dashboard.sign_in import SignInPages
 from costguard.db.transaction import Database
-from costguard.engine.access.gate import Gate
-from costguard.engine.access.links import GOOD_FOR
-from costguard.engine.access.seal import Seal
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.sign_ins import Provider, SignIns
 from costguard.main import identity
 from costguard.model.access import Via
 from costguard.model.ports import Clock
 from costguard.settings import Settings
-from costguard.store import signing
 from costguard.web.limits import TokenBucket
 
 _KEY = "sessions"

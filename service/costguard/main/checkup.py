@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from costguard.access.roles import without_role
 from costguard.errors import SettingsError
-from costguard.policy.access import without_role
 from costguard.settings import Settings
 from costguard.slack.checkup import Finding, Setup, check_up
 from costguard.slack.web import ENDPOINT

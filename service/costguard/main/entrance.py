@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from slack_sdk import WebClient
 
+from costguard.access.rules import Rules
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.requests import Desk
 from costguard.model.ports import Clock
-from costguard.policy.rules import Rules
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
 from costguard.slack.door import Door

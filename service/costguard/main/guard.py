@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import structlog
 
+from costguard.access.rules import Rules
 from costguard.clock import SystemClock
 from costguard.db import lease as leases
 from costguard.db.health_rows import catalogue_read_at
@@ -40,7 +41,6 @@ from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
 from costguard.policy.ledger import Belonging
-from costguard.policy.rules import Rules
 from costguard.policy.watched import Plan
 from costguard.settings import Settings
 from costguard.web.meters import WatchMeters

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from costguard.access import signing
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.jobs.assess import Launching
 from costguard.engine.jobs.events import Hearing
@@ -17,9 +19,7 @@ from costguard.engine.jobs.tokens import KEY_NAME, Tokens
 from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.model.instance import Shape
 from costguard.model.ports import Checkpoints, Clock
-from costguard.policy.rules import Rules
 from costguard.settings import Settings
-from costguard.store import signing
 
 if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud

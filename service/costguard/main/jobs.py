@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from costguard.access import signing
+from costguard.access.rules import Rules
 from costguard.agent.bundle import bundle
 from costguard.db.transaction import Database
 from costguard.engine import restoring
@@ -17,8 +19,6 @@ from costguard.engine.jobs.tokens import KEY_NAME, Tokens
 from costguard.engine.jobs.turn import JobsTurn
 from costguard.gce.boot import metadata_items
 from costguard.model.ports import Checkpoints, Clock
-from costguard.policy.rules import Rules
-from costguard.store import signing
 
 if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud

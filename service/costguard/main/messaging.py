@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.compose import ReminderComposer
@@ -18,7 +19,6 @@ from costguard.engine.telling.outbox import Changed, Compose, Composed, Outbox, 
 from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule
-from costguard.policy.rules import Rules
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web import ENDPOINT

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from costguard.access.links import GOOD_FOR, PATH, make_link
+from costguard.access.roles import role_of
+from costguard.access.token_rows import ApiToken
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
-from costguard.engine.access.links import GOOD_FOR, PATH, make_link
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.errors import SettingsError, TokenRefused
 from costguard.model.access import PERMISSIONS, Principal, Role, Via
-from costguard.policy.access import role_of
 from costguard.settings import Settings
-from costguard.store.tokens import ApiToken
 
 if TYPE_CHECKING:
     from costguard.main.guard import Guard

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
+from costguard.access.roles import role_for
 from costguard.model.access import Role
 from costguard.model.action import (
     Action,
@@ -20,7 +21,6 @@ from costguard.model.action import (
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
 from costguard.model.reminder import About, Asked, Enforcement, Keep, ReminderRule, Request
-from costguard.policy.access import role_for
 from costguard.policy.claiming import refusal
 from costguard.policy.due import Due
 from costguard.policy.keep import kept_until

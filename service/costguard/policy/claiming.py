@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from costguard.access import roles
+from costguard.access.rules import Rules
+from costguard.access.teams import channel_of, team_of
 from costguard.model.access import Authority, Role
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import Asked, Ownership, Team
-from costguard.policy import access
 from costguard.policy.owner import is_person
-from costguard.policy.rules import Rules
-from costguard.policy.teams import channel_of, team_of
 
 HOLD = timedelta(hours=1)  # how long a claim gives no right to stop, unless the team's channel is notified sooner
 
@@ -40,8 +40,8 @@ def refusal(
     to object to gives no right to stop: neither to who claimed it, nor to the team that the VM came to by that.
     """
     team = team_of(vm.key.project, vm.owner, rules.teams)
-    refused = access.refusal(asked, by, vm.name, vm.owner, team, rules.access, authority, vm.job)
-    if refused or access.role_for(by, rules.access, authority) is Role.ADMIN:
+    refused = roles.refusal(asked, by, vm.name, vm.owner, team, rules.access, authority, vm.job)
+    if refused or roles.role_for(by, rules.access, authority) is Role.ADMIN:
         return refused
     if asked is Asked.CLAIM and not vm.owner:
         return outsider_text(vm.name, ownership, team)
@@ -50,7 +50,7 @@ def refusal(
     assert ownership.claim is not None  # it is held
     before = team_of(vm.key.project, "", rules.teams)
     is_claimant = by.lower() == ownership.claim.owner.lower()
-    if not is_claimant and access.operates(by, "", before, rules.access, authority):
+    if not is_claimant and roles.operates(by, "", before, rules.access, authority):
         return None
     return hold_text(vm.name, ownership, channel_of(before, rules))
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
+from costguard.access.rules import Rules
 from costguard.model.action import StopOutcome
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
@@ -21,7 +22,6 @@ from costguard.policy.due import Due, kept_to
 from costguard.policy.overdue import next_step
 from costguard.policy.plan import due_of
 from costguard.policy.protection import protected_because
-from costguard.policy.rules import Rules
 from costguard.policy.surroundings import Surroundings
 from costguard.policy.watched import Watched, subject_of
 

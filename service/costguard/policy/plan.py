@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from costguard.access.rules import Rules
 from costguard.model.action import Action, KeepLifetime, RefuseRequest
 from costguard.model.moments import moment_text
 from costguard.model.person import Acquaintance
@@ -13,7 +14,6 @@ from costguard.policy import reminder
 from costguard.policy.answer import settle
 from costguard.policy.due import Due, due_of_rest, due_of_run, kept_to, past_limit, why_running
 from costguard.policy.overdue import next_step
-from costguard.policy.rules import Rules
 from costguard.policy.surroundings import Surroundings
 from costguard.policy.watched import Decision, Plan, Watched, subject_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from costguard.policy.rules import Protection
+from costguard.access.rules import Protection
 
 
 def protected_because(name: str, project: str, labels: Mapping[str, str], protection: Protection) -> str:

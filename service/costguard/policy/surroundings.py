@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from costguard.access import teams
+from costguard.access.rules import Rules
 from costguard.model.moments import zone_of
 from costguard.model.person import Acquaintance, Person
 from costguard.model.preset import Preset
 from costguard.model.reminder import Team
-from costguard.policy import quiet, teams
-from costguard.policy.rules import Rules
+from costguard.policy import quiet
 from costguard.policy.watched import Watched
 
 

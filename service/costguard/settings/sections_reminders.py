@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from costguard.access.rules import Access, Protection
 from costguard.model.money import Money
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, RestRule, Team
-from costguard.policy.rules import Access, Protection
 from costguard.settings import values_reminders as values
 from costguard.settings.fields import (
     AddressOrDomain,

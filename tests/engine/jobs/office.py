@@ -12,6 +12,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.fakes import HandClock
 
+from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.engine.jobs.submit import JobOffice, Launching, Overrides, Submission
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
@@ -28,7 +29,6 @@ from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
 from costguard.model.preset import Match, Preset
-from costguard.policy.rules import JobRules, Rules, by_name
 
 T4 = Recipe(
     machine_type="n1-standard-4",

@@ -10,6 +10,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.store.job_rows import job
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import holds
@@ -21,7 +22,6 @@ from costguard.model.job import Job, JobState
 from costguard.model.money import Money
 from costguard.policy.jobs.holds import Held
 from costguard.policy.price_book import PriceBook
-from costguard.policy.rules import Rules
 from costguard.store import prices
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

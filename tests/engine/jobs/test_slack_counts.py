@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 from tests.builders import at
 from tests.engine.jobs.world import ANA, World, world
 
+from costguard.access.rules import Rules
 from costguard.engine.telling.job_notices import CardComposer
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
 from costguard.model.job import JobState
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules
 from costguard.slack.client import SlackNotifier
 from costguard.store.messages import Message as Stored
 from costguard_sandbox.clock import ManualClock

@@ -25,6 +25,7 @@ from tests.engine.jobs.office import (
     priced,
 )
 
+from costguard.access.rules import Access, JobRules
 from costguard.db.transaction import Database
 from costguard.engine.jobs.submit import Overrides
 from costguard.errors import (
@@ -44,7 +45,6 @@ from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.jobs.recipe import OVERRIDES
-from costguard.policy.rules import Access, JobRules
 from costguard.store import jobs
 from costguard.store.jobs import JobFilters
 

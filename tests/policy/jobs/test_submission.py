@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costguard.access.rules import Access, Rules
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
@@ -19,7 +20,6 @@ from costguard.policy.jobs import image, quote, recipe, roles, submission
 from costguard.policy.jobs.asked import Overrides
 from costguard.policy.jobs.image import ImageReference
 from costguard.policy.jobs.quote import Rate
-from costguard.policy.rules import Access, Rules
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GUARD = "https://guard.example"

@@ -12,11 +12,11 @@ from typing import Any
 from tests.scenario.fleet import HOUR, body
 from tests.scenario.quarter.guard import PROJECT
 
+from costguard.access.rules import Access, Protection, Rules
 from costguard.model.money import Money
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule
 from costguard.model.utilisation import IdleRule
-from costguard.policy.rules import Access, Protection, Rules
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.vm import VM, Load, Status
 from costguard_sandbox.world import World

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, FragileNotifier, Fuse, Killed
 
+from costguard.access.rules import Rules
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.engine.acting.execute import LiveExecutor
@@ -25,7 +26,6 @@ from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
 from costguard.policy.ledger import Belonging
 from costguard.policy.owner import OwnerRules
-from costguard.policy.rules import Rules
 from costguard.slack.client import SlackNotifier
 from costguard.slack.door import Door
 from costguard.slack.messages import render

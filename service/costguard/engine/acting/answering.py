@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access import requests
 from costguard.engine.acting import launch_words
 from costguard.events import facts
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
@@ -13,7 +14,7 @@ from costguard.model.fact import Fact
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
 from costguard.policy.jobs.kept_disk import disk_fate
-from costguard.store import answers, jobs, ledger, messages, requests
+from costguard.store import answers, jobs, ledger, messages
 from costguard.store.messages import NewMessage
 
 

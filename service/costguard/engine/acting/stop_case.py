@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access import requests
 from costguard.engine import history
 from costguard.engine.accrual import accrual_at
 from costguard.model.action import StopOutcome
@@ -16,7 +17,7 @@ from costguard.model.money import Money, Priced
 from costguard.model.observation import OperationStatus, SeenOperation, Sighting
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Request, Subject
-from costguard.store import ledger, operations, requests, stops
+from costguard.store import ledger, operations, stops
 from costguard.store.stops import Stop
 
 _SAME_START = timedelta(seconds=10)  # Google writes when a VM started as the operation ends, not at the same instant

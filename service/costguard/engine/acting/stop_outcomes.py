@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access import requests
 from costguard.engine.acting import stop_words
 from costguard.engine.acting.answering import is_open, refuse
 from costguard.engine.acting.stop_case import Case, cost_of, failed_operation, is_on_its_way, is_our_end
 from costguard.events import facts
 from costguard.model.action import StopOutcome
 from costguard.model.reminder import Enforcement
-from costguard.store import requests, stops
+from costguard.store import stops
 
 _LONGEST = timedelta(hours=3)  # a graceful one may take an hour
 

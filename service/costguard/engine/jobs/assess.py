@@ -8,6 +8,7 @@ from datetime import UTC
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.jobs import holds
@@ -25,7 +26,6 @@ from costguard.policy.jobs import credentials, quote, recipe, roles, submission
 from costguard.policy.jobs.asked import Overrides, Refusal, Submission, shown
 from costguard.policy.jobs.feasible import Outlook, outlook
 from costguard.policy.jobs.quote import Rates
-from costguard.policy.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)

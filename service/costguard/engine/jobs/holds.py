@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
@@ -19,7 +20,6 @@ from costguard.model.job import Job, JobSpec, JobState
 from costguard.model.money import Money
 from costguard.policy.jobs import holds as policy
 from costguard.policy.jobs.holds import Held, Standing
-from costguard.policy.rules import Rules
 from costguard.store import burning
 
 SERVES = timedelta(seconds=60)  # reading the ledger for a budget costs more than a turn without news

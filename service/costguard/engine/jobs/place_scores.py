@@ -8,10 +8,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.model.attempt import Outcome
 from costguard.policy.jobs.placement import REMEMBERED, PlaceEvent, Score, Where, scores
 from costguard.policy.jobs.recipe import models_of
-from costguard.policy.rules import Rules
 from costguard.store import attempts
 
 _COUNTED = frozenset({Outcome.STOCKOUT, Outcome.PREEMPTED})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import holds, surroundings
@@ -20,7 +21,6 @@ from costguard.policy.jobs.feasible import Outlook
 from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.quote import Offer, Rate
 from costguard.policy.jobs.recipe import models_of, shape_of
-from costguard.policy.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)

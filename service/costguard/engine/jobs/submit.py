@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.acting import launch_words
 from costguard.engine.jobs import kept_disks
@@ -25,7 +26,6 @@ from costguard.model.ports import Checkpoints, Clock
 from costguard.policy.jobs import roles
 from costguard.policy.jobs.asked import Overrides, Refusal, Submission
 from costguard.policy.jobs.kept_disk import saves_on_disk
-from costguard.policy.rules import Rules
 from costguard.store import attempts, jobs
 
 __all__ = ["JobOffice", "Launching", "Overrides", "Quote", "Submission"]

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import structlog
 
+from costguard.access import people
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.telling.addressing import is_stale, looked_up
@@ -15,7 +16,6 @@ from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavai
 from costguard.events import facts
 from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
-from costguard.store import people
 
 log = structlog.get_logger(__name__)
 

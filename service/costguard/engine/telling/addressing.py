@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from costguard.access import people
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
-from costguard.store import people
 
 KNOWN_FOR = timedelta(days=1)  # how long an address need not be looked up again
 MISSED_FOR = timedelta(hours=1)  # and one that nobody had

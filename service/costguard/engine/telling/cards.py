@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
+from costguard.access import people
+from costguard.access.rules import Rules
 from costguard.engine import fleet, history
 from costguard.engine.accrual import Accrual
 from costguard.engine.fleet import InstanceView
@@ -19,8 +21,6 @@ from costguard.model.money import Priced
 from costguard.model.person import Acquaintance
 from costguard.model.reminder import About, Asked, Subject
 from costguard.policy.owner import OwnerSource
-from costguard.policy.rules import Rules
-from costguard.store import people
 
 MORNING = time(9)
 KEEP_HOURS = 4

@@ -10,6 +10,9 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
+from costguard.access import people, requests
+from costguard.access.requests import StoredRequest
+from costguard.access.rules import Rules
 from costguard.engine import history, reminding
 from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.telling import cards
@@ -21,13 +24,11 @@ from costguard.model.moments import moment_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Subject
 from costguard.policy.narrate import after_text, ended_text
-from costguard.policy.rules import Rules
 from costguard.policy.surroundings import Surroundings
 from costguard.policy.suspend import never_suspended
 from costguard.policy.watched import Decision, Watched, subject_of
-from costguard.store import ledger, people, requests, spans, stops
+from costguard.store import ledger, spans, stops
 from costguard.store.messages import Message
-from costguard.store.requests import StoredRequest
 from costguard.store.stops import Stop
 
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})

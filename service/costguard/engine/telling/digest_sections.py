@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.engine import budgets
 from costguard.engine.accrual import Accrual
 from costguard.engine.acting import savings
@@ -23,7 +24,6 @@ from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.policy.budget import Standing
 from costguard.policy.price_book import PriceBook
-from costguard.policy.rules import Rules
 from costguard.store import digest, projects, utilisation, watched
 from costguard.store.watched import WatchedRow
 

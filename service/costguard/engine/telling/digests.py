@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
@@ -17,7 +18,6 @@ from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.message import DigestContent
 from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule, DueDigest, Every, due
-from costguard.policy.rules import Rules
 from costguard.store import digest, messages, projects
 from costguard.store.messages import Message, NewMessage
 from costguard.store.spend import Grouping, day_start

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
+from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.model.person import Acquaintance, Standing
 from costguard.model.ports import Clock, Notifier
-from costguard.store import people
 
 KNOWN_FOR = timedelta(hours=1)
 

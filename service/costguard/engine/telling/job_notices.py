@@ -8,14 +8,14 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access import teams
+from costguard.access.rules import Rules
 from costguard.engine.accrual import accrual_at
 from costguard.engine.telling import job_content
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.fact import Fact
 from costguard.model.job import Job
-from costguard.policy import teams
 from costguard.policy.jobs.announcing import Announcement, Card, Form, JobFact, announced
-from costguard.policy.rules import Rules
 from costguard.store import interruptions, jobs, messages
 from costguard.store.messages import Message, NewMessage
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from costguard.access import roles
+from costguard.access.roles import Actor
+from costguard.access.rules import Rules
 from costguard.engine.asking import refusal, subject_of
 from costguard.model.access import Role
 from costguard.model.message import Button, ListContent, VmCard, WhisperContent
 from costguard.model.reminder import Asked, Ownership, Subject
-from costguard.policy import access
-from costguard.policy.access import Actor
-from costguard.policy.rules import Rules
 from costguard.store import watched
 from costguard.store.watched import WatchedRow
 
@@ -46,7 +46,7 @@ def listing(
     if text.lower().split() == ["all"]:
         own, title = len(found), "All VMs that you may act on"
         found = [row for row in there if refusal(rules, Asked.STOP, Actor(address), row, Ownership(), now) is None]
-        if len(found) == own and access.role_of(address, rules.access) not in _OVERSEERS:
+        if len(found) == own and roles.role_of(address, rules.access) not in _OVERSEERS:
             return WhisperContent("/gpu all is for operators and admins; /gpu lists your own VMs.")
     title = f"{title}: {_counted(found)}"
     if not found:

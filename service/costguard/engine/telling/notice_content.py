@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.engine import budgets
 from costguard.engine.accrual import Accrual
 from costguard.engine.spend import spend
@@ -16,7 +17,6 @@ from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Money
 from costguard.policy.budget import On
-from costguard.policy.rules import Rules
 from costguard.store import burning
 from costguard.store.spend import Grouping
 

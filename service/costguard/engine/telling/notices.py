@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access import teams
+from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.accrual import Accrual, accrual_at
@@ -17,8 +19,6 @@ from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
-from costguard.policy import teams
-from costguard.policy.rules import Rules
 from costguard.store import digest, messages
 from costguard.store.messages import Message, NewMessage
 

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.engine import fleet, reminding
 from costguard.engine.accrual import accrual_at
 from costguard.engine.fleet import InstanceView
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.reminder import Subject, Target
-from costguard.policy.rules import Rules
 from costguard.policy.watched import Decision
 
 Other = StopInstance | KeepLifetime | AssignOwner | CancelJob | RefuseRequest

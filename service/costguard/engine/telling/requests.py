@@ -9,6 +9,9 @@ from datetime import datetime, timedelta, tzinfo
 import structlog
 from sqlalchemy import Connection
 
+from costguard.access import requests, roles
+from costguard.access.roles import Actor
+from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine import asking
 from costguard.engine.telling import listing
@@ -22,11 +25,8 @@ from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Request, Subject
-from costguard.policy import access
-from costguard.policy.access import Actor
 from costguard.policy.narrate import ended_text
-from costguard.policy.rules import Rules
-from costguard.store import fleet, generation, messages, requests, spans, watched
+from costguard.store import fleet, generation, messages, spans, watched
 from costguard.store.messages import NewMessage
 from costguard.store.watched import WatchedRow
 
@@ -92,7 +92,7 @@ class Desk:
                 return WhisperContent("Slack did not say in time who you are. Type it again in a minute.")
         if isinstance(by, str):
             return WhisperContent(by)
-        if no_role := access.without_role(by.address, self._rules.access, self._rules.teams):
+        if no_role := roles.without_role(by.address, self._rules.access, self._rules.teams):
             return WhisperContent(no_role)
         with self._database.read() as connection:
             return listing.listing(connection, self._rules, self._cards, by.address, command.text, self._clock.now())
@@ -122,7 +122,7 @@ class Desk:
         now = self._clock.now()
         member = None if isinstance(by, str) else by
         address = member.address if member is not None else ""
-        not_theirs = by if isinstance(by, str) else access.without_role(address, self._rules.access, self._rules.teams)
+        not_theirs = by if isinstance(by, str) else roles.without_role(address, self._rules.access, self._rules.teams)
         with self._database.write() as connection:
             if any(each.request.key == press.key for each in requests.of_subject(connection, press.subject)):
                 return  # delivered once more, and perhaps carried out by now

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from costguard.access.teams import team_of
 from costguard.model.budget import AtLimit, Budget, Period
 from costguard.model.job import JobSpec
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.policy.jobs.words import clock
-from costguard.policy.teams import team_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from costguard.access.roles import lapsed, operates, role_for
+from costguard.access.rules import Access, Rules
+from costguard.access.teams import team_of
 from costguard.model.access import Authority, Permission, Role
 from costguard.model.launch import Recipe
 from costguard.model.reminder import Team
-from costguard.policy.access import lapsed, operates, role_for
 from costguard.policy.jobs.asked import Overrides, Refusal, shown
 from costguard.policy.jobs.recipe import used
-from costguard.policy.rules import Access, Rules
-from costguard.policy.teams import team_of
 
 
 def launch_problems(

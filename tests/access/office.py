@@ -13,6 +13,8 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 from tests.slack.samples import CARD
 
+from costguard.access import people, requests
+from costguard.access.rules import Access, Rules
 from costguard.db.transaction import Database
 from costguard.engine.telling.requests import Desk
 from costguard.events import facts
@@ -21,8 +23,7 @@ from costguard.model.message import Button, Content, Posted, VmCard
 from costguard.model.person import Acquaintance, Person
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Asked, Request, Subject, Team
-from costguard.policy.rules import Access, Rules
-from costguard.store import messages, people, requests
+from costguard.store import messages
 
 ADA = "ada@lab.example"
 RULES = Rules(

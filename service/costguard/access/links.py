@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from costguard.access import link_rows
+from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
-from costguard.engine.access.tokens import digest_of
 from costguard.model.access import Role
-from costguard.store import links
 
 GOOD_FOR = timedelta(minutes=10)
 PATH = "/sign-in/link/"
@@ -26,5 +26,5 @@ def make_link(
     """Its code. Whoever can write to the database is trusted with any role."""
     code = new_code()
     with database.write() as connection:
-        links.add(connection, digest_of(code), address.lower(), role, now, now + good_for)
+        link_rows.add(connection, digest_of(code), address.lower(), role, now, now + good_for)
     return code

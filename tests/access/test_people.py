@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from tests.api.rows import NOW
 
+from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.model.person import Acquaintance, Person
-from costguard.store import people
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 

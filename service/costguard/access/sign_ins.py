@@ -11,22 +11,22 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from costguard.access import link_rows
+from costguard.access.links import GOOD_FOR
+from costguard.access.roles import role_of
+from costguard.access.rules import Access
+from costguard.access.seal import Seal
+from costguard.access.session_office import SessionOffice
+from costguard.access.session_rows import Session
+from costguard.access.sessions import Sessions
+from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
 from costguard.db.types import EPOCH
-from costguard.engine.access.links import GOOD_FOR
-from costguard.engine.access.seal import Seal
-from costguard.engine.access.session_office import SessionOffice
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.tokens import digest_of
 from costguard.errors import SessionUnknown, SignInRefused
 from costguard.events import facts
 from costguard.model.access import Principal, Role, Via
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock, OidcProvider
-from costguard.policy.access import role_of
-from costguard.policy.rules import Access
-from costguard.store import links
-from costguard.store.sessions import Session
 
 CALLBACK = "/sign-in/oidc/callback"
 _PURPOSE = "oidc"
@@ -83,13 +83,13 @@ class SignIns:
     def is_good(self, code: str) -> bool:
         """Whether this link would sign somebody in; it is not used up by asking."""
         with self._database.read() as connection:
-            return links.is_good(connection, digest_of(code), self._clock.now())
+            return link_rows.is_good(connection, digest_of(code), self._clock.now())
 
     def by_link(self, code: str, client: str) -> Arrival:
         """Raises SignInRefused: it was used before, has expired, or never was."""
         now = self._clock.now()
         with self._database.write() as connection:
-            found = links.redeem(connection, digest_of(code), now)
+            found = link_rows.redeem(connection, digest_of(code), now)
             if found is not None:
                 address, role = found
                 session, cookie = self._sessions.begin(connection, address, Via.LINK, role, client)

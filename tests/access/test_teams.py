@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from costguard.access.rules import Rules
+from costguard.access.teams import channel_of, contact_of, team_of
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules
-from costguard.policy.teams import channel_of, contact_of, team_of
 
 VISION = Team("vision", frozenset({"ana@example.com"}), frozenset({"lead@example.com"}), channel="#vision")
 SPEECH = Team("speech", frozenset({"ana@example.com", "ben@example.com"}), projects=frozenset({"speech-gpu"}))

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access import session_rows
+from costguard.access.session_rows import Session
+from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
-from costguard.engine.access.tokens import digest_of
 from costguard.model.access import Role, Via
 from costguard.model.ports import Clock
-from costguard.store import sessions
-from costguard.store.sessions import Session
 
 
 class Sessions:
@@ -36,10 +36,10 @@ class Sessions:
         """The session, and the cookie that is to hold it."""
         now, secret = self._clock.now(), self._new_secret()
         session = Session(self._new_id(), address.lower(), via, granted, client, now, now + self._lasts)
-        sessions.add(connection, session, digest_of(secret))
+        session_rows.add(connection, session, digest_of(secret))
         return session, secret
 
     def read(self, cookie: str) -> Session | None:
         """None: it is not ours, it has expired, or it was ended, wherever a copy of the cookie lies."""
         with self._database.read() as connection:
-            return sessions.of_digest(connection, digest_of(cookie), self._clock.now())
+            return session_rows.of_digest(connection, digest_of(cookie), self._clock.now())

@@ -7,10 +7,10 @@ from contextlib import closing
 from sqlalchemy import text
 from tests.api import rows
 
+from costguard.access import requests, token_rows
 from costguard.db import migrate
 from costguard.db.transaction import Database
 from costguard.model.access import PERMISSIONS, Authority, Role, Via
-from costguard.store import requests, tokens
 
 GUEST = "guest@else.example"
 
@@ -44,7 +44,7 @@ def test_an_upgrade_ends_sessions_and_keeps_tokens_and_open_requests(empty_datab
     migrate.upgrade(empty_database_url)
     with closing(Database.open(empty_database_url)) as database, database.read() as connection:
         assert connection.scalar(text("SELECT count(*) FROM sessions")) == 0
-        token = tokens.read(connection, "t1")
+        token = token_rows.read(connection, "t1")
         found = {request.key: request.authority for _, request in requests.open_requests(connection)}
     assert token is not None
     assert (token.ends_at, token.provisional_until, token.session_id) == (None, None, "")

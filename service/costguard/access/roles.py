@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
+from costguard.access.rules import Access
 from costguard.errors import NobodyNamed, NotTheirName
 from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role
 from costguard.model.reminder import Asked, Team
-from costguard.policy.rules import Access
 
 _FEW = 3  # admins that a refusal names
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from costguard.access.roles import Actor, actor, refusal, role_for, role_of
+from costguard.access.rules import Access
 from costguard.errors import NobodyNamed, NotTheirName
 from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role, Via
 from costguard.model.reminder import Asked, Team
-from costguard.policy.access import Actor, actor, refusal, role_for, role_of
-from costguard.policy.rules import Access
 
 ANA, BEN, OP, LEAD, ROOT = (f"{name}@example.com" for name in ("ana", "ben", "op", "lead", "root"))
 ACCESS = Access(frozenset({"@example.com"}), frozenset({OP, "@ops.example.com"}), frozenset({ROOT}))

@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access import requests, token_rows
+from costguard.access.token_rows import ApiToken
 from costguard.db.transaction import Database
 from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.events import facts
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock
-from costguard.store import requests, tokens
-from costguard.store.tokens import ApiToken
 
 PREFIX = "cgt_"
 LONGEST_NAME = 100
@@ -61,14 +61,14 @@ class TokenOffice:
         secret = f"{PREFIX}{token.id}_{self._new_secret()}"
         key = None if idempotency_key is None else f"{by.key}/{idempotency_key}"
         with self._database.write() as connection:
-            known = None if key is None else tokens.of_key(connection, key)
+            known = None if key is None else token_rows.of_key(connection, key)
             if known is not None:
                 if (known.name, known.owner, known.permissions) != (token.name, token.owner, token.permissions):
                     raise TokenKeyTaken(
                         "This Idempotency-Key came with another token before.", "Use a new key for a new token."
                     )
                 return known, None
-            tokens.add(connection, token, digest_of(secret), key)
+            token_rows.add(connection, token, digest_of(secret), key)
             facts.append(connection, [_made(token, now)], now)
         return token, secret
 
@@ -76,11 +76,11 @@ class TokenOffice:
         """Anybody revokes their own, an admin everybody's; once more changes nothing. Raises TokenUnknown."""
         now = self._clock.now()
         with self._database.write() as connection:
-            token = tokens.read(connection, token_id)
+            token = token_rows.read(connection, token_id)
             if token is None or not _is_seen(token, by):
                 raise TokenUnknown(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
             _revoke(connection, token, _name(by), now)
-            return tokens.read(connection, token_id) or token
+            return token_rows.read(connection, token_id) or token
 
     def confirm(self, token_id: str, by: Principal) -> ApiToken:
         """It outlives the link's session that it was made in; once more changes nothing.
@@ -89,15 +89,15 @@ class TokenOffice:
         """
         now = self._clock.now()
         with self._database.write() as connection:
-            token = tokens.read(connection, token_id)
+            token = token_rows.read(connection, token_id)
             if token is None or not _is_seen(token, by):
                 raise TokenUnknown(f"There is no token {token_id!r} of yours.", "`costguard token list` shows them.")
             if token.confirmed_at is not None or (token.provisional_until is None and not token.is_over(now)):
                 return token
             _check_confirms(token, by, now)
-            tokens.confirm(connection, token_id, _name(by), now)
+            token_rows.confirm(connection, token_id, _name(by), now)
             facts.append(connection, [_confirmed(token, by, now)], now)
-            return tokens.read(connection, token_id) or token
+            return token_rows.read(connection, token_id) or token
 
     def listing(
         self, by: Principal, before: tuple[datetime, str] | None = None, limit: int = 100
@@ -105,7 +105,7 @@ class TokenOffice:
         """The newest first: all for an admin, else one's own."""
         owner = None if by.may(Permission.ADMIN) else by.address
         with self._database.read() as connection:
-            return tokens.page(connection, owner, before, limit)
+            return token_rows.page(connection, owner, before, limit)
 
     def _drawn(self, asked: NewToken, by: Principal) -> ApiToken:
         name = asked.name.strip()
@@ -149,14 +149,14 @@ class TokenOffice:
 
 def end_with_sessions(connection: Connection, session_ids: Sequence[str], by: Principal, now: datetime) -> int:
     """Tokens that were made in these sessions end with them, unless they were confirmed; how many did."""
-    ended = tokens.ending_with(connection, session_ids)
+    ended = token_rows.ending_with(connection, session_ids)
     for token in ended:
         _revoke(connection, token, _name(by), now, ", with the session of a link in which it was made")
     return len(ended)
 
 
 def _revoke(connection: Connection, token: ApiToken, by: str, now: datetime, why: str = "") -> None:
-    if not tokens.revoke(connection, token.id, by, now):
+    if not token_rows.revoke(connection, token.id, by, now):
         return
     said = f"The token {token.name} ({token.id}), with which this was asked, was revoked by {by}."
     withdrawn = requests.withdraw(connection, token.id, said, now)

@@ -7,17 +7,17 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.access import session_rows
+from costguard.access.roles import role_of
+from costguard.access.rules import Access
+from costguard.access.session_rows import Session
+from costguard.access.tokens import digest_of, end_with_sessions
 from costguard.db.transaction import Database
-from costguard.engine.access.tokens import digest_of, end_with_sessions
 from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
 from costguard.events import facts
 from costguard.model.access import Permission, Principal, Role
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock
-from costguard.policy.access import role_of
-from costguard.policy.rules import Access
-from costguard.store import sessions
-from costguard.store.sessions import Session
 
 _MOST = 10_000
 
@@ -32,7 +32,7 @@ class SessionOffice:
         """Those that hold now, begun last first."""
         address = None if by.may(Permission.ADMIN) else by.address
         with self._database.read() as connection:
-            return sessions.page(connection, address, self._clock.now(), before, limit)
+            return session_rows.page(connection, address, self._clock.now(), before, limit)
 
     def find(self, session_id: str, by: Principal) -> Session:
         """Raises SessionUnknown, for those of others too."""
@@ -56,7 +56,7 @@ class SessionOffice:
                 f"You are {by.address}, and only admins end the sessions of others.", "Leave the address out: yours."
             )
         with self._database.write() as connection:
-            found = sessions.page(connection, whose, self._clock.now(), None, _MOST)
+            found = session_rows.page(connection, whose, self._clock.now(), None, _MOST)
             self._end(connection, found, by)
         return found
 
@@ -65,7 +65,7 @@ class SessionOffice:
         return session.granted if session.granted is not None else role_of(session.address, self._access)
 
     def _found(self, connection: Connection, session_id: str, by: Principal) -> Session:
-        found = sessions.read(connection, session_id, self._clock.now())
+        found = session_rows.read(connection, session_id, self._clock.now())
         if found is None or not (by.may(Permission.ADMIN) or found.address == by.address):
             raise SessionUnknown(
                 f"There is no session {session_id[:40]!r} of yours: it may be over.",
@@ -76,7 +76,7 @@ class SessionOffice:
     def _end(self, connection: Connection, found: Sequence[Session], by: Principal) -> None:
         now = self._clock.now()
         ended = [session.id for session in found]
-        sessions.end(connection, ended)
+        session_rows.end(connection, ended)
         end_with_sessions(connection, ended, by, now)
         # The audit log is no place for whoever has an account somewhere, and comes and goes again.
         told = [each for each in found if self.role(each) is not Role.NOBODY or each.address != by.address]

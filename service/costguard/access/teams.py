@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from costguard.access.rules import Rules
 from costguard.model.budget import Budget, Scope
 from costguard.model.reminder import Team
-from costguard.policy.rules import Rules
 
 
 def team_of(project: str, owner: str, teams: Iterable[Team]) -> Team | None:

@@ -8,11 +8,11 @@ from datetime import timedelta
 from tests.api import rows
 from tests.api.rows import NOW
 
+from costguard.access import requests
+from costguard.access.requests import StoredRequest
 from costguard.db.transaction import Database
 from costguard.model.access import Authority, Permission, Role, Via
 from costguard.model.reminder import About, Asked, Request, Subject
-from costguard.store import requests
-from costguard.store.requests import StoredRequest
 
 ADA = "ada@lab.example"
 WITH = Authority(ADA, Role.OPERATOR, frozenset({Permission.INSTANCES}), Via.TOKEN, token_id="4f0e19a2c7")

@@ -13,13 +13,15 @@ import pytest
 from sqlalchemy import select
 from tests.doors import SEAL, begun, is_good, redeem, somebody
 
+from costguard.access import session_rows, token_rows
+from costguard.access.gate import Gate
+from costguard.access.links import make_link
+from costguard.access.rules import Access
+from costguard.access.session_office import SessionOffice
+from costguard.access.sessions import Sessions
+from costguard.access.tokens import NewToken, TokenOffice
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.access.gate import Gate
-from costguard.engine.access.links import make_link
-from costguard.engine.access.session_office import SessionOffice
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.tokens import NewToken, TokenOffice
 from costguard.errors import (
     NobodyNamed,
     NotTheirName,
@@ -31,8 +33,6 @@ from costguard.errors import (
 )
 from costguard.events import facts
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
-from costguard.policy.rules import Access
-from costguard.store import sessions, tokens
 
 ANA, EVE, ROOT = "ana@lab.example", "eve@lab.example", "root@localhost"
 ACCESS = Access(viewers=frozenset({"@lab.example"}), operators=frozenset({ANA}), admins=frozenset({"ada@lab.example"}))
@@ -119,7 +119,7 @@ def test_a_session_says_who_until_it_is_over(house: House) -> None:
     for gate in house.gates:
         gate.close()
     with house.database.read() as connection:
-        (noted,) = (each for each in sessions.page(connection, ANA, NOW, None, 9) if each.id == session.id)
+        (noted,) = (each for each in session_rows.page(connection, ANA, NOW, None, 9) if each.id == session.id)
     assert noted.last_used_at == NOW, "when it was last used is noted"
     SessionOffice(house.database, house, house.access).end(session.id, found)
     assert house.refused(session=cookie) == "The session is over."
@@ -206,7 +206,7 @@ def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
     assert (found.address, found.permissions, found.is_ambient) == (ANA, made.permissions, False)
     gate.close()
     with house.database.read() as connection:
-        stored = tokens.read(connection, made.id)
+        stored = token_rows.read(connection, made.id)
         told = facts.read(connection)
     assert stored is not None
     assert stored.last_used_at == NOW

@@ -11,16 +11,17 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
+from costguard.access import session_rows as sessions
+from costguard.access import token_rows
+from costguard.access.roles import lower_of, role_of
+from costguard.access.rules import Access
+from costguard.access.seal import Seal
+from costguard.access.sessions import Sessions
+from costguard.access.tokens import digest_of
 from costguard.db.transaction import Database
-from costguard.engine.access.seal import Seal
-from costguard.engine.access.sessions import Sessions
-from costguard.engine.access.tokens import digest_of
 from costguard.errors import CostguardError, SignInRefused
 from costguard.model.access import PERMISSIONS, Credentials, Principal, Role, Stranger, Via
 from costguard.model.ports import Clock
-from costguard.policy.access import lower_of, role_of
-from costguard.policy.rules import Access
-from costguard.store import sessions, tokens
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +87,7 @@ class Gate:
         if self._master is not None and hmac.compare_digest(bearer.encode("utf-8", "replace"), self._master):
             return Principal("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_granted=True)
         with self._database.read() as connection:
-            token = tokens.of_digest(connection, digest_of(bearer))
+            token = token_rows.of_digest(connection, digest_of(bearer))
         if token is None:
             return Stranger("The token is not known.", _SIGN_IN)
         now = self._clock.now()
@@ -96,7 +97,7 @@ class Gate:
             is_short = token.expires_at is None or token.expires_at > now
             why = ": nobody confirmed it in the time of the link's session" if is_short else ""
             return Stranger(f"The token {token.id} ({token.name}) has expired{why}.", _SIGN_IN)
-        self._note(token.id, token.last_used_at, tokens.used)
+        self._note(token.id, token.last_used_at, token_rows.used)
         role = token.role if token.is_granted else lower_of(token.role, role_of(token.owner, self._access))
         return Principal(
             address=token.owner,

@@ -1,1 +1,0 @@
-"""Who asks: tokens, sessions, links, and what others vouch for."""
