@@ -19,8 +19,8 @@ from costguard.db.tables import (
     prices,
     storage_spans,
 )
+from costguard.ledger.roll_up import LIFETIME, STORAGE, parts_of_charges
 from costguard.model.instance import ProvisioningModel
-from costguard.store.roll_up import LIFETIME, STORAGE, parts_of_charges
 
 ROLLED_UP = (daily_spend, daily_totals, daily_owners, daily_spot, daily_spot_totals)
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine import burn_rates, charging
-from costguard.engine.charging import MOST_DAYS, Charged
+from costguard.ledger import burn_rates, charging
+from costguard.ledger.charging import MOST_DAYS, Charged
 
 
 class Within(Database):

@@ -19,9 +19,9 @@ from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.engine.charging import Charged
 from costguard.engine.reconcile import PassReport
-from costguard.engine.record import Recorded
+from costguard.ledger.charging import Charged
+from costguard.ledger.record import Recorded
 from costguard.main.figures import families_of, metrics_of
 from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome

@@ -23,10 +23,10 @@ from costguard.db.transaction import Database
 from costguard.engine.one_question import OneQuestion
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.errors import DatabaseUnreachable
+from costguard.ledger import unknown_vms
+from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.access import Permission, Role
 from costguard.model.instance import InstanceKey, Status
-from costguard.store import unknown_vms
-from costguard.store.unknown_vms import UnknownVm
 
 HOUR = timedelta(hours=1)
 

@@ -19,12 +19,12 @@ from tests.fakes import HandClock
 from costguard.access.rules import Rules
 from costguard.db import lease as leases
 from costguard.db.transaction import Database
-from costguard.engine import price_refresh
 from costguard.engine.reconcile import Reconciler
-from costguard.engine.record import record
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
-from costguard.policy.ledger import Belonging
+from costguard.ledger import price_refresh
+from costguard.ledger.observe import Belonging
+from costguard.ledger.record import record
 from costguard.settings import validate
 
 _ROUNDS = 7

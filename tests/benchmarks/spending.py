@@ -18,8 +18,8 @@ from tests.postgres import shared_server
 
 from costguard.db.tables import changes
 from costguard.db.transaction import Database
-from costguard.engine.accrual import accrual_at
 from costguard.engine.spend import spend
+from costguard.ledger.accrual import accrual_at
 from costguard.store.spend import Grouping
 
 _ROUNDS = 15

@@ -15,7 +15,7 @@ from tests.engine.jobs.world import BELONGING, RECIPE, FragileDatabase, World
 from costguard.db.transaction import Database
 from costguard.engine.jobs.events import Event
 from costguard.engine.jobs.turn import JobsTurn
-from costguard.engine.record import record
+from costguard.ledger.record import record
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
 from costguard.store import attempts, interruptions, jobs

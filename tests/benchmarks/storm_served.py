@@ -31,10 +31,10 @@ from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.jobs.turn import JobsTurn
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
+from costguard.ledger import prices
+from costguard.ledger.observe import Belonging
 from costguard.model.job import Terms
-from costguard.policy.ledger import Belonging
 from costguard.settings import validate
-from costguard.store import prices
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.faults import Faults

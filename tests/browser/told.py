@@ -26,6 +26,7 @@ from costguard.dashboard.app import add_dashboard
 from costguard.db import lease
 from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.ledger import prices as price_rows
 from costguard.model.access import Role, Via
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.instance import ProvisioningModel
@@ -35,7 +36,6 @@ from costguard.model.person import Acquaintance, Person
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
-from costguard.store import prices as price_rows
 from costguard.web.door import Door
 
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)

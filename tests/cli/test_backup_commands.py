@@ -18,9 +18,9 @@ from tests.cli.typed import Typist
 from costguard.db import lease, migrate
 from costguard.db.transaction import Database
 from costguard.engine.lease_keeper import LEASE
+from costguard.ledger import unknown_vms
+from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.instance import InstanceKey, Status
-from costguard.store import unknown_vms
-from costguard.store.unknown_vms import UnknownVm
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -23,10 +23,10 @@ from costguard.cli import fleet_table, report
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.gce.client import ComputeCloud
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.mending import command_for, with_command
 from costguard.model.observation import Unread
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

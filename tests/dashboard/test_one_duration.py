@@ -17,14 +17,14 @@ from tests.fakes import FakeCloud
 from costguard.cli import fleet_table, history_table
 from costguard.db.transaction import Database
 from costguard.engine.acting import stop_words
-from costguard.engine.record import record
+from costguard.ledger import lifetimes
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.pricing import billed_seconds
+from costguard.ledger.record import record
 from costguard.model.duration import elapsed, span_text
 from costguard.model.instance import Status
 from costguard.model.money import Priced
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
-from costguard.policy.pricing import billed_seconds
-from costguard.store import ledger
 
 VM = "/vm/acme-training/1000"
 # 299.2 seconds between them, of which 300 are billed: the clock showed 10:00:00 and 10:05:00.
@@ -62,7 +62,7 @@ def test_lifetime_that_ended_shows_one_duration(database: Database, client: Test
     row = next(line for line in _printed(history_table.show_lifetimes, answer, True).splitlines() if "stopped" in line)
     assert " 5 min " in row
     with database.read() as connection:
-        vm = ledger.load(connection, "acme-training", ["1000"])["1000"]
+        vm = lifetimes.load(connection, "acme-training", ["1000"])["1000"]
     assert " after 5 min; " in stop_words.done(vm, vm.lifetimes[0], Priced())
 
 

@@ -13,9 +13,9 @@ from tests.dashboard.html import Page, tidy
 
 from costguard.dashboard.prices import name_of
 from costguard.db.transaction import Database
+from costguard.ledger import prices
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
-from costguard.store import prices
 
 HOUR = timedelta(hours=1)
 KEY = PriceKey("gpu:nvidia-tesla-a100", "us-central1", ProvisioningModel.STANDARD)

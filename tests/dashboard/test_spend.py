@@ -20,8 +20,8 @@ from tests.engine import reminder_rows
 
 from costguard.dashboard.curve import HEIGHT, climb
 from costguard.db.transaction import Database
-from costguard.engine.accrual import accrual_at
 from costguard.engine.spend_story import month_of
+from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.model.money import Money
 

@@ -22,8 +22,8 @@ from costguard.db.tables import metadata
 from costguard.db.transaction import Database
 from costguard.engine.lease_keeper import LEASE
 from costguard.errors import BackupExists, BackupUnusable, DaemonActs, DatabaseLocked, DatabaseNewer, DatabaseNotEmpty
+from costguard.ledger import generation
 from costguard.main import backups
-from costguard.store import generation
 
 NOW = at("12:00")
 _OWN = {"installation", "facts", "sessions", "sign_in_links", "leases", "changes"}  # what a restore writes itself

@@ -18,15 +18,16 @@ from costguard.db.transaction import Database
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import Hold
 from costguard.engine.acting.stop_case import Case
-from costguard.engine.record import record
 from costguard.events import facts
+from costguard.ledger import fleet_rows
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.record import record
 from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.observation import Sighting
 from costguard.model.reminder import About, Asked, Enforcement, Request, Subject
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
-from costguard.store import fleet, stops
+from costguard.store import stops
 from costguard.store.stops import Stop
 
 ZONE = "us-central1-a"
@@ -62,7 +63,7 @@ class Scene:
         self.look(seen(key=key, name=name, **given))
         self.google.vms[PROJECT, ZONE, name] = FakeVm(key.gce_id, started_at=at("10:00"))
         with self.database.read() as connection:
-            row = fleet.instance_id(connection, key)
+            row = fleet_rows.instance_id(connection, key)
             query = select(lifetimes.c.id).where(lifetimes.c.instance_id == row)
             life = connection.execute(query).scalar_one()
         assert row is not None

@@ -11,8 +11,8 @@ from tests.api.rows import NOW
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.accrual import accrual_at
 from costguard.engine.burn_history import STEP, BurnHistory, burned
+from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.model.money import Money
 

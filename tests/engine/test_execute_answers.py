@@ -10,9 +10,9 @@ from tests.engine.last_check_setup import judged_at
 
 from costguard.db.transaction import Database
 from costguard.engine.acting.still_due import ByTheRules
+from costguard.ledger import answers
 from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest
 from costguard.model.reminder import Asked, Claim, Keep
-from costguard.store import answers
 
 
 def test_a_keep(database: Database) -> None:

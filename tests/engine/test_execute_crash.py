@@ -14,10 +14,10 @@ from costguard.access import requests
 from costguard.db.transaction import Database
 from costguard.engine.acting.still_due import ByTheRules
 from costguard.errors import CloudUnavailable
+from costguard.ledger import answers
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import Shape, Status
 from costguard.model.reminder import Asked, Enforcement, Keep, Subject
-from costguard.store import answers
 
 CPU = Shape("n2-standard-4", 4, 16384)
 LATER = timedelta(minutes=5)

@@ -13,8 +13,8 @@ from tests.engine.execute_setup import BELONGING, due
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.engine.acting.execute import LiveExecutor
-from costguard.engine.record import record
 from costguard.gce.client import ComputeCloud
+from costguard.ledger.record import record
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import About, Enforcement, Subject

@@ -12,8 +12,8 @@ from tests.store import job_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.accrual import accrual_at
 from costguard.engine.telling import cards, job_content
+from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AttemptState
 from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, JobState

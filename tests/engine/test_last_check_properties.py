@@ -23,15 +23,15 @@ from costguard.access.rules import Protection, Rules
 from costguard.db.tables import projects
 from costguard.db.transaction import Database
 from costguard.engine import reminding
-from costguard.engine.record import record
+from costguard.ledger import answers
+from costguard.ledger.observe import Belonging
+from costguard.ledger.record import record
 from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey
 from costguard.model.preset import OTHER
 from costguard.model.reminder import Asked, Enforcement, Keep
 from costguard.model.utilisation import IdleState
 from costguard.policy.enforcement import rule_text
-from costguard.policy.ledger import Belonging
-from costguard.store import answers
 
 MOMENTS = ("10:20", "10:45", "11:20", "11:50", "12:30")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, func, select, text
 from tests.builders import PROJECT, at, observation, operation, seen
-from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
+from tests.ledger.ledger_rows import ledger_rows
 
 from costguard.access.rules import Rules
 from costguard.db import lease as leases
@@ -23,13 +23,13 @@ from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.errors import DatabaseLocked, DiskFull, LeaseLost
 from costguard.events import facts
+from costguard.ledger import prices, projects
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.money import Money
 from costguard.model.observation import Observation, Unread
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
-from costguard.store import prices, projects
 
 OTHER = "acme-research"
 NOW = at("2026-11-03T00:10:00")

@@ -21,12 +21,13 @@ from costguard.db.tables import messages as message_rows
 from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.acting.stops import new_stop
+from costguard.ledger import generation, lifetimes, unknown_vms
+from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.generation import Cause
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import Asked, Enforcement
-from costguard.store import generation, ledger, messages, stops, unknown_vms
-from costguard.store.unknown_vms import UnknownVm
+from costguard.store import messages, stops
 
 
 def test_a_stop_that_somebody_asked_for_before_the_backup_is_refused(database: Database) -> None:
@@ -51,7 +52,7 @@ def test_a_stop_that_may_not_have_begun_is_withdrawn(database: Database, outcome
     subject = scene.run()
     action = scene.stop_by_rule(subject)
     with database.write() as connection:
-        vm = ledger.known(connection, subject.instance_id)
+        vm = lifetimes.known(connection, subject.instance_id)
         assert vm is not None
         new = new_stop(connection, "stop/1", action, vm, Enforcement.STOP, StopOutcome.INTENDED, at("11:00"))
         stop_id = stops.add(connection, new)

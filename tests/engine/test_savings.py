@@ -10,10 +10,10 @@ from tests.engine import reminder_rows
 
 from costguard.db.transaction import Database
 from costguard.engine.acting.savings import Enforcements, enforcements
+from costguard.ledger import prices
+from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Money, Priced
-from costguard.policy.price_book import PriceBook
 from costguard.policy.savings import Bound
-from costguard.store import prices
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RATE = Money.of("0.53")  # an hour of an n1-standard-4 with a T4

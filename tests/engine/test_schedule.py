@@ -9,8 +9,8 @@ from datetime import timedelta
 
 from sqlalchemy import func, select
 from tests.builders import PROJECT, at, observation, operation, seen
-from tests.engine.ledger_rows import ledger_rows
 from tests.fakes import FakeCloud, HandClock
+from tests.ledger.ledger_rows import ledger_rows
 
 from costguard.access.rules import Rules
 from costguard.db import lease as leases
@@ -21,10 +21,10 @@ from costguard.engine.lease_keeper import LEASE
 from costguard.engine.reconcile import Reconciler
 from costguard.engine.schedule import Daemon
 from costguard.errors import LeaseLost, PriceSourceError
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.observation import Observation
 from costguard.model.price import Price
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
 
 NOW = at("12:00")
 PATIENCE = 30.0  # seconds until a test that hangs fails

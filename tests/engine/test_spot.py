@@ -16,14 +16,14 @@ from tests.within import charge_due
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.accrual import accrual_at, book_of
 from costguard.engine.acting.kept import kept
 from costguard.engine.spot import saved_by_spot
+from costguard.ledger.accrual import accrual_at, book_of
+from costguard.ledger.charges import recharge_since
+from costguard.ledger.roll_up import following
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
 from costguard.policy.spot import SpotSaving
-from costguard.store.charges import recharge_since
-from costguard.store.roll_up import following
 from costguard.store.spot import charged, lost_to_preemptions
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

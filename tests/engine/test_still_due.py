@@ -18,6 +18,7 @@ from costguard.access import requests
 from costguard.access.rules import Access, Protection, Rules
 from costguard.db.tables import instances, projects
 from costguard.db.transaction import Database
+from costguard.ledger import answers
 from costguard.model.action import StopOutcome
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
 from costguard.model.instance import InstanceKey
@@ -25,7 +26,6 @@ from costguard.model.job import JobState
 from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Asked, Claim, Keep, ReminderRule, Request, Subject
 from costguard.model.utilisation import IdleState
-from costguard.store import answers
 
 BEN = "ben@example.com"
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from costguard.gce.price_snapshot import snapshot_prices
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.price_gate import judge
+from costguard.ledger.pricing import rate_per_hour
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
 from costguard.model.price import PriceKey
-from costguard.policy.price_book import PriceBook
-from costguard.policy.price_gate import judge
-from costguard.policy.pricing import rate_per_hour
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 NOW = datetime(2026, 11, 20, tzinfo=UTC)

@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 
 from costguard.db.transaction import Database
-from costguard.engine.price_refresh import record, seed_snapshot
 from costguard.gce.machine_types import by_rule
 from costguard.gce.price_snapshot import snapshot_prices
+from costguard.ledger import price_list
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.price_refresh import record, seed_snapshot
+from costguard.ledger.pricing import rate_per_hour
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.policy.price_book import PriceBook
-from costguard.policy.pricing import rate_per_hour
-from costguard.store import price_list
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -15,11 +15,11 @@ import pytest
 
 from costguard.gce.machine_types import by_rule
 from costguard.gce.price_snapshot import snapshot_prices
+from costguard.ledger.billed_parts import parts_of_shape
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.pricing import bill_lifetime, rate_per_hour
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
-from costguard.policy.billed_parts import parts_of_shape
-from costguard.policy.price_book import PriceBook
-from costguard.policy.pricing import bill_lifetime, rate_per_hour
 
 STANDARD = ProvisioningModel.STANDARD
 APRIL = datetime(2026, 4, 1, tzinfo=UTC)

@@ -16,9 +16,9 @@ import pytest
 from tests.gce.test_prices import NOW, sku
 
 from costguard.gce.sku import prices_of_sku, subject
+from costguard.ledger.price_gate import judge
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Unit
-from costguard.policy.price_gate import judge
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 

@@ -8,11 +8,11 @@ import pytest
 from tests.builders import KEY, PROJECT, at, observation
 
 from costguard.access.rules import Rules
+from costguard.ledger.narrate import tell_looks
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.observation import Unread
 from costguard.model.preset import Match, Preset
-from costguard.policy.narrate import tell_looks
 from costguard.policy.plan import Watched, decide
 
 PRESETS = {

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import at, lifetime
 
+from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import EndReason
 from costguard.model.money import Money, Priced
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.policy.price_book import PriceBook
 from costguard.policy.savings import MOST, Bound, of_shadow, of_stop
 
 HOUR = timedelta(hours=1)

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, func, select
 from costguard.db.backup import verify
 from costguard.db.tables import charges, daily_spend, daily_spot, daily_spot_totals, lifetimes, storage_spans
 from costguard.db.tables import prices as prices_table
-from costguard.engine.accrual import Accrual
 from costguard.engine.spend import spend
+from costguard.ledger import prices
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.price_book import PriceBook
 from costguard.model.lifetime import EndReason
-from costguard.policy.price_book import PriceBook
-from costguard.store import prices
 from costguard.store.spend import Grouping
 
 _MINUTE = timedelta(minutes=1)

@@ -16,20 +16,21 @@ from tests.gce.conftest import Waits
 
 from costguard.db.transaction import Database
 from costguard.engine import restoring
-from costguard.engine.charging import charge_due
 from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.jobs.turn import JobsTurn
-from costguard.engine.record import record
 from costguard.errors import AttemptUnknown
 from costguard.events import facts
 from costguard.gce.client import ComputeCloud
+from costguard.ledger import prices
+from costguard.ledger.charging import charge_due
+from costguard.ledger.record import record
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
-from costguard.store import attempts, jobs, prices
+from costguard.store import attempts, jobs
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

@@ -15,10 +15,10 @@ from tests.within import charge_due
 from costguard.access.rules import Rules
 from costguard.db.tables import charges, instances, lifetimes
 from costguard.db.transaction import Database
-from costguard.engine.price_refresh import refresh
 from costguard.engine.reconcile import Reconciler
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.price_refresh import refresh
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.meter import bills
 from costguard_sandbox.gce.vm import Status

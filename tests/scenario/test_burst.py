@@ -21,12 +21,12 @@ from costguard.engine.reconcile import Reconciler
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.outbox import Composed, Outbox
 from costguard.gce.client import ComputeCloud
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.ports import Notifier
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import QuietRule
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
 from costguard.slack.client import SlackNotifier
 from costguard.store import messages
 from costguard.store.messages import Message

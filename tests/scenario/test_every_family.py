@@ -12,10 +12,10 @@ from tests.sandbox.conformance.test_everything_is_sold import CUSTOM, MODELS, in
 
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.pricing import bill_lifetime
 from costguard.model.instance import ProvisioningModel, SeenInstance
 from costguard.model.lifetime import Lifetime
-from costguard.policy.price_book import PriceBook
-from costguard.policy.pricing import bill_lifetime
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.catalogue.machine_types import MACHINE_TYPES
 from costguard_sandbox.gce.meter import bill

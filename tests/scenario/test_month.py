@@ -16,13 +16,13 @@ from tests.scenario.fleet import HOUR, PROJECTS, ZONES, Life
 from costguard.access.rules import Rules
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
-from costguard.engine import price_refresh
 from costguard.engine.reconcile import Reconciler
 from costguard.errors import PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
+from costguard.ledger import price_refresh
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard_sandbox.clock import ManualClock, to_ms
 from costguard_sandbox.gce.meter import bills
 from costguard_sandbox.server import running

@@ -21,11 +21,11 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
+from costguard.ledger import lifetimes
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import AttemptState
 from costguard.model.observation import Sighting
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
-from costguard.store import ledger
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -88,8 +88,8 @@ def test_no_vm_is_gone_behind_a_proxy_that_answers_in_googles_place(
     assert proxy.singles > 0
     assert (recorded.absent, recorded.missing) == (0, VMS)
     with sqlite_database.read() as connection:
-        ids = list(ledger.standings(connection, PROJECT))
-        known = ledger.load(connection, PROJECT, ids)
+        ids = list(lifetimes.standings(connection, PROJECT))
+        known = lifetimes.load(connection, PROJECT, ids)
     assert len(known) == VMS
     assert [vm.record.gone_at for vm in known.values()] == [None] * VMS
     assert all(life.is_open for vm in known.values() for life in vm.lifetimes)

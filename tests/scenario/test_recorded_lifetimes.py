@@ -14,8 +14,8 @@ import pytest
 from costguard.gce.convert import Shapes, instance_from
 from costguard.gce.convert_operation import operation_from
 from costguard.gce.machine_types import by_rule
+from costguard.ledger.timeline import runs_of
 from costguard.model.observation import SeenOperation
-from costguard.policy.timeline import runs_of
 
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "gce-recorded"
 if not RECORDED.is_dir():

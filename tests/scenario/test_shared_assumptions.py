@@ -20,12 +20,12 @@ from tests.sandbox.vms import PROJECT, SPOT, ZONE, body, new_world
 from costguard.access.rules import Rules
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
-from costguard.engine import price_refresh
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
+from costguard.ledger import price_refresh
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard_sandbox.gce.meter import bill
 from costguard_sandbox.gce.meter.usage import spans
 from costguard_sandbox.gce.operations import Operation

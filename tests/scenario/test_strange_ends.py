@@ -14,10 +14,10 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
+from costguard.ledger import lifetimes
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.lifetime import EndReason, Lifetime
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
-from costguard.store import ledger
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -43,7 +43,7 @@ class Watch:
 
     def lifetimes(self) -> tuple[Lifetime, ...]:
         with self._database.read() as connection:
-            (known,) = ledger.load(connection, PROJECT, list(ledger.standings(connection, PROJECT))).values()
+            (known,) = lifetimes.load(connection, PROJECT, list(lifetimes.standings(connection, PROJECT))).values()
         return tuple(sorted(known.lifetimes, key=lambda life: life.started_at))
 
 

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from tests.settings.reading import read
 
 from costguard.errors import SettingsError
+from costguard.ledger.classify import classify
 from costguard.model.budget import Period, Scope
 from costguard.model.instance import Shape
 from costguard.model.money import Money
-from costguard.policy.classify import classify
 from costguard.settings import example, load, setting_keys, validate
 
 SMALLEST = '[watch]\nprojects = ["ml-training"]\n'

@@ -11,11 +11,12 @@ from tests.within import charge_due
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.accrual import Accrual
+from costguard.ledger import prices
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.accruing import select_lifetimes
+from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Money, Priced
-from costguard.policy.price_book import PriceBook
-from costguard.store import job_costs, prices
-from costguard.store.accruing import select_lifetimes
+from costguard.store import job_costs
 
 HOUR = timedelta(hours=1)
 

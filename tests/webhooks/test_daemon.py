@@ -17,9 +17,9 @@ from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import Beside, Daemon
 from costguard.engine.webhooks import Webhooks
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.instance import InstanceKey
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.client import HttpPoster
 

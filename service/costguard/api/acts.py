@@ -20,10 +20,10 @@ from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
 from costguard.engine.asking import Outcome, ask
 from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
+from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import Asked
-from costguard.store import fleet
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 
@@ -162,7 +162,7 @@ def listed(deps: Given, query: Annotated[RequestQuery, Parameter()]) -> Requests
         instance_id = None
         if query.project is not None or query.gce_id is not None:
             key = InstanceKey(query.project or "", query.gce_id or "")
-            instance_id = fleet.instance_id(connection, key) or 0
+            instance_id = fleet_rows.instance_id(connection, key) or 0
         found = requests.page(connection, query.status, instance_id, before, query.limit + 1)
         page = found[: query.limit]
         told = _told(connection, page)
@@ -238,11 +238,11 @@ def _answer(deps: Deps, outcome: Outcome, response: Response) -> RequestAnswer:
 
 
 def _told(connection: Connection, found: Sequence[StoredRequest]) -> list[Request]:
-    vms = {vm.id: vm for vm in fleet.known(connection, list({each.request.subject.instance_id for each in found}))}
+    vms = {vm.id: vm for vm in fleet_rows.known(connection, list({each.request.subject.instance_id for each in found}))}
     return [_request(each, vms[each.request.subject.instance_id]) for each in found]
 
 
-def _request(of: StoredRequest, vm: fleet.FleetInstance) -> Request:
+def _request(of: StoredRequest, vm: fleet_rows.FleetInstance) -> Request:
     asked, project, gce_id = of.request, vm.key.project, vm.key.gce_id
     return Request(
         id=asked.id or 0,

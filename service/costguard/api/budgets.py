@@ -12,7 +12,7 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, one_of, usd
 from costguard.api.route import routes
 from costguard.engine import budgets as engine
-from costguard.engine.accrual import accrual_at
+from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Period, Scope
 from costguard.policy import budget as policy
 from costguard.web.problems import FieldError, ProblemError

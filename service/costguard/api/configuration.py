@@ -8,7 +8,7 @@ from costguard.api import mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out
 from costguard.api.route import routes
-from costguard.store import projects as stored_projects
+from costguard.ledger import projects as stored_projects
 
 router = routes("configuration")
 

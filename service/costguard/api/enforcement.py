@@ -12,8 +12,8 @@ from costguard.api.days import DaysQuery, beginning
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, one_of
 from costguard.api.route import routes
-from costguard.engine.accrual import book_of
 from costguard.engine.acting import savings
+from costguard.ledger.accrual import book_of
 from costguard.model.action import StopOutcome
 from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Bound, Saving
 from costguard.store.enforced import StopRow

@@ -13,13 +13,13 @@ from costguard.api import cursors, mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Query, Text, Texts, When
 from costguard.api.route import routes
-from costguard.engine import fleet, history, reminding
-from costguard.engine.accrual import accrual_at
+from costguard.engine import fleet, reminding
+from costguard.ledger import fleet_rows as stored_fleet
+from costguard.ledger import history, prices, projects
+from costguard.ledger.accrual import accrual_at
+from costguard.ledger.spans import LifetimeFilters
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.lifetime import EndReason
-from costguard.store import fleet as stored_fleet
-from costguard.store import prices, projects
-from costguard.store.spans import LifetimeFilters
 from costguard.web.problems import NOT_FOUND, ProblemError
 
 router = routes("instances")

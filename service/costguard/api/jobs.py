@@ -19,10 +19,10 @@ from costguard.api.fields import Query, Text
 from costguard.api.job_fields import CancelBody, DeleteDiskBody, JobBody
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
-from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import kept_disks, listing
 from costguard.engine.jobs.submit import JobOffice
 from costguard.errors import DiskNotKept, JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt
 from costguard.model.job import JobKind, JobState

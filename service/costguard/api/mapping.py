@@ -10,14 +10,14 @@ from typing import Any
 from costguard.api import schemas
 from costguard.api.fields import Amount, usd
 from costguard.engine.fleet import FleetTotals, InstanceView
-from costguard.engine.history import LifetimeView, StorageView
+from costguard.ledger.history import LifetimeView, StorageView
+from costguard.ledger.projects import ProjectLook
+from costguard.ledger.spans import ChargeSum
 from costguard.model.mending import command_for
 from costguard.model.money import Money
 from costguard.model.price import Price
 from costguard.model.utilisation import Evidence
 from costguard.policy.not_stopped import NotStopped
-from costguard.store.projects import ProjectLook
-from costguard.store.spans import ChargeSum
 
 
 def instance(view: InstanceView) -> schemas.Instance:

@@ -13,13 +13,13 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Text, Usd, one_of, usd
 from costguard.api.route import routes
 from costguard.engine import spend
-from costguard.engine.accrual import Accrual
+from costguard.ledger import price_list
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.price_list import ListedPrice
 from costguard.model.money import Money
 from costguard.model.price import Price as KnownPrice
 from costguard.model.price import PriceKey, Unit
-from costguard.policy.price_book import PriceBook
-from costguard.store import price_list
-from costguard.store.price_list import ListedPrice
 
 router = routes("prices")
 

@@ -13,9 +13,9 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Text, Usd, usd
 from costguard.api.route import routes
 from costguard.api.spend import check_length
-from costguard.engine.accrual import accrual_at
 from costguard.engine.acting.kept import KeepReport
 from costguard.engine.saved import Saved, saved_between
+from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.policy.savings import KEEP_METHOD, SHADOW_METHOD, STOP_METHOD
 from costguard.policy.spot import METHOD

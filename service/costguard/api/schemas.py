@@ -7,12 +7,12 @@ from typing import Annotated
 from pydantic import Field
 
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Usd, one_of
+from costguard.ledger.owner import OwnerSource
 from costguard.model.instance import Status
 from costguard.model.lifetime import EndReason
 from costguard.model.price import Unit
 from costguard.model.utilisation import IdleState
 from costguard.policy.not_stopped import Cause
-from costguard.policy.owner import OwnerSource
 
 
 class Idle(Out):

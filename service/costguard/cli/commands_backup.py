@@ -15,8 +15,8 @@ from costguard.cli.options import AsJson, print_json
 
 if TYPE_CHECKING:
     from costguard.db.backup.archive import Manifest
+    from costguard.ledger.unknown_vms import UnknownVm
     from costguard.main.backups import Verified
-    from costguard.store.unknown_vms import UnknownVm
 
 _Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="Default: $COSTGUARD_CONFIG, else ./costguard.toml.")

@@ -16,7 +16,7 @@ from costguard.cli.finding import the_vm
 from costguard.cli.format import clean_lines
 from costguard.cli.options import DEFAULT_URL, AsJson, Me, Project, Url, print_json
 from costguard.errors import CostguardError, ServerUnreachable
-from costguard.policy.narrate import sentence
+from costguard.ledger.narrate import sentence
 
 _PATIENCE = 150  # looks, a second apart: a pass comes at least every minute in most settings
 _KEEP_EXAMPLES = """Examples:

@@ -7,7 +7,7 @@ from typing import Any
 
 from costguard.cli.client import Server
 from costguard.errors import ServerUnreachable
-from costguard.policy.narrate import sentence
+from costguard.ledger.narrate import sentence
 
 GOOD = frozenset({"succeeded", "running"})  # how a training job ends well, and what a dev VM is waited for
 _OVER = frozenset({"succeeded", "failed", "cancelled"})

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from costguard.cli.format import age, amount_text, count, dollars, moment, rate, when
 from costguard.cli.tables import NARROW, Row, cell, say, say_nothing, show_table
-from costguard.policy.narrate import sentence
+from costguard.ledger.narrate import sentence
 
 _STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "cancelled": "dim", "succeeded": "dim"}
 _ENDED_WELL = {None, "succeeded"}

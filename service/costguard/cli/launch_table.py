@@ -9,7 +9,7 @@ from rich.console import Console
 from costguard.cli.format import count, dollars, rate
 from costguard.cli.jobs_table import show_access
 from costguard.cli.tables import Row, cell, say, show_table
-from costguard.policy.narrate import sentence
+from costguard.ledger.narrate import sentence
 
 _MODELS = {"spot": "Spot", "standard": "on-demand"}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from costguard.engine.reconcile import PassReport
-from costguard.engine.record import Recorded
+from costguard.ledger.record import Recorded
 from costguard.model.action import (
     Action,
     AssignOwner,

@@ -11,15 +11,15 @@ from costguard.dashboard.asked import BadAddress, never_seen
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
 from costguard.engine import fleet
-from costguard.engine.accrual import accrual_at
 from costguard.engine.asking import Outcome, ask
-from costguard.engine.burn_rates import priced
+from costguard.ledger import fleet_rows as stored_fleet
+from costguard.ledger.accrual import accrual_at
+from costguard.ledger.burn_rates import priced
+from costguard.ledger.storage import MEMORY_RESOURCE
 from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Priced
 from costguard.model.reminder import Asked, ReminderRule
-from costguard.policy.storage import MEMORY_RESOURCE
-from costguard.store import fleet as stored_fleet
 
 _HOUR = timedelta(hours=1)
 _MOST_HOURS = 24 * 365

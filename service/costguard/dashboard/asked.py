@@ -9,8 +9,8 @@ from http import HTTPStatus
 
 from costguard.dashboard.show import link
 from costguard.engine.fleet import Cursor, Sort
+from costguard.ledger.fleet_rows import Filters
 from costguard.model.instance import InstanceKey
-from costguard.store.fleet import Filters
 
 LONGEST = 500
 _LATEST = 2**62

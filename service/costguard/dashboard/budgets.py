@@ -10,7 +10,7 @@ from costguard.dashboard.curve import Curve, burn_down
 from costguard.dashboard.show import day, link
 from costguard.dashboard.source import Source
 from costguard.engine import budgets
-from costguard.engine.accrual import accrual_at
+from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.policy.budget import TOO_EARLY, Standing
 from costguard.store.spend import Grouping

@@ -17,7 +17,7 @@ from costguard.dashboard.source import Source
 from costguard.events import search
 from costguard.events.facts import StoredFact
 from costguard.events.search import FactFilters, Found
-from costguard.store import projects
+from costguard.ledger import projects
 from costguard.web import fact_sheet
 
 PAGE = 100

@@ -14,10 +14,10 @@ from costguard.dashboard.jobs import rate_now, steps_per_hour
 from costguard.dashboard.show import gpu_words
 from costguard.dashboard.source import Source
 from costguard.dashboard.timeline import Timeline
-from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs.kept_disks import KeptDisk
 from costguard.engine.jobs.listing import JobDetail, heard_last, job_detail
 from costguard.engine.jobs.risk import WorkAtRisk
+from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind, SeenCheckpoint

@@ -13,12 +13,12 @@ from costguard.dashboard.cancelling import Offer
 from costguard.dashboard.histogram import Bars
 from costguard.dashboard.show import gpu_words, link
 from costguard.dashboard.source import Source
-from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import kept_disks
 from costguard.engine.jobs.kept_disks import KeptDisk, KeptDisks
 from costguard.engine.jobs.listing import JobRow, jobs_page
 from costguard.engine.jobs.place_scores import PlaceScore, place_scores
 from costguard.engine.jobs.recoveries import recoveries
+from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.duration import span_text

@@ -16,13 +16,14 @@ from costguard.dashboard.show import gpu_words
 from costguard.dashboard.source import Source
 from costguard.engine.jobs.submit import JobOffice, Quote
 from costguard.errors import JobKeyTaken, JobRefused
+from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
 from costguard.model.checkpoint import Framework
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job
 from costguard.model.launch import Recipe
 from costguard.policy.jobs.asked import Refusal
-from costguard.store import jobs, projects
+from costguard.store import jobs
 from costguard.web.office import open_office
 
 _LONGEST_KEY = 100

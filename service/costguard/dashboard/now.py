@@ -13,19 +13,20 @@ from costguard.dashboard.folding import Folded, folded
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
 from costguard.engine import fleet, spend
-from costguard.engine.accrual import accrual_at
 from costguard.engine.burn_history import burned
 from costguard.engine.fleet import FleetPage
 from costguard.events import facts
+from costguard.ledger import projects
+from costguard.ledger.accrual import accrual_at
+from costguard.ledger.fleet_rows import Burning
+from costguard.ledger.projects import ProjectLook
 from costguard.model.access import Principal
 from costguard.model.budget import Scope
 from costguard.model.instance import Status
 from costguard.model.mending import command_for
 from costguard.model.money import Money
-from costguard.store import choices, projects
+from costguard.store import choices
 from costguard.store.choices import Choices
-from costguard.store.fleet import Burning
-from costguard.store.projects import ProjectLook
 
 PAGE = 50
 _FACTS = 12

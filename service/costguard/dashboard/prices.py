@@ -10,13 +10,14 @@ from costguard.dashboard.asked import LONGEST, BadAddress
 from costguard.dashboard.show import gpu_words, link, unit_price
 from costguard.dashboard.source import Source
 from costguard.db import health_rows
-from costguard.engine.accrual import book_of
+from costguard.ledger import price_list
+from costguard.ledger.accrual import book_of
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.price_list import ListedRefusal
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.policy.price_book import PriceBook
-from costguard.store import price_list, spend
-from costguard.store.price_list import ListedRefusal
+from costguard.store import spend
 from costguard.store.spend import UnpricedSpan
 
 PAGE = 100

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from costguard.dashboard.source import Source
 from costguard.dashboard.spend_asked import SpendAsked
-from costguard.engine.accrual import accrual_at
 from costguard.engine.saved import Saved, saved_between
+from costguard.ledger.accrual import accrual_at
 from costguard.policy.savings import KEEP_METHOD, SHADOW_METHOD, STOP_METHOD
 from costguard.policy.spot import METHOD
 

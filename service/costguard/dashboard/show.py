@@ -14,12 +14,12 @@ from markupsafe import Markup
 
 from costguard.dashboard import spoken_times
 from costguard.engine.telling.correspondence import Entry
+from costguard.ledger.narrate import ended_text, sentence
 from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.unseen import shown
-from costguard.policy.narrate import ended_text, sentence
 from costguard.policy.not_stopped import NotStopped
 
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")

@@ -9,9 +9,9 @@ from datetime import date, datetime, timedelta
 from costguard.dashboard.curve import Curve, climb
 from costguard.dashboard.source import Source
 from costguard.dashboard.spend_asked import SpendAsked
-from costguard.engine.accrual import accrual_at
 from costguard.engine.spend import SpendRow
 from costguard.engine.spend_story import Month, Story, month_of, story_of
+from costguard.ledger.accrual import accrual_at
 from costguard.model.money import ZERO, Money
 from costguard.store import choices
 from costguard.store.choices import Choices

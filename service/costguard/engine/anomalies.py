@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.ledger import projects
+from costguard.ledger.accrual import Accrual
 from costguard.model.fact import Fact
 from costguard.model.money import ZERO, Money
 from costguard.policy.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn
-from costguard.store import burning, projects
+from costguard.store import burning
 
 _HOUR = timedelta(hours=1)
 _WEEK = timedelta(weeks=1)

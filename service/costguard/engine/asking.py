@@ -16,6 +16,7 @@ from costguard.db.transaction import Database
 from costguard.db.types import storable
 from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
 from costguard.events import facts
+from costguard.ledger import answers, fleet_rows
 from costguard.model.access import Principal
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
@@ -24,7 +25,7 @@ from costguard.model.reminder import About, Asked, Ownership, Request, Subject
 from costguard.policy import claiming
 from costguard.policy.answer import pointless
 from costguard.policy.suspend import never_suspended
-from costguard.store import answers, fleet, watched
+from costguard.store import watched
 from costguard.store.watched import WatchedRow
 
 _WISH = {
@@ -84,7 +85,7 @@ def ask(
         raise AskWrong(f"A reason or a key has at most {_LONGEST} characters.", "Say it in fewer words.")
     now = clock.now()
     with database.write() as connection:
-        instance_id = fleet.instance_id(connection, key)
+        instance_id = fleet_rows.instance_id(connection, key)
         if instance_id is None:
             raise VmUnknown(
                 f"No instance {key.gce_id} was ever seen in project {key.project}.",
@@ -104,7 +105,7 @@ def ask(
             due_at=due_at,
             authority=actor.authority,
         )
-        name = row.name if row is not None else fleet.known(connection, [instance_id])[0].name
+        name = row.name if row is not None else fleet_rows.known(connection, [instance_id])[0].name
         known = requests.of_key(connection, new.key)
         if known is not None:
             return Outcome(_same(known, new), False, name)

@@ -14,12 +14,12 @@ from sqlalchemy import Connection
 from costguard.access.teams import team_of
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine import burn_rates
-from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.anomalies import anomalies
 from costguard.engine.live_spend import live
 from costguard.engine.spend import all_unpriced
 from costguard.events import facts
+from costguard.ledger import burn_rates, projects
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.money import Money
@@ -28,7 +28,7 @@ from costguard.model.reminder import Team
 from costguard.policy import budget as policy
 from costguard.policy.budget import On, Outlook, Standing, Threshold
 from costguard.policy.forecast import HISTORY, Burn, forecast
-from costguard.store import burning, projects
+from costguard.store import burning
 from costguard.store.burning import Whose
 from costguard.store.spend import Grouping, UnpricedSpan, rolled_up_days
 

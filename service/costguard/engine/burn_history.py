@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.ledger import projects
+from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
-from costguard.store import burn_history, projects
+from costguard.store import burn_history
 from costguard.store.burn_history import Kind, Spell
 
 STEP = timedelta(minutes=15)

@@ -10,15 +10,15 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.db.tables import UNPRICED_RANK
-from costguard.engine import burn_rates
-from costguard.engine.accrual import Accrual
-from costguard.engine.burn_rates import priced
+from costguard.ledger import accruing, burn_rates, fleet_rows, utilisation
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.accruing import AccruingLifetime, AccruingStorage
+from costguard.ledger.burn_rates import priced
+from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
+from costguard.ledger.utilisation import Measured
 from costguard.model.money import Money, Priced
 from costguard.model.utilisation import Evidence
-from costguard.store import accruing, fleet, fleet_money, utilisation
-from costguard.store.accruing import AccruingLifetime, AccruingStorage
-from costguard.store.fleet import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
-from costguard.store.utilisation import Measured
+from costguard.store import fleet_money
 
 __all__ = ["Cursor", "FleetPage", "FleetTotals", "InstanceView", "Sort", "fleet_page", "views"]
 
@@ -87,8 +87,8 @@ def fleet_page(
     place = None if after is None else (after.rank, after.name, after.id)
     wanted = 0 if after is not None and after.gone else size + 1
     if burn_rates.are_current(connection, accrual):
-        places = fleet.ranked(connection, filters, sort, place, wanted) if wanted else []
-        burning = fleet.burning_by(connection, filters)
+        places = fleet_rows.ranked(connection, filters, sort, place, wanted) if wanted else []
+        burning = fleet_rows.burning_by(connection, filters)
     else:
         # A price came into force since the last pass: the rates that are kept are not of this moment.
         present = list(burn_rates.of_present(connection, accrual, filters))
@@ -101,7 +101,7 @@ def fleet_page(
     gone: list[int] = []
     if with_gone and not more:
         gone_after = (_EPOCH + after.rank * _MICROSECOND, after.id) if after is not None and after.gone else None
-        gone = fleet.gone_ids(connection, filters, gone_after, size - len(here) + 1)
+        gone = fleet_rows.gone_ids(connection, filters, gone_after, size - len(here) + 1)
         more = len(here) + len(gone) > size
         gone = gone[: size - len(here)]
     rows = views(connection, accrual, limits, [*(instance_id for _, _, instance_id in here), *gone])
@@ -124,7 +124,7 @@ def views(
     measured = utilisation.of_instances(connection, ids, accrual.now)
     seen = [
         _view(each, accrual, limits, charged.get(each.id, fleet_money.Charged()), runs[each.id], stores[each.id], gaps)
-        for each in fleet.known(connection, ids)
+        for each in fleet_rows.known(connection, ids)
     ]
     return [_with_idle(view, measured.get(view.instance.id)) for view in seen]
 

@@ -13,16 +13,16 @@ from sqlalchemy import Connection, Table
 
 from costguard.db.remembered import remembered
 from costguard.db.tables import lifetimes, storage_spans
-from costguard.engine.accrual import Accrual
+from costguard.ledger import accruing
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.accruing import AccruingLifetime, AccruingStorage, Alike, Within
+from costguard.ledger.meter import Begun, day_of, second_of
+from costguard.ledger.pricing import Bill
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import OF_A_RUN
-from costguard.policy.meter import Begun, day_of, second_of
-from costguard.policy.pricing import Bill
-from costguard.store import accruing
-from costguard.store.accruing import AccruingLifetime, AccruingStorage, Alike, Within
 from costguard.store.spend import Amounts, UnpricedSpan, day_start
 
 _DAY = timedelta(days=1)

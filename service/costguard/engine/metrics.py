@@ -12,18 +12,18 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.db import health_rows
-from costguard.engine import burn_rates
-from costguard.engine.accrual import accrual_at
 from costguard.engine.budgets import standings
 from costguard.engine.spend import SpendRow, spend
 from costguard.events import stream
+from costguard.ledger import burn_rates, projects
+from costguard.ledger.accrual import accrual_at
+from costguard.ledger.fleet_rows import Burning
+from costguard.ledger.projects import ProjectLook
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.job import JobState
 from costguard.policy.budget import Standing
-from costguard.store import counts, projects
+from costguard.store import counts
 from costguard.store.counts import Interrupted
-from costguard.store.fleet import Burning
-from costguard.store.projects import ProjectLook
 from costguard.store.spend import Grouping
 
 MONTH = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET, Grouping.PROVISIONING_MODEL)

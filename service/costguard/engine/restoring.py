@@ -9,9 +9,10 @@ from sqlalchemy import Connection
 
 from costguard.access import people, requests
 from costguard.engine.acting.answering import refuse
+from costguard.ledger import generation
 from costguard.model.fact import Fact
 from costguard.model.generation import FIRST, Cause, Generation
-from costguard.store import generation, messages
+from costguard.store import messages
 
 log = structlog.get_logger(__name__)
 

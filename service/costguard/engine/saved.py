@@ -8,10 +8,10 @@ from datetime import date, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
 from costguard.engine.acting.kept import KeepReport, kept
 from costguard.engine.acting.savings import ShadowReport, StopReport, enforcements
 from costguard.engine.spot import saved_by_spot
+from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
 from costguard.policy.spot import SpotSaving

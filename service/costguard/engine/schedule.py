@@ -16,12 +16,12 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine import price_refresh
-from costguard.engine.idle import IdleWatch
 from costguard.engine.lease_keeper import LeaseKeeper
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.watchdog import Watchdog
 from costguard.errors import CostguardError, DatabaseUnreachable, LeaseLost
+from costguard.ledger import price_refresh
+from costguard.ledger.idle_watch import IdleWatch
 from costguard.model.price import Price
 
 log = structlog.get_logger(__name__)

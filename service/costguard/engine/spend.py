@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
 from costguard.engine.live_spend import InstanceKind, Live, live
+from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.money import ZERO, Money
 from costguard.store.spend import Amounts, Grouping, UnpricedSpan, day_start, days_of, rolled_up, unpriced

@@ -10,8 +10,8 @@ from fractions import Fraction
 from sqlalchemy import Connection
 
 from costguard.engine import budgets
-from costguard.engine.accrual import Accrual
 from costguard.engine.spend import SpendRow, spend, spend_by_day
+from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Period, Scope
 from costguard.model.money import Money
 from costguard.policy.budget import Outlook

@@ -8,14 +8,15 @@ from datetime import date, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
+from costguard.ledger import prices
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.meter import Begun, day_of, second_of
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
-from costguard.policy.meter import Begun, day_of, second_of
 from costguard.policy.spot import SpotSaving, spot_saving
-from costguard.store import prices, spot
+from costguard.store import spot
 from costguard.store.spend import day_start
 
 _DAY = timedelta(days=1)

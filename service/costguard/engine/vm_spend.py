@@ -10,15 +10,16 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
 from costguard.engine.live_spend import figures_of, live
 from costguard.engine.spend import Spend, all_unpriced, days_of_span, spend
+from costguard.ledger import accruing, fleet_rows
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.accruing import AccruingLifetime, AccruingStorage
+from costguard.ledger.fleet_rows import FleetInstance
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
-from costguard.store import accruing, fleet, vm_spend
-from costguard.store.accruing import AccruingLifetime, AccruingStorage
-from costguard.store.fleet import FleetInstance
+from costguard.store import vm_spend
 from costguard.store.spend import Amounts, Grouping, amounts_of, day_start
 
 _DAY = timedelta(days=1)
@@ -57,7 +58,7 @@ def spend_by_vm(
     gaps = Counter(_gaps(connection, accrual, first, last, scope, by_day))
     for key in gaps:
         _add(parts, key, ())  # what has no price is listed, too
-    vms = {vm.id: vm for vm in fleet.known(connection, sorted({key[0] for key in parts}))}
+    vms = {vm.id: vm for vm in fleet_rows.known(connection, sorted({key[0] for key in parts}))}
     if not by_model:
         parts = _with_their_storage(parts, vms)
         gaps = _by_own_model(gaps, vms)

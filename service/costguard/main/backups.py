@@ -21,8 +21,8 @@ from costguard.db.transaction import Database
 from costguard.engine import restoring
 from costguard.engine.lease_keeper import LEASE
 from costguard.errors import BackupUnusable, DaemonActs
+from costguard.ledger import generation
 from costguard.model.generation import FIRST, Cause, Generation
-from costguard.store import generation
 
 _WHO_IS_IT = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 

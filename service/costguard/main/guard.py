@@ -20,11 +20,9 @@ from costguard.db.health_rows import catalogue_read_at
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
-from costguard.engine import price_refresh
 from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
 from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.budgets import BudgetWatch
-from costguard.engine.idle import IdleWatch
 from costguard.engine.jobs.turn import TurnReport
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.engine.reconcile import PassReport, Reconciler
@@ -33,6 +31,9 @@ from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
+from costguard.ledger import price_refresh
+from costguard.ledger.idle_watch import IdleWatch
+from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.main.jobs import Jobs, jobs
 from costguard.main.messaging import Messaging, messaging
@@ -40,7 +41,6 @@ from costguard.main.webhooks import webhooks
 from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
-from costguard.policy.ledger import Belonging
 from costguard.policy.watched import Plan
 from costguard.settings import Settings
 from costguard.web.meters import WatchMeters

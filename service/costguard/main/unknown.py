@@ -8,8 +8,8 @@ from datetime import datetime
 from costguard.db import migrate
 from costguard.db.transaction import Database
 from costguard.errors import UnknownVmMissing
-from costguard.store import unknown_vms
-from costguard.store.unknown_vms import UnknownVm, Verdict
+from costguard.ledger import unknown_vms
+from costguard.ledger.unknown_vms import UnknownVm, Verdict
 
 
 def listed(url: str) -> list[UnknownVm]:

@@ -8,10 +8,10 @@ from typing import Protocol
 from costguard.access import roles
 from costguard.access.rules import Rules
 from costguard.access.teams import channel_of, team_of
+from costguard.ledger.owner import is_person
 from costguard.model.access import Authority, Role
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import Asked, Ownership, Team
-from costguard.policy.owner import is_person
 
 HOLD = timedelta(hours=1)  # how long a claim gives no right to stop, unless the team's channel is notified sooner
 

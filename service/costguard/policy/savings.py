@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.pricing import bill_lifetime
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import ZERO, Money, Priced
-from costguard.policy.price_book import PriceBook
-from costguard.policy.pricing import bill_lifetime
 
 MOST = timedelta(hours=24)  # nobody knows when it would have been noticed
 

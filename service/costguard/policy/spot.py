@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from fractions import Fraction
 
+from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import ZERO, Money
 from costguard.model.price import Price, PriceKey, SpotUse, Unit
-from costguard.policy.price_book import PriceBook
 
 METHOD = (
     "Every second of Spot vCPUs, memory, GPUs and local SSDs, at what it was billed, beside the same second at the "

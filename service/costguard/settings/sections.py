@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, SecretStr, model_validator
 
 from costguard.access.rules import Rules, by_name
+from costguard.ledger.owner import OwnerRules
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Team
 from costguard.model.utilisation import IdleRule
 from costguard.model.webhook import Webhook
-from costguard.policy.owner import OwnerRules
 from costguard.settings import values, values_jobs
 from costguard.settings.fields import (
     Duration,

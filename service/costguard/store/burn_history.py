@@ -25,8 +25,8 @@ from sqlalchemy import (
 from costguard.db.remembered import remembers
 from costguard.db.tables import lifetimes, storage_spans
 from costguard.db.types import EPOCH
+from costguard.ledger.accruing import SHAPE, within_scope
 from costguard.model.budget import Scope
-from costguard.store.accruing import SHAPE, within_scope
 
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Select, func, literal_column, select
 
 from costguard.db.remembered import remembers
 from costguard.db.tables import charges, facts, instances, lifetimes, storage_spans
+from costguard.ledger.rows import shape_of
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.store.rows import shape_of
 
 
 @dataclass(frozen=True, slots=True)

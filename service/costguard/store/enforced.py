@@ -12,11 +12,11 @@ from sqlalchemy import Connection, Row, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import instances, lifetimes, messages, requests, stops
+from costguard.ledger.rows import lifetime_of
 from costguard.model.action import StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import Subject
-from costguard.store.rows import lifetime_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, false, select
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import charges, lifetimes, storage_spans
+from costguard.ledger.spans import charged_sums
 from costguard.model.money import ZERO, Money
-from costguard.store.spans import charged_sums
 
 
 @dataclass(frozen=True, slots=True)

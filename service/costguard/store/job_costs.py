@@ -12,10 +12,10 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, literal_co
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
+from costguard.ledger.accruing import lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.ledger.spans import charged_sums
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
-from costguard.store.accruing import lifetime_of, select_lifetimes, select_storage, storage_of
-from costguard.store.spans import charged_sums
 
 
 class RunUp(Protocol):

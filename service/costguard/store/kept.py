@@ -9,10 +9,10 @@ from sqlalchemy import Connection, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import instances, keeps, lifetimes, requests
+from costguard.ledger.rows import lifetime_of
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import About, Subject
-from costguard.store.rows import lifetime_of
 
 
 @dataclass(frozen=True, slots=True)

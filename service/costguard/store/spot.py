@@ -22,15 +22,15 @@ from costguard.db.tables import (
     lifetimes,
     prices,
 )
+from costguard.ledger.accruing import within_scope
+from costguard.ledger.rows import lifetime_of, shape_of
 from costguard.model.attempt import Outcome
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
-from costguard.store.accruing import within_scope
 from costguard.store.job_costs import spans_of
-from costguard.store.rows import lifetime_of, shape_of
 from costguard.store.spend import day_start
 
 _KIND = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "zone")

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, Row, insert, select, update
 from costguard.db.bulk import chunks
 from costguard.db.tables import stops
 from costguard.db.types import storable
+from costguard.ledger.accruing import among
 from costguard.model.action import StopOutcome
 from costguard.model.money import Money
 from costguard.model.reminder import Enforcement, Subject
-from costguard.store.accruing import among
 
 OPEN = (StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN)
 

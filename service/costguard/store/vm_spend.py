@@ -11,11 +11,11 @@ from sqlalchemy import BigInteger, Connection, Select, Table, cast, func, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
+from costguard.ledger.accruing import stand, within_scope
+from costguard.ledger.roll_up import parts_of_charges
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
-from costguard.store.accruing import stand, within_scope
-from costguard.store.roll_up import parts_of_charges
 from costguard.store.spend import Amounts, amounts_of
 
 

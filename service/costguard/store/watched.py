@@ -15,8 +15,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast,
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import instances, lifetimes, storage_spans
+from costguard.ledger.rows import shape_from
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.store.rows import shape_from
 
 _MOST_NAMED = 1000
 _OWN = 10  # how many columns `_columns` gives

@@ -12,17 +12,17 @@ from tests.store.job_rows import job
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import holds
 from costguard.engine.jobs.holds import BudgetHolds
 from costguard.events import facts
+from costguard.ledger import prices
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.price_book import PriceBook
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money
 from costguard.policy.jobs.holds import Held
-from costguard.policy.price_book import PriceBook
-from costguard.store import prices
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 REFUSES = Budget("lab", Scope(project="lab"), Money.of(3), Period.DAY, at_limit=AtLimit.REFUSE)

@@ -20,12 +20,12 @@ from costguard.engine.jobs import resume
 from costguard.engine.jobs.boot import label_of
 from costguard.engine.jobs.turn import JobsTurn
 from costguard.errors import CheckpointLocationUnavailable, LeaseLost, RateLimited
+from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing, LookFor
 from costguard.model.job import CheckpointPlan
 from costguard.model.launch import OperationAnswer
 from costguard.policy.jobs.operation_errors import outcome_of, words_of
-from costguard.policy.owner import OwnerRules
 from costguard.store.attempts import JobVm
 
 

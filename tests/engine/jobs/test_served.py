@@ -16,11 +16,12 @@ from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.jobs.turn import JobsTurn
-from costguard.engine.record import record
 from costguard.gce.client import ComputeCloud
+from costguard.ledger import prices
+from costguard.ledger.record import record
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
-from costguard.store import attempts, jobs, prices
+from costguard.store import attempts, jobs
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

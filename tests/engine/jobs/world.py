@@ -20,9 +20,12 @@ from costguard.engine.jobs.boot import VmMaker
 from costguard.engine.jobs.events import Event, Hearing
 from costguard.engine.jobs.tokens import Tokens
 from costguard.engine.jobs.turn import JobsTurn, TurnReport
-from costguard.engine.record import record
 from costguard.errors import CheckpointError
 from costguard.events import facts
+from costguard.ledger import prices
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.record import record
 from costguard.model.attempt import Attempt
 from costguard.model.checkpoint import (
     Checkpoint,
@@ -40,9 +43,7 @@ from costguard.model.observation import Sighting
 from costguard.model.ports import Checkpoints
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.policy.jobs.holds import Held
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
-from costguard.store import attempts, interruptions, jobs, prices
+from costguard.store import attempts, interruptions, jobs
 
 ZONES = ("us-central1-a", "us-central1-b", "us-east1-c")
 T4 = Shape("n1-standard-8", 8, 30720)

@@ -14,7 +14,6 @@ from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.engine.acting.execute import LiveExecutor
 from costguard.engine.acting.still_due import ByTheRules
-from costguard.engine.idle import IdleWatch
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.telling.acquainting import Acquainting
@@ -22,10 +21,11 @@ from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.outbox import Compose, Composed, Outbox, Withdrawn
 from costguard.engine.telling.requests import Desk
 from costguard.gce.client import ComputeCloud
+from costguard.ledger.idle_watch import IdleWatch
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
 from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
-from costguard.policy.ledger import Belonging
-from costguard.policy.owner import OwnerRules
 from costguard.slack.client import SlackNotifier
 from costguard.slack.door import Door
 from costguard.slack.messages import render

@@ -14,10 +14,10 @@ from tests.scenario.quarter.guard import PROJECT, Guard, Place
 from tests.scenario.quarter.people import Meant, People
 from tests.scenario.quarter.weather import GUARD_OFF, Weather
 
-from costguard.engine import price_refresh
 from costguard.engine.lease_keeper import LEASE_TTL
 from costguard.errors import LeaseLost, StoreError
 from costguard.gce.price_snapshot import snapshot_prices
+from costguard.ledger import price_refresh
 from costguard_sandbox.gce.vm import Load, Status
 from costguard_sandbox.world import World
 

@@ -9,12 +9,13 @@ from sqlalchemy import Connection
 from costguard.access import requests
 from costguard.engine.acting import launch_words
 from costguard.events import facts
+from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
 from costguard.model.fact import Fact
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
 from costguard.policy.jobs.kept_disk import disk_fate
-from costguard.store import answers, jobs, ledger, messages
+from costguard.store import jobs, messages
 from costguard.store.messages import NewMessage
 
 
@@ -25,7 +26,7 @@ def settle(
     request = action.request
     if request.id is None or not is_open(connection, request):
         return ""
-    vm = ledger.known(connection, request.subject.instance_id)
+    vm = lifetimes.known(connection, request.subject.instance_id)
     if isinstance(action, RefuseRequest) or vm is None:
         reason = action.reason if isinstance(action, RefuseRequest) else "The VM is not in the ledger."
         refuse(connection, request, reason, now)
@@ -38,7 +39,7 @@ def settle(
         fact = _kept(vm, action, now)
     else:
         answers.add_claim(connection, Claim(request.subject.instance_id, action.owner, request.by, now), request.id)
-        ledger.account_anew(connection, request.subject.instance_id)
+        lifetimes.account_anew(connection, request.subject.instance_id)
         fact = _assigned(vm, action, now)
     facts.append(connection, [fact], now)
     requests.settle(connection, request.id, "done", fact.text, now)

@@ -17,6 +17,7 @@ from costguard.engine.acting.still_due import StillDue
 from costguard.engine.acting.stops import Stopping, new_stop
 from costguard.errors import StoreError
 from costguard.events import facts
+from costguard.ledger import lifetimes
 from costguard.model.action import (
     Action,
     AssignOwner,
@@ -28,7 +29,7 @@ from costguard.model.action import (
     StopOutcome,
 )
 from costguard.model.ports import Actuator, Clock
-from costguard.store import ledger, stops
+from costguard.store import stops
 
 log = structlog.get_logger(__name__)
 
@@ -131,7 +132,7 @@ class ShadowExecutor:
         # Not the key of a real stop: what was a shadow can be done once shadow is turned off.
         key, now = stop_words.key_of(action, "shadow"), self._clock.now()
         with self._database.write(fence) as connection:
-            vm = ledger.known(connection, action.subject.instance_id)
+            vm = lifetimes.known(connection, action.subject.instance_id)
             if vm is None:
                 return Outcome(action, "repeated", "the VM is not in the ledger")
             new = new_stop(connection, key, action, vm, action.verb, StopOutcome.SHADOW, now)

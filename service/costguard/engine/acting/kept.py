@@ -7,8 +7,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Priced
-from costguard.policy.price_book import PriceBook
 from costguard.policy.savings import Saving, of_keep
 from costguard.store.kept import KeepRow, keeps_between
 

@@ -13,13 +13,14 @@ from costguard.engine.acting.launch_step import AboutAttempt, Means, Urgency, is
 from costguard.engine.jobs.boot import GUARD_LABEL
 from costguard.errors import CloudError, NotFound
 from costguard.events import facts
+from costguard.ledger import unknown_vms
+from costguard.ledger.unknown_vms import Verdict
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, Status
 from costguard.policy.jobs.view import DeleteOrphan
-from costguard.store import attempts, unknown_vms
+from costguard.store import attempts
 from costguard.store.attempts import JobVm
-from costguard.store.unknown_vms import Verdict
 
 _LOOK_AGAIN = timedelta(seconds=20)
 _LONGEST = timedelta(minutes=2)

@@ -23,12 +23,13 @@ from costguard.engine.jobs import risk
 from costguard.engine.jobs.resume import ResumePoint
 from costguard.errors import CloudError, RequestRefused
 from costguard.events import facts
+from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.job import Job, JobKind
 from costguard.model.observation import Sighting
 from costguard.policy.jobs import image
 from costguard.policy.jobs.view import JobView, LaunchAttempt
-from costguard.store import attempts, generation, interruptions, job_news, jobs
+from costguard.store import attempts, interruptions, job_news, jobs
 
 
 @dataclass(slots=True)

@@ -8,15 +8,15 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import region_of
+from costguard.ledger.accrual import region_of
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.pricing import rate_per_hour, storage_rate_per_hour
+from costguard.ledger.storage import MEMORY_RESOURCE
 from costguard.model.action import StopOutcome
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import Enforcement
-from costguard.policy.price_book import PriceBook
-from costguard.policy.pricing import rate_per_hour, storage_rate_per_hour
 from costguard.policy.savings import Saving, of_shadow, of_stop
-from costguard.policy.storage import MEMORY_RESOURCE
 from costguard.store.enforced import StopRow, stops_between
 
 

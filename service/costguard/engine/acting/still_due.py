@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.engine import reminding
 from costguard.engine.acting.stop_case import Case
+from costguard.ledger.classify import classify
 from costguard.model.action import RefuseRequest, StopInstance
 from costguard.model.observation import Sighting
-from costguard.policy.classify import classify
 from costguard.policy.watched import Decision, Plan, Watched, subject_of
 from costguard.store.stops import Stop
 

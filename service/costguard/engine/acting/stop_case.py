@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.access import requests
-from costguard.engine import history
-from costguard.engine.accrual import accrual_at
+from costguard.ledger import history, lifetimes, operations
+from costguard.ledger.accrual import accrual_at
 from costguard.model.action import StopOutcome
 from costguard.model.instance import Status
 from costguard.model.lifetime import EndReason, Lifetime
@@ -17,7 +17,7 @@ from costguard.model.money import Money, Priced
 from costguard.model.observation import OperationStatus, SeenOperation, Sighting
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Request, Subject
-from costguard.store import ledger, operations, stops
+from costguard.store import stops
 from costguard.store.stops import Stop
 
 _SAME_START = timedelta(seconds=10)  # Google writes when a VM started as the operation ends, not at the same instant
@@ -49,7 +49,7 @@ class Case:
 
 def load(connection: Connection, subject: Subject, stop_id: int) -> Case:
     stop = next(each for each in stops.of_subjects(connection, [subject])[subject] if each.id == stop_id)
-    vm = ledger.known(connection, subject.instance_id)
+    vm = lifetimes.known(connection, subject.instance_id)
     assert vm is not None  # instances are never deleted, and the stop's row refers to one
     life = next((each for each in vm.lifetimes if each.id == subject.lifetime_id), None)
     asked = requests.of_subject(connection, subject) if stop.request_id is not None else []

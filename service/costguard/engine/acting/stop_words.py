@@ -7,13 +7,13 @@ from datetime import datetime
 from uuid import UUID, uuid5
 
 from costguard.engine.acting.answering import moment
+from costguard.ledger.narrate import after_text, ended_text
 from costguard.model.action import StopInstance
 from costguard.model.fact import Fact
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Priced
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Enforcement
-from costguard.policy.narrate import after_text, ended_text
 
 _OURS = UUID("6f3f0f0a-5f0e-4e8a-9a53-0c6f1f1f7a11")
 _DOING = {Enforcement.STOP: "stopped", Enforcement.SUSPEND: "suspended"}

@@ -20,13 +20,14 @@ from costguard.engine.acting.still_due import Hold, StillDue
 from costguard.engine.acting.stop_case import Case
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, PermissionDenied, StoreError
 from costguard.events import facts
+from costguard.ledger import lifetimes
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.observation import Sighting
 from costguard.model.ports import Actuator, Clock
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Enforcement, Subject
 from costguard.policy.suspend import never_suspended
-from costguard.store import ledger, stops
+from costguard.store import stops
 from costguard.store.stops import NewStop, Stop
 
 _FROZEN_S = 5.0  # so long after its last look, what a stop rests on may be over
@@ -60,7 +61,7 @@ class Stopping:
         """What came of it, and why. None: it is under way, or was settled, already."""
         now, subject = self._clock.now(), action.subject
         with self._database.write(fence) as connection:
-            vm = ledger.known(connection, subject.instance_id)
+            vm = lifetimes.known(connection, subject.instance_id)
             if vm is None:
                 return None, "the VM is not in the ledger"
             before = stops.of_subjects(connection, [subject]).get(subject, ())

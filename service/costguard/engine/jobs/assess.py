@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.jobs import holds
 from costguard.engine.jobs.rates import Shapes, rates
 from costguard.errors import CheckpointError, CloudError, NotFound
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
 from costguard.model.instance import Shape

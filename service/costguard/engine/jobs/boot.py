@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from costguard.engine.jobs import resume
+from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.checkpoint import words_of
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import Job, JobKind
 from costguard.model.launch import VmRequest
 from costguard.policy.jobs.kept_disk import saves_on_disk
-from costguard.policy.owner import OwnerRules
 
 GUARD_LABEL = "costguard-guard"
 JOB_LABEL = "costguard-job"

@@ -8,16 +8,17 @@ from datetime import datetime
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import unknown_vms
 from costguard.errors import StoreError
+from costguard.ledger import projects
+from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job
 from costguard.model.money import Priced
 from costguard.policy.jobs.holds import Held
 from costguard.policy.jobs.view import AttemptView, JobView, VmStanding
-from costguard.store import attempts, interruptions, job_costs, job_vms, jobs, projects
+from costguard.store import attempts, interruptions, job_costs, job_vms, jobs
 from costguard.store.job_vms import SeenVm
 
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, Held]]

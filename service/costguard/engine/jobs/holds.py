@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.budgets import outlooks
 from costguard.events import facts
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import AtLimit, Budget
 from costguard.model.fact import Fact
 from costguard.model.job import Job, JobSpec, JobState

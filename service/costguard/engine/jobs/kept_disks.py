@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual, accrual_at, region_of
+from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint

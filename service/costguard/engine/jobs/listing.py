@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import kept_disks
 from costguard.engine.jobs.kept_disks import KeptDisk
 from costguard.engine.jobs.risk import WorkAtRisk, at_risk
+from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import ZERO, Money, Priced

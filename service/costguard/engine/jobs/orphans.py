@@ -14,15 +14,16 @@ from sqlalchemy import Connection
 
 from costguard.engine.acting.launch_delete import gave_up, stands_for
 from costguard.engine.jobs.boot import DISK_LABEL, GUARD_LABEL
+from costguard.ledger import unknown_vms
+from costguard.ledger.unknown_vms import Verdict
 from costguard.model.attempt import ATTEMPT_LABEL
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.job import Job, JobState
 from costguard.policy.jobs.kept_disk import saves_on_disk
 from costguard.policy.jobs.view import DeleteOrphan
-from costguard.store import attempts, job_vms, jobs, unknown_vms
+from costguard.store import attempts, job_vms, jobs
 from costguard.store.attempts import JobVm
 from costguard.store.job_vms import PresentVm
-from costguard.store.unknown_vms import Verdict
 
 _PREFIX = "cg-"
 

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.accrual import accrual_at
 from costguard.engine.jobs import holds, surroundings
 from costguard.engine.jobs.assess import Case
+from costguard.ledger.accrual import accrual_at
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobSpec
 from costguard.model.launch import Recipe

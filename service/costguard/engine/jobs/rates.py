@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from costguard.engine.accrual import Accrual
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.billed_parts import is_billed_as_gpus
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
-from costguard.policy.billed_parts import is_billed_as_gpus
 from costguard.policy.jobs.quote import Rate
 from costguard.policy.jobs.recipe import shape_of
 

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual, region_of
 from costguard.engine.jobs.rates import Shapes, hourly
 from costguard.errors import CloudError
+from costguard.ledger.accrual import Accrual, region_of
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.launch import Quota, Recipe
 from costguard.model.money import Money

@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.accrual import accrual_at
 from costguard.engine.acting.launch_delete import Delete, Orphan
 from costguard.engine.acting.launch_insert import Insert
 from costguard.engine.acting.launch_pace import Kind, PacedLauncher, said
@@ -29,6 +28,8 @@ from costguard.engine.jobs.rates import Shapes
 from costguard.engine.jobs.resume import ResumePoint
 from costguard.engine.jobs.surroundings import Surroundings, lately, may_launch
 from costguard.errors import CheckpointError
+from costguard.ledger import generation, projects
+from costguard.ledger.accrual import accrual_at
 from costguard.model.job import Terms
 from costguard.model.ports import Checkpoints, Clock, Launcher
 from costguard.policy.jobs.ending import all_silent
@@ -36,7 +37,7 @@ from costguard.policy.jobs.placement import Place
 from costguard.policy.jobs.recovery import decide
 from costguard.policy.jobs.suspects import suspects
 from costguard.policy.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt
-from costguard.store import generation, job_news, projects
+from costguard.store import job_news
 from costguard.store.job_news import News
 
 _ROUNDS = 6  # from an end that was told to the request for the next VM there are three

@@ -17,15 +17,16 @@ from costguard.engine.acting.launch_step import request_uuid
 from costguard.engine.jobs.boot import JOB_LABEL
 from costguard.engine.jobs.orphans import Labelled
 from costguard.events import facts
+from costguard.ledger import generation, operations, unknown_vms
+from costguard.ledger.unknown_vms import UnknownVm, Verdict
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.generation import FIRST, REQUEST_LABEL, AttemptName, Cause, Generation, generation_of
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind
 from costguard.policy.jobs.unknown_vms import Candidate, in_the_way, number_of, why_not_adopted
-from costguard.store import attempts, generation, jobs, operations, unknown_vms
+from costguard.store import attempts, jobs
 from costguard.store.job_vms import PresentVm
-from costguard.store.unknown_vms import UnknownVm, Verdict
 
 log = structlog.get_logger(__name__)
 

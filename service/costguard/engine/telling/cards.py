@@ -10,17 +10,18 @@ from sqlalchemy import Connection
 
 from costguard.access import people
 from costguard.access.rules import Rules
-from costguard.engine import fleet, history
-from costguard.engine.accrual import Accrual
+from costguard.engine import fleet
 from costguard.engine.fleet import InstanceView
 from costguard.engine.telling import job_vm
+from costguard.ledger import history
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.owner import OwnerSource
 from costguard.model import moments
 from costguard.model.instance import ProvisioningModel, Shape, gpu_name
 from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
 from costguard.model.person import Acquaintance
 from costguard.model.reminder import About, Asked, Subject
-from costguard.policy.owner import OwnerSource
 
 MORNING = time(9)
 KEEP_HOURS = 4

@@ -13,21 +13,22 @@ from sqlalchemy import Connection
 from costguard.access import people, requests
 from costguard.access.requests import StoredRequest
 from costguard.access.rules import Rules
-from costguard.engine import history, reminding
-from costguard.engine.accrual import Accrual, accrual_at
+from costguard.engine import reminding
 from costguard.engine.telling import cards
 from costguard.engine.telling.outbox import Composed, Withdrawn
+from costguard.ledger import history, lifetimes, spans
+from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.narrate import after_text, ended_text
 from costguard.model.action import StopOutcome
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard
 from costguard.model.moments import moment_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Subject
-from costguard.policy.narrate import after_text, ended_text
 from costguard.policy.surroundings import Surroundings
 from costguard.policy.suspend import never_suspended
 from costguard.policy.watched import Decision, Watched, subject_of
-from costguard.store import ledger, spans, stops
+from costguard.store import stops
 from costguard.store.messages import Message
 from costguard.store.stops import Stop
 
@@ -177,7 +178,7 @@ def _verb(connection: Connection, subject: Subject, preset: Preset | None) -> st
     """What would be done by rule: a VM that Google does not suspend is stopped."""
     if preset is None or preset.reminders.enforcement is not Enforcement.SUSPEND:
         return Enforcement.STOP.value
-    vm = ledger.known(connection, subject.instance_id)
+    vm = lifetimes.known(connection, subject.instance_id)
     return Enforcement.STOP.value if vm is None or never_suspended(vm.record.shape) else Enforcement.SUSPEND.value
 
 

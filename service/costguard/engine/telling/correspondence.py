@@ -9,8 +9,9 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.engine.telling.compose import told
+from costguard.ledger import answers
 from costguard.model.reminder import About, Claim, Keep, Subject
-from costguard.store import answers, messages, stops
+from costguard.store import messages, stops
 from costguard.store.messages import Message
 from costguard.store.stops import Stop
 

@@ -12,10 +12,12 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.engine import budgets
-from costguard.engine.accrual import Accrual
 from costguard.engine.acting import savings
 from costguard.engine.spend import Spend
 from costguard.engine.telling import cards
+from costguard.ledger import projects, utilisation
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.price_book import PriceBook
 from costguard.model.action import StopOutcome
 from costguard.model.duration import elapsed, span_text
 from costguard.model.lifetime import Lifetime
@@ -23,8 +25,7 @@ from costguard.model.message import Line
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.policy.budget import Standing
-from costguard.policy.price_book import PriceBook
-from costguard.store import digest, projects, utilisation, watched
+from costguard.store import digest, watched
 from costguard.store.watched import WatchedRow
 
 SHOWN = 5

@@ -11,14 +11,15 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.spend import Spend, spend
 from costguard.engine.telling import digest_sections as sections
 from costguard.engine.telling.outbox import Composed, Withdrawn
+from costguard.ledger import projects
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.message import DigestContent
 from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule, DueDigest, Every, due
-from costguard.store import digest, messages, projects
+from costguard.store import digest, messages
 from costguard.store.messages import Message, NewMessage
 from costguard.store.spend import Grouping, day_start
 

@@ -8,9 +8,10 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import kept_disks
 from costguard.engine.jobs.listing import heard_last
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.narrate import sentence
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
 from costguard.model.fact import Fact
@@ -20,7 +21,6 @@ from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
 from costguard.policy.jobs.announcing import JobFact
 from costguard.policy.jobs.disk import Disk, disk_of
-from costguard.policy.narrate import sentence
 from costguard.store import attempts, interruptions, job_costs, jobs
 
 _LAST_LINES = 15  # of a failed command's output

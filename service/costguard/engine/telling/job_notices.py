@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from costguard.access import teams
 from costguard.access.rules import Rules
-from costguard.engine.accrual import accrual_at
 from costguard.engine.telling import job_content
 from costguard.engine.telling.outbox import Composed, Withdrawn
+from costguard.ledger.accrual import accrual_at
 from costguard.model.fact import Fact
 from costguard.model.job import Job
 from costguard.policy.jobs.announcing import Announcement, Card, Form, JobFact, announced

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from costguard.engine.accrual import Accrual
 from costguard.engine.jobs import kept_disks
+from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.engine import budgets
-from costguard.engine.accrual import Accrual
 from costguard.engine.spend import spend
+from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Budget
 from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent

@@ -12,9 +12,9 @@ from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.accrual import Accrual, accrual_at
 from costguard.engine.telling import job_content, job_notices, notice_content
 from costguard.engine.telling.outbox import Composed, Withdrawn
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.ports import Clock

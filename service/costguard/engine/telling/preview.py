@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.engine import fleet, reminding
-from costguard.engine.accrual import accrual_at
 from costguard.engine.fleet import InstanceView
+from costguard.ledger.accrual import accrual_at
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.reminder import Subject, Target
 from costguard.policy.watched import Decision

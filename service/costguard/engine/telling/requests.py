@@ -19,14 +19,15 @@ from costguard.engine.telling.cards import when, zone_of
 from costguard.engine.telling.introductions import Introductions
 from costguard.engine.telling.listing import Cards
 from costguard.errors import CostguardError, SlackError
+from costguard.ledger import fleet_rows, generation, spans
+from costguard.ledger.narrate import ended_text
 from costguard.model.generation import Generation
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Request, Subject
-from costguard.policy.narrate import ended_text
-from costguard.store import fleet, generation, messages, spans, watched
+from costguard.store import messages, watched
 from costguard.store.messages import NewMessage
 from costguard.store.watched import WatchedRow
 
@@ -181,7 +182,7 @@ def _over(connection: Connection, subject: Subject, row: WatchedRow | None, name
 
 
 def _name(connection: Connection, subject: Subject) -> str:
-    found = fleet.known(connection, [subject.instance_id])
+    found = fleet_rows.known(connection, [subject.instance_id])
     return found[0].name if found else ""
 
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.errors import SlackError
+from costguard.ledger import fleet_rows
 from costguard.model.fact import Fact
-from costguard.store import fleet
 from costguard.store.messages import Message
 
 
@@ -16,7 +16,7 @@ def sent(connection: Connection, message: Message, now: datetime) -> list[Fact]:
     """Of reminders alone: what else is sent tells of facts that stand already."""
     if message.kind != "reminder" or message.instance_id is None:
         return []
-    vm = next(iter(fleet.known(connection, [message.instance_id])), None)
+    vm = next(iter(fleet_rows.known(connection, [message.instance_id])), None)
     if vm is None:
         return []
     reason = message.data.get("reason")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from costguard.ledger.owner import is_person
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.lifetime import EndReason
 from costguard.policy.jobs.view import VmStanding
 from costguard.policy.jobs.words import clock, place_of, span
-from costguard.policy.owner import is_person
 
 _VERBS = {EndReason.STOPPED: "stopped", EndReason.SUSPENDED: "suspended", EndReason.DELETED: "deleted"}
 

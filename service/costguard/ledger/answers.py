@@ -1,0 +1,76 @@
+"""What answers a reminder: somebody keeps a VM, or says whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, String, cast, literal, select
+
+from costguard.db.bulk import chunks
+from costguard.db.tables import claims, instances, keeps, messages
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
+from costguard.ledger.accruing import among
+from costguard.model.reminder import Claim, Keep, Ownership, Subject
+
+# The fact of a claim names its request, and its notice names the fact.
+_NOTICE = "notice/OwnerClaimed:"
+_is_its_notice = messages.c.key == literal(_NOTICE) + cast(claims.c.request_id, String)
+
+
+def add_keep(connection: Connection, new: Keep, request_id: int | None) -> bool:
+    """False: that request has its keep already."""
+    row = {
+        "subject": str(new.subject),
+        "instance_id": new.subject.instance_id,
+        "until": new.until,
+        "by": storable(new.by),
+        "at": new.at,
+        "reason": storable(new.reason),
+        "request_id": request_id,
+    }
+    return upsert(connection, keeps, [row], ["request_id"], update_columns=[]) == 1
+
+
+def add_claim(connection: Connection, new: Claim, request_id: int | None) -> bool:
+    """False: that request has its claim already."""
+    row = {
+        "instance_id": new.instance_id,
+        "owner": storable(new.owner),
+        "by": storable(new.by),
+        "at": new.at,
+        "request_id": request_id,
+    }
+    return upsert(connection, claims, [row], ["request_id"], update_columns=[]) == 1
+
+
+def ownerships(connection: Connection, instance_ids: Collection[int]) -> dict[int, Ownership]:
+    """Of each of these instances."""
+    claimed = claims_of(connection, instance_ids)
+    of = instances.c
+    return {
+        row.id: Ownership(row.created_by, claimed[row.id][-1] if row.id in claimed else None)
+        for chunk in chunks(sorted(set(instance_ids)))
+        for row in connection.execute(select(of.id, of.created_by).where(of.id.in_(chunk)))
+    }
+
+
+def keeps_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Keep, ...]]:
+    """The oldest first; subjects that nobody kept are left out."""
+    found: dict[Subject, list[Keep]] = {}
+    for chunk in chunks(among(connection, keeps.c.subject, {str(subject) for subject in subjects})):
+        for row in connection.execute(select(keeps).where(keeps.c.subject.in_(chunk)).order_by(keeps.c.id)):
+            subject = Subject.parse(row.subject)
+            found.setdefault(subject, []).append(Keep(subject, row.until, row.by, row.at, row.reason))
+    return {subject: tuple(kept) for subject, kept in found.items()}
+
+
+def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int, tuple[Claim, ...]]:
+    """The oldest first; instances that nobody spoke for are left out."""
+    found: dict[int, list[Claim]] = {}
+    for chunk in chunks(among(connection, claims.c.instance_id, set(instance_ids))):
+        query = select(claims, messages.c.accepted_at).join_from(claims, messages, _is_its_notice, isouter=True)
+        for row in connection.execute(query.where(claims.c.instance_id.in_(chunk)).order_by(claims.c.id)):
+            claim = Claim(row.instance_id, row.owner, row.by, row.at, row.accepted_at)
+            found.setdefault(row.instance_id, []).append(claim)
+    return {instance_id: tuple(claimed) for instance_id, claimed in found.items()}

@@ -1,0 +1,126 @@
+"""What every instance costs an hour, kept beside it in the ledger and brought up to date with it and with prices."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.ledger import burn_rate_rows, fleet_rows
+from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.burn_rate_rows import Basis, Rate
+from costguard.ledger.fleet_rows import Burning, Filters, PresentInstance
+from costguard.ledger.lifetimes import Change
+from costguard.ledger.price_book import PriceBook
+from costguard.model.instance import ProvisioningModel, Status
+from costguard.model.money import ZERO, Money, Priced
+
+AT_ONCE = 1000  # instances in one transaction
+_RULES = 2  # raised when rates come to be worked out in another way: all are worked out anew then
+
+
+def are_current(connection: Connection, accrual: Accrual) -> bool:
+    """Whether the rates that are kept are those of this moment: by these prices, and of every instance there is."""
+    basis = burn_rate_rows.basis(connection)
+    return (
+        basis is not None
+        and basis.holds(_prices(accrual.book), accrual.now)
+        and burn_rate_rows.are_complete(connection)
+    )
+
+
+def keep(connection: Connection, now: datetime, changed: Collection[int]) -> int:
+    """Work out the rates of these instances; how many were written: those that are stored already are not.
+
+    Belongs into the transaction that changed them, so that no reader sees an instance without its rate.
+    """
+    return (
+        burn_rate_rows.save(connection, list(_rates(connection, accrual_at(connection, now), changed)))
+        if changed
+        else 0
+    )
+
+
+def keep_of(connection: Connection, project: str, changes: Sequence[Change], now: datetime) -> int:
+    """The same after these changes were saved."""
+    gce_ids = [change.record.key.gce_id for change in changes]
+    return keep(connection, now, burn_rate_rows.ids_of(connection, project, gce_ids))
+
+
+def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_once: int = AT_ONCE) -> int:
+    """Work out the rates of all instances where prices changed, came into force, or a rate is missing.
+
+    So many in each transaction. Meanwhile, and until a later pass goes on should this one end, the rates that are kept
+    are nobody's: whoever reads works them out.
+    """
+    with database.read() as connection:
+        accrual = accrual_at(connection, now)
+        if are_current(connection, accrual):
+            return 0
+        ids = burn_rate_rows.present_ids(connection)
+    written = 0
+    for at in range(0, len(ids), at_once):
+        with database.write(fence) as connection:
+            burn_rate_rows.drop_basis(connection)
+            written += keep(connection, now, ids[at : at + at_once])
+    with database.write(fence) as connection:
+        book = accrual_at(connection, now).book
+        if book.digest == accrual.book.digest:  # else they are of two states of the prices: the next pass sees to it
+            burn_rate_rows.set_basis(connection, Basis(_prices(book), *book.unchanged_around(now)))
+    return written
+
+
+def of_present(
+    connection: Connection, accrual: Accrual, filters: Filters, ids: Collection[int] | None = None
+) -> Iterator[tuple[PresentInstance, Priced, Priced]]:
+    """Those that are not gone with what the machine of each, and its storage, cost an hour now, worked out here."""
+    storage: dict[int, Priced] = {}
+    for instance_id, resource, size_mib, zone in fleet_rows.open_storage(connection, ids):
+        rate = priced(accrual.storage_rate(resource, size_mib, zone))
+        storage[instance_id] = storage[instance_id] + rate if instance_id in storage else rate
+    for each in fleet_rows.present(connection, filters, ids):
+        runs = each.started_at is not None
+        machine = priced(accrual.rate(each.shape, each.zone, each.provisioning_model)) if runs else _NOTHING
+        yield each, machine, storage.get(each.id, _NOTHING)
+
+
+def burning(connection: Connection, accrual: Accrual, filters: Filters = Filters()) -> list[Burning]:
+    """Present instances in a few groups with what they cost an hour at this moment."""
+    if are_current(connection, accrual):
+        return fleet_rows.burning_by(connection, filters)
+    return grouped(of_present(connection, accrual, filters))
+
+
+def grouped(present: Iterable[tuple[PresentInstance, Priced, Priced]]) -> list[Burning]:
+    groups: dict[tuple[str, str, Status, ProvisioningModel], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for each, machine, storage in present:
+        rate = machine + storage
+        is_unpriced = not rate.whole or each.unpriced != ""
+        figures = (1, each.started_at is not None, rate.amount.nanos, is_unpriced)
+        of_group = groups[each.project, each.preset, each.status, each.provisioning_model]
+        of_group[:] = [had + new for had, new in zip(of_group, figures, strict=True)]
+    return [
+        Burning(*key, count, running, Money(nanos), unpriced)
+        for key, (count, running, nanos, unpriced) in sorted(groups.items())
+    ]
+
+
+def priced(amount: Money | None) -> Priced:
+    return Priced(ZERO, whole=False) if amount is None else Priced(amount)
+
+
+_NOTHING = Priced()
+
+
+def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> Iterator[Rate]:
+    for each, machine, storage in of_present(connection, accrual, Filters(), ids):
+        rate = machine + storage
+        yield Rate(each.id, each.started_at, rate.amount.nanos, machine.amount.nanos, rate.whole)
+
+
+def _prices(book: PriceBook) -> str:
+    return f"{_RULES}.{book.digest}"

@@ -1,0 +1,229 @@
+"""Charges: which spans are due, and what was charged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, case, delete, literal, null, text, update
+
+from costguard.db.bulk import add_rows, chunks, stored
+from costguard.db.tables import UNCHARGED, charges, instances
+from costguard.db.types import Timestamp
+from costguard.ledger.accruing import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, Change, Whose, change_of
+from costguard.model.instance import ProvisioningModel
+from costguard.model.lifetime import Attribution, Charge, Lifetime, StorageSpan
+
+_WHERE_DUE = (
+    ("uncharged", UNCHARGED),
+    ("open_charged_to", "ended_at IS NULL AND charged_to < :midnight"),
+    ("open_charged_to", "ended_at IS NULL AND charged_to IS NULL AND started_at < :midnight"),
+)
+# From where on it is charged: from its start again where its end or a price changed.
+_SINCE = "CASE WHEN charged_to IS NULL OR unpriced <> '' OR ended_at < charged_to THEN started_at ELSE charged_to END"
+_DAY_MICROSECONDS = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class DueId:
+    """Which span is due, and how many days of it at most."""
+
+    kind: str  # LIFETIME or STORAGE
+    id: int
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A span with charges to be stored after `charged_to` (None: all of them), and its VM's name."""
+
+    kind: str  # LIFETIME or STORAGE
+    id: int
+    span: Lifetime | StorageSpan
+    attribution: Attribution
+    name: str
+    charged_to: datetime | None
+    unpriced: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a due span came to: its charges after `since` replace those that are stored."""
+
+    due: Due
+    since: datetime | None
+    charged_to: datetime
+    charges: Sequence[Charge]
+    unpriced: str
+
+
+def due_ids(connection: Connection, midnight: datetime) -> list[DueId]:
+    """Spans that ended and are not charged to their end, or are open and not charged to the last midnight.
+
+    Those of one owner follow each other, so that what is charged together is added up in few sums.
+    """
+    return [DueId(kind, *row) for kind, table in TABLES.items() for row in _due_ids(connection, table, midnight)]
+
+
+def due(connection: Connection, some: Sequence[DueId]) -> list[Due]:
+    """These spans, in their order."""
+    found: dict[tuple[str, int], Due] = {}
+    for kind, query, read in (
+        (LIFETIME, select_lifetimes(), lifetime_of),
+        (STORAGE, select_storage(), storage_of),
+    ):
+        table = TABLES[kind]
+        query = query.join(instances, instances.c.id == table.c.instance_id)
+        for ids in chunks([each.id for each in some if each.kind == kind]):
+            for row in connection.execute(query.where(table.c.id.in_(ids))):
+                whose = attribution_of(row)
+                found[kind, row.id] = Due(
+                    kind, row.id, read(row), whose, row.instance_name, row.charged_to, row.unpriced
+                )
+    return [found[each.kind, each.id] for each in some if (each.kind, each.id) in found]
+
+
+def store(connection: Connection, entries: Sequence[Entry]) -> set[date]:
+    """Replace the charges of these spans, and bring the daily sums up to date; the days that gained or lost some."""
+    touched = {charge.day for entry in entries for charge in entry.charges}
+    change = change_of(connection)
+    for kind, table in TABLES.items():
+        mine = [entry for entry in entries if entry.due.kind == kind]
+        if not mine:
+            continue
+        whose = {entry.due.id: _whose(entry.due) for entry in mine}
+        by_since: dict[datetime | None, list[int]] = defaultdict(list)
+        for entry in mine:
+            by_since[entry.since].append(entry.due.id)
+        for since, ids in by_since.items():
+            touched |= _remove(connection, kind, ids, since, whose, change)
+        _insert(connection, kind, mine, whose, change)
+        by_outcome: dict[tuple[datetime, str], list[int]] = defaultdict(list)
+        for entry in mine:
+            by_outcome[entry.charged_to, entry.unpriced].append(entry.due.id)
+        for (charged_to, unpriced), ids in by_outcome.items():
+            for some in chunks(ids):
+                statement = update(table).where(table.c.id.in_(some))
+                connection.execute(statement.values(charged_to=charged_to, unpriced=unpriced))
+    change.apply(connection)
+    return touched
+
+
+def recharge_since(connection: Connection, since: datetime, region: str | None = None) -> int:
+    """Have every span of a region (or of all) that is charged past this moment charged anew from its day on."""
+    day = since.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    marked = 0
+    for table in TABLES.values():
+        conditions = [table.c.charged_to > since - timedelta(minutes=1)]  # the one-minute minimum reaches further
+        if region is not None:
+            conditions.append(table.c.zone.startswith(f"{region}-", autoescape=True))
+        anew = case((table.c.started_at >= day, null()), else_=literal(day, table.c.charged_to.type))
+        marked += connection.execute(update(table).where(*conditions).values(charged_to=anew)).rowcount
+    return marked
+
+
+def recharge_unpriced(connection: Connection) -> int:
+    """Have every span that could not be priced whole charged anew from its start."""
+    return sum(
+        connection.execute(update(table).where(text("unpriced <> ''")).values(charged_to=None)).rowcount
+        for table in TABLES.values()
+    )
+
+
+def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[tuple[int, int]]:
+    """Found by the partial indexes alone, so that a pass with nothing due costs nothing, whatever the history.
+
+    Neither planner can know that nearly every span that ended is charged, so they are told.
+    """
+    is_sqlite = connection.dialect.name == "sqlite"
+    if not is_sqlite:
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+    found: list[tuple[int, int]] = []
+    for index, condition in _WHERE_DUE:
+        hint = f"INDEXED BY ix_{table.name}_{index}" if is_sqlite else ""
+        # No part of this text comes from outside.
+        query = text(
+            f"SELECT id, (coalesce(ended_at, :midnight) - {_SINCE}) / {_DAY_MICROSECONDS} + 1 FROM {table.name} {hint} "  # noqa: S608
+            f"WHERE {condition} ORDER BY project, owner, preset, job, id"
+        ).bindparams(bindparam("midnight", midnight, Timestamp))
+        found += [(row[0], int(row[1])) for row in connection.execute(query)]
+    if not is_sqlite:
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = on")
+    return found
+
+
+def _whose(due: Due) -> Whose:
+    span = due.span
+    model = span.provisioning_model if isinstance(span, Lifetime) else ProvisioningModel.STANDARD
+    return Whose(span.key.project, due.attribution, model.value)
+
+
+def _remove(
+    connection: Connection,
+    kind: str,
+    ids: Collection[int],
+    since: datetime | None,
+    whose: Mapping[int, Whose],
+    change: Change,
+) -> set[date]:
+    """The days of the charges that are gone."""
+    of = charges.c
+    touched: set[date] = set()
+    for some in chunks(ids):
+        statement = delete(charges).where(of.span == kind, of.span_id.in_(some))
+        if since is not None:
+            statement = statement.where(of.started_at >= since)
+        gone = statement.returning(
+            of.span_id, of.day, of.resource, of.seconds, of.quantity_millis, of.price_id, of.amount_nanos
+        )
+        for span_id, day, *amount in connection.execute(gone):
+            resource, seconds, millis, price_id, nanos = amount
+            touched.add(day)
+            change.add(kind, day, whose[span_id], (resource, seconds, millis, price_id, nanos), -1)
+    return touched
+
+
+def _insert(
+    connection: Connection, kind: str, entries: Iterable[Entry], whose: Mapping[int, Whose], change: Change
+) -> None:
+    """Spans share what is alike of their charges, down to the same objects: each is looked at once."""
+    as_stored = stored(connection, charges, _NAMES[2:])
+    known: dict[int, tuple[Charge, tuple[Any, ...]]] = {}
+    counts: dict[Whose, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    rows: list[tuple[Any, ...]] = []
+    for entry in entries:
+        head, of_mine = (kind, entry.due.id), counts[whose[entry.due.id]]
+        for charge in entry.charges:
+            made = known.get(id(charge))
+            if made is None:
+                made = known[id(charge)] = charge, as_stored(_columns(charge))
+            rows.append(head + made[1])
+            of_mine[id(charge)] += 1
+    for mine, times_of in counts.items():
+        for charge_id, times in times_of.items():
+            charge, (resource, *_, seconds, millis, price_id, nanos) = known[charge_id]
+            change.add(kind, charge.day, mine, (resource, seconds, millis, price_id, nanos), times)
+    add_rows(connection, charges, _NAMES, rows)
+
+
+_NAMES = (
+    *("span", "span_id", "resource", "started_at", "ended_at", "day"),
+    *("seconds", "quantity_millis", "price_id", "amount_nanos"),
+)
+
+
+def _columns(charge: Charge) -> tuple[Any, ...]:
+    return (
+        charge.resource,
+        charge.started_at,
+        charge.ended_at,
+        charge.day,
+        charge.seconds,
+        round(charge.quantity * 1000),
+        charge.price_id,
+        charge.amount.nanos,
+    )

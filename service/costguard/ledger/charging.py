@@ -1,0 +1,151 @@
+"""Charges are stored as spans end, and up to midnight for those that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.events import facts
+from costguard.ledger import charges
+from costguard.ledger.accrual import book_of
+from costguard.ledger.charges import Due, DueId, Entry
+from costguard.ledger.price_book import PriceBook
+from costguard.ledger.pricing import MINIMUM, Bill, bill_lifetime, bill_storage
+from costguard.ledger.roll_up import LIFETIME, STORAGE
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.lifetime import Lifetime, StorageSpan
+
+MOST_DAYS = 2500  # in one transaction: up to some 12,000 charges, well under a second
+
+_Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """How many spans got charges, how many charges, on which days, and how many spans lack a price."""
+
+    lifetimes: int = 0
+    storage: int = 0
+    charges: int = 0
+    days: frozenset[date] = field(default=frozenset())
+    unpriced: int = 0
+
+    def plus(self, other: Charged) -> Charged:
+        return Charged(
+            self.lifetimes + other.lifetimes,
+            self.storage + other.storage,
+            self.charges + other.charges,
+            self.days | other.days,
+            self.unpriced + other.unpriced,
+        )
+
+
+def charge_due(database: Database, now: datetime, fence: Lease | None = None, most_days: int = MOST_DAYS) -> Charged:
+    """Store the charges of all that ended, and of all that runs up to the last UTC midnight, with their days' sums.
+
+    What has run up since midnight is left to readers, so that a pass in which nothing ended writes nothing. Each
+    transaction takes about so many days of spans, and leaves charges and sums that agree: the next pass goes on from
+    wherever this one ends.
+    """
+    with database.read() as connection:
+        due = charges.due_ids(connection, _midnight(now))
+    counted = Charged()
+    for some in _batches(due, most_days):
+        with database.write(fence) as connection:
+            counted = counted.plus(_charge(connection, some, now))
+    return counted
+
+
+def _charge(connection: Connection, some: Sequence[DueId], now: datetime) -> Charged:
+    entries = list(_entries(charges.due(connection, some), book_of(connection), _midnight(now)))
+    days = charges.store(connection, entries)
+    facts.append(connection, list(_gaps(entries)), now)
+    return Charged(
+        lifetimes=sum(entry.due.kind == LIFETIME for entry in entries),
+        storage=sum(entry.due.kind == STORAGE for entry in entries),
+        charges=sum(len(entry.charges) for entry in entries),
+        days=frozenset(days),
+        unpriced=sum(bool(entry.unpriced) for entry in entries),
+    )
+
+
+def _midnight(now: datetime) -> datetime:
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _batches(due: Sequence[DueId], most_days: int) -> Iterator[list[DueId]]:
+    """Spans in their order, about so many days of them at once, or one."""
+    batch: list[DueId] = []
+    days = 0
+    for one in due:
+        batch.append(one)
+        days += one.days
+        if days >= most_days:
+            yield batch
+            batch, days = [], 0
+    if batch:
+        yield batch
+
+
+def _entries(due: Sequence[Due], book: PriceBook, midnight: datetime) -> Iterator[Entry]:
+    # Ten thousand VMs that run through midnight are of a few kinds: each kind is billed once.
+    known: dict[_Kind, Bill] = {}
+    for one in due:
+        since = _since(one)
+        until = midnight if one.span.ended_at is None else one.span.ended_at
+        if one.span.ended_at is not None:
+            bill = _bill(one.span, book, until, since)
+        else:
+            kind = _kind(one.span, since)
+            if kind not in known:
+                known[kind] = _bill(one.span, book, until, since)
+            bill = known[kind]
+        yield Entry(one, since, until, bill.charges, bill.unpriced)
+
+
+def _bill(span: Lifetime | StorageSpan, book: PriceBook, until: datetime, since: datetime | None) -> Bill:
+    if isinstance(span, StorageSpan):
+        return bill_storage(span, book, until, since)
+    return bill_lifetime(span, book, until if span.ended_at is None else until + MINIMUM, since)
+
+
+def _kind(span: Lifetime | StorageSpan, since: datetime | None) -> _Kind:
+    start = since or span.started_at
+    if isinstance(span, StorageSpan):
+        return (span.resource or f"?{span.name}", span.size_mib, span.zone, start)
+    return (span.shape, span.provisioning_model, span.zone, start)
+
+
+def _since(due: Due) -> datetime | None:
+    """From where on charges are to be made; None: from the start, in place of all that are stored."""
+    ended_at = due.span.ended_at
+    if due.charged_to is None or (ended_at is not None and ended_at < due.charged_to):
+        return None
+    if due.unpriced:
+        return None  # its price, or its machine type, may have become known since
+    if isinstance(due.span, Lifetime) and ended_at is not None and ended_at - due.span.started_at < MINIMUM:
+        return None  # a Spot VM preempted in its first minute takes back what midnight had charged
+    return due.charged_to
+
+
+def _gaps(entries: Sequence[Entry]) -> Iterator[Fact]:
+    for entry in entries:
+        span = entry.due.span
+        if entry.unpriced and entry.unpriced != entry.due.unpriced:
+            what = span.name if isinstance(span, StorageSpan) else "run"
+            yield Fact(
+                key=f"unpriced/{span.key.project}/{span.key.gce_id}/{what}/{span.started_at.isoformat()}/{entry.unpriced}",
+                kind="SpanUnpriced",
+                occurred_at=span.started_at,
+                text=f"Not all of {entry.due.name} could be priced. {entry.unpriced}",
+                project=span.key.project,
+                gce_id=span.key.gce_id,
+                name=entry.due.name,
+            )

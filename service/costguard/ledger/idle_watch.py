@@ -1,0 +1,164 @@
+"""Which VMs are idle: read from what measures them, judged, and kept beside the ledger."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.events import facts
+from costguard.ledger import utilisation
+from costguard.ledger.idle import Before, Run, evidence
+from costguard.ledger.utilisation import Measured, Running
+from costguard.model.fact import Fact
+from costguard.model.ports import Clock, UsageSource
+from costguard.model.preset import Preset
+from costguard.model.utilisation import IdleState, Metric, Usage
+
+log = structlog.get_logger(__name__)
+
+# What is not yet visible would look like a gap at the end.
+SETTLED_AFTER = timedelta(minutes=4)
+_SHORTEST_READ = timedelta(hours=1)
+_FIRST_READ = timedelta(hours=6)  # how far back the first look of all goes, to tell since when
+# Evidence that stays the same is written again only so often.
+_REFRESH = timedelta(minutes=15)
+_GOOD_FOR = timedelta(hours=1)
+_AT_ONCE = 1000  # rows written in one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How many VMs were judged, how many rows were written, and what changed, in facts."""
+
+    judged: int = 0
+    written: int = 0
+    facts: tuple[Fact, ...] = ()
+
+
+class IdleWatch:
+    """Reads and records apart, so that a slow answer holds nobody up. `every` is by the guard's clock."""
+
+    def __init__(
+        self,
+        database: Database,
+        source: UsageSource,
+        clock: Clock,
+        watched: Sequence[str],
+        presets: Mapping[str, Preset],
+        every: timedelta,
+        parallel: int = 8,
+    ) -> None:
+        self._database = database
+        self._source = source
+        self._clock = clock
+        self._watched = tuple(watched)
+        self._presets = presets
+        self._good_for = max(_GOOD_FOR, 4 * every)
+        self._parallel = max(1, min(parallel, len(self._watched) or 1))
+        windows = [preset.idle.window for preset in presets.values() if preset.idle is not None]
+        self._longest = max(windows, default=None)
+        self._has_read: set[str] = set()
+
+    def read(self, stop: threading.Event | None = None) -> list[Usage]:
+        """What was measured of every project that has running VMs; writes nothing."""
+        if self._longest is None:
+            return []
+        with self._database.read() as connection:
+            wanted = [project for project in self._watched if utilisation.running(connection, project)]
+        until = self._clock.now() - SETTLED_AFTER
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="usage") as pool:
+            looks = [pool.submit(self._look, project, until, stop) for project in wanted]
+            return [usage for look in looks if (usage := look.result()) is not None]
+
+    def _look(self, project: str, until: datetime, stop: threading.Event | None) -> Usage | None:
+        if stop is not None and stop.is_set():
+            return None
+        assert self._longest is not None
+        least = _SHORTEST_READ if project in self._has_read else _FIRST_READ
+        since = until - max(least, self._longest + SETTLED_AFTER)
+        try:
+            usage = self._source.usage(project, since, until)
+        except Exception as error:  # an error that no adapter should let through costs one project its evidence
+            log.exception("usage_not_read", project=project)
+            reason = f"{type(error).__name__}: {error}; the log holds the trace to report."
+            return Usage(project, unread=dict.fromkeys(Metric, reason))
+        if not usage.unread:
+            self._has_read.add(project)
+        return usage
+
+    def record(self, usages: Sequence[Usage], fence: Lease | None = None) -> Outcome:
+        """Judge and keep. Raises LeaseLost when another daemon took over, and StoreError."""
+        now = self._clock.now()
+        told: list[Fact] = []
+        judged = written = 0
+        for usage in usages:
+            with self._database.read() as connection:
+                before = utilisation.of_project(connection, usage.project)
+                judgements = list(self._judge(utilisation.running(connection, usage.project), before, usage, now))
+            for at in range(0, len(judgements), _AT_ONCE):
+                some = judgements[at : at + _AT_ONCE]
+                changed = [one for _, one in some if _is_news(before.get(one.instance_id), one)]
+                new_facts = [fact for vm, one in some if (fact := _fact(vm, before.get(vm.id), one)) is not None]
+                if changed or new_facts:
+                    with self._database.write(fence) as connection:
+                        written += utilisation.record(connection, changed)
+                        facts.append(connection, new_facts, now)
+                    told += new_facts
+            ended = sorted(before.keys() - {one.instance_id for _, one in judgements})
+            for at in range(0, len(ended), _AT_ONCE):
+                with self._database.write(fence) as connection:
+                    utilisation.forget(connection, ended[at : at + _AT_ONCE])
+            judged += len(judgements)
+        return Outcome(judged, written, tuple(told))
+
+    def _judge(
+        self, fleet: Sequence[Running], before: Mapping[int, Measured], usage: Usage, now: datetime
+    ) -> Iterator[tuple[Running, Measured]]:
+        for vm in fleet:
+            preset = self._presets.get(vm.preset)
+            if preset is None or preset.idle is None:
+                continue
+            last = _same_run(before.get(vm.id), vm)
+            known = None if last is None else Before(last.evidence, last.measured_at)
+            found = evidence(Run(vm.key.gce_id, vm.shape, vm.started_at), preset.idle, usage, now, known)
+            told = None if last is None else last.told
+            if found.state is IdleState.IDLE or (found.state is IdleState.BUSY and told is IdleState.IDLE):
+                told = found.state
+            yield vm, Measured(vm.id, vm.started_at, now, now + self._good_for, found, told)
+
+
+def _same_run(row: Measured | None, vm: Running) -> Measured | None:
+    return row if row is not None and row.run_started_at == vm.started_at else None
+
+
+def _is_news(old: Measured | None, new: Measured) -> bool:
+    if old is None or new.measured_at - old.measured_at >= _REFRESH:
+        return True
+    return replace(new, measured_at=old.measured_at, good_until=old.good_until) != old
+
+
+def _fact(vm: Running, old: Measured | None, new: Measured) -> Fact | None:
+    """Told once: what came to be idle, and what was told to be idle and works again."""
+    last = _same_run(old, vm)
+    if new.told is None or (last is not None and last.told is new.told):
+        return None
+    found = new.evidence
+    is_idle = new.told is IdleState.IDLE
+    kind = "InstanceIdle" if is_idle else "InstanceBusy"
+    return Fact(
+        key=f"{kind}:{vm.key.project}:{vm.key.gce_id}:{found.since.isoformat()}",
+        kind=kind,
+        occurred_at=new.measured_at,
+        text=f"{vm.name} is idle: {found.sentence}." if is_idle else f"{vm.name} is busy again: {found.sentence}.",
+        project=vm.key.project,
+        gce_id=vm.key.gce_id,
+        name=vm.name,
+        data={"since": found.since, "is_weak": found.is_weak},
+    )

@@ -1,0 +1,287 @@
+"""Instances, lifetimes and storage spans: read what is known, write what changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, case, insert, null, select, update
+
+from costguard.db.bulk import chunks
+from costguard.db.tables import instances, lifetimes, storage_spans
+from costguard.db.types import storable
+from costguard.ledger.roll_up import following
+from costguard.ledger.rows import lifetime_of, shape_of, storage_of
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
+from costguard.model.record import InstanceRecord, KnownInstance
+
+_BATCH = 500  # SQLite allows 32,766 bound values in one statement, PostgreSQL 65,535
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The little that is read of every VM that is thought to be there, to see whether anything changed."""
+
+    fingerprint: str
+    name: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be written of one VM: its record, and the spans that are new or changed."""
+
+    record: InstanceRecord
+    known: KnownInstance | None
+    lifetimes: Sequence[Lifetime] = ()
+    storage: Sequence[StorageSpan] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """How many rows of each kind were written."""
+
+    instances: int = 0
+    lifetimes: int = 0
+    storage: int = 0
+
+
+def standings(connection: Connection, project: str) -> dict[str, Standing]:
+    """Every VM of the project that is not known to be gone, by its numeric id."""
+    table = instances.c
+    query = select(table.gce_id, table.fingerprint, table.name, table.zone).where(
+        table.project == project, table.gone_at.is_(None)
+    )
+    return {gce_id: Standing(mark, name, zone) for gce_id, mark, name, zone in connection.execute(query)}
+
+
+def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[str, KnownInstance]:
+    """What is known of these VMs, with all their lifetimes and storage spans; unknown ids are left out."""
+    found: dict[str, KnownInstance] = {}
+    for batch in _batches(gce_ids):
+        rows = connection.execute(
+            select(instances).where(instances.c.project == project, instances.c.gce_id.in_(batch))
+        ).all()
+        ids = [row.id for row in rows]
+        keys = {row.id: InstanceKey(project, row.gce_id) for row in rows}
+        runs = _by_instance(connection, lifetimes, ids)
+        spans = _by_instance(connection, storage_spans, ids)
+        for row in rows:
+            key = keys[row.id]
+            found[row.gce_id] = KnownInstance(
+                id=row.id,
+                record=record_of(row),
+                lifetimes=tuple(lifetime_of(key, run) for run in runs[row.id]),
+                storage=tuple(storage_of(key, span) for span in spans[row.id]),
+            )
+    return found
+
+
+def known(connection: Connection, instance_id: int) -> KnownInstance | None:
+    """The same of one VM, by its row."""
+    query = select(instances.c.project, instances.c.gce_id).where(instances.c.id == instance_id)
+    row = connection.execute(query).one_or_none()
+    return load(connection, row.project, [row.gce_id])[row.gce_id] if row is not None else None
+
+
+def save(connection: Connection, changes: Sequence[Change]) -> Saved:
+    """Write the records and spans that are new or changed, a few statements for all; the rest is not touched.
+
+    A span that changed before the moment up to which it is charged is marked to be charged again. The open spans
+    of a VM that changed hands follow it, and so do the daily sums of their charges.
+    """
+    fresh = [change for change in changes if change.known is None]
+    altered = [change for change in changes if change.known is not None and change.record != change.known.record]
+    ids = {change.record.key: change.known.id for change in changes if change.known is not None}
+    if fresh:
+        statement = insert(instances).returning(instances.c.id, sort_by_parameter_order=True)
+        made = connection.execute(statement, [_instance_row(change.record) for change in fresh]).scalars()
+        ids.update(zip((change.record.key for change in fresh), made, strict=True))
+    if altered:
+        _update(connection, instances, [{"id": ids[c.record.key], **_instance_row(c.record)} for c in altered])
+    moved: list[dict[str, Any]] = [
+        {"new_instance_id": ids[c.record.key], **{f"new_{name}": value for name, value in _owned(c.record).items()}}
+        for c in altered
+        if c.known is not None and c.record.attribution != c.known.record.attribution
+    ]
+    spans: list[tuple[Table, list[dict[str, Any]]]] = [
+        (
+            lifetimes,
+            [row for c in changes for row in _span_rows(c, ids[c.record.key], map(_lifetime_row, c.lifetimes))],
+        ),
+        (
+            storage_spans,
+            [row for c in changes for row in _span_rows(c, ids[c.record.key], map(_storage_row, c.storage))],
+        ),
+    ]
+    for table, rows in spans:
+        new = [{name: value for name, value in row.items() if name != "id"} for row in rows if row["id"] is None]
+        old = [row for row in rows if row["id"] is not None]
+        if moved or old:
+            span_ids = {row["id"] for row in old}
+            span_ids.update(_open_spans(connection, table, [each["new_instance_id"] for each in moved]))
+            with following(connection, table, span_ids):
+                if moved:
+                    _move(connection, table, moved)
+                if old:
+                    _update(connection, table, old, charged_to=_charged_to_after(table))
+        if new:
+            connection.execute(insert(table), new)
+    return Saved(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]))
+
+
+def account_anew(connection: Connection, instance_id: int) -> None:
+    """Have the next look that lists this VM account for it, though nothing that Google tells of it has changed."""
+    # What was never listed stays without a fingerprint: it is accounted for as soon as it is.
+    seen = instances.c.fingerprint
+    connection.execute(
+        update(instances).where(instances.c.id == instance_id, seen != "").values(fingerprint=seen + "!")
+    )
+
+
+def record_of(row: Row[Any]) -> InstanceRecord:
+    return InstanceRecord(
+        key=InstanceKey(row.project, row.gce_id),
+        name=row.name,
+        zone=row.zone,
+        status=Status(row.status),
+        created_at=row.created_at,
+        shape=shape_of(row),
+        provisioning_model=ProvisioningModel(row.provisioning_model),
+        attribution=Attribution(row.preset, row.owner, row.job),
+        fingerprint=row.fingerprint,
+        first_seen_at=row.first_seen_at,
+        owner_source=row.owner_source,
+        created_by=row.created_by,
+        labels=row.labels,
+        last_started_at=row.last_started_at,
+        last_stopped_at=row.last_stopped_at,
+        termination_at=row.termination_at,
+        gone_at=row.gone_at,
+    )
+
+
+def _batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(values), _BATCH):
+        yield values[start : start + _BATCH]
+
+
+def _by_instance(connection: Connection, table: Table, ids: Sequence[int]) -> defaultdict[int, list[Row[Any]]]:
+    rows: defaultdict[int, list[Row[Any]]] = defaultdict(list)
+    query = select(table).where(table.c.instance_id.in_(ids)).order_by(table.c.started_at)
+    for row in connection.execute(query):
+        rows[row.instance_id].append(row)
+    return rows
+
+
+def _owned(record: InstanceRecord) -> dict[str, str]:
+    whose = record.attribution
+    return {"preset": whose.preset, "owner": whose.owner, "job": whose.job}
+
+
+def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A span that is written is counted for whoever its VM belongs to now."""
+    for row in rows:
+        yield {**row, "instance_id": instance_id, "project": change.record.key.project, **_owned(change.record)}
+
+
+def _open_spans(connection: Connection, table: Table, instance_ids: Sequence[int]) -> Iterator[int]:
+    for some in chunks(instance_ids):
+        query = select(table.c.id).where(table.c.instance_id.in_(some), table.c.ended_at.is_(None))
+        yield from connection.scalars(query)
+
+
+def _move(connection: Connection, table: Table, moved: Sequence[dict[str, Any]]) -> None:
+    statement = (
+        update(table)
+        .where(table.c.instance_id == bindparam("new_instance_id"), table.c.ended_at.is_(None))
+        .values(**{name: bindparam(f"new_{name}") for name in ("preset", "owner", "job")})
+    )
+    connection.execute(statement, moved)
+
+
+def _update(connection: Connection, table: Table, rows: Sequence[dict[str, Any]], **also: Any) -> None:
+    """Set all columns of the rows by id, in one executemany."""
+    columns: dict[str, Any] = {name: bindparam(f"new_{name}") for name in rows[0] if name != "id"}
+    statement = update(table).where(table.c.id == bindparam("new_id")).values(**columns, **also)
+    connection.execute(statement, [{f"new_{name}": value for name, value in row.items()} for row in rows])
+
+
+def _charged_to_after(table: Table) -> ColumnElement[Any]:
+    """A span that had ended or lacked a price, or that ends before what is charged, is charged anew from its start."""
+    return case(
+        (table.c.unpriced != "", null()),
+        (table.c.ended_at.is_not(None), null()),
+        (table.c.charged_to > bindparam("new_ended_at"), null()),
+        else_=table.c.charged_to,
+    )
+
+
+def _instance_row(record: InstanceRecord) -> dict[str, Any]:
+    row = _unchecked_row(record)
+    return {name: storable(value) if isinstance(value, str | dict) else value for name, value in row.items()}
+
+
+def _unchecked_row(record: InstanceRecord) -> dict[str, Any]:
+    return {
+        "project": record.key.project,
+        "gce_id": record.key.gce_id,
+        "name": record.name,
+        "zone": record.zone,
+        "status": record.status.value,
+        "created_at": record.created_at,
+        "last_started_at": record.last_started_at,
+        "last_stopped_at": record.last_stopped_at,
+        "termination_at": record.termination_at,
+        **_shape_row(record.shape),
+        "provisioning_model": record.provisioning_model.value,
+        "labels": dict(record.labels),
+        "preset": record.attribution.preset,
+        "owner": record.attribution.owner,
+        "owner_source": record.owner_source,
+        "job": record.attribution.job,
+        "created_by": record.created_by,
+        "fingerprint": record.fingerprint,
+        "first_seen_at": record.first_seen_at,
+        "gone_at": record.gone_at,
+    }
+
+
+def _shape_row(shape: Shape) -> dict[str, Any]:
+    return {
+        "machine_type": shape.machine_type,
+        "vcpus": shape.vcpus,
+        "memory_mib": shape.memory_mib,
+        "gpu_type": shape.gpu_type,
+        "gpu_count": shape.gpu_count,
+        "local_ssd_gib": shape.local_ssd_gib,
+    }
+
+
+def _lifetime_row(life: Lifetime) -> dict[str, Any]:
+    return {
+        "id": life.id,
+        "started_at": life.started_at,
+        "ended_at": life.ended_at,
+        "end_reason": life.end_reason.value if life.end_reason is not None else None,
+        "ended_by": storable(life.ended_by),
+        "end_is_estimate": life.end_is_estimate,
+        "zone": life.zone,
+        **_shape_row(life.shape),
+        "provisioning_model": life.provisioning_model.value,
+    }
+
+
+def _storage_row(span: StorageSpan) -> dict[str, Any]:
+    return {
+        "id": span.id,
+        "name": storable(span.name),
+        "resource": span.resource,
+        "size_mib": span.size_mib,
+        "zone": span.zone,
+        "started_at": span.started_at,
+        "ended_at": span.ended_at,
+    }

@@ -1,0 +1,293 @@
+"""Observation and operations -> what the ledger holds of a VM, and the facts of what changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from hashlib import blake2b
+
+from costguard.ledger.classify import classify
+from costguard.ledger.narrate import tell
+from costguard.ledger.owner import OwnerRules, owner_of
+from costguard.ledger.storage import MEMORY, disks_of, saved_memory_of
+from costguard.ledger.timeline import ENDS, Run, created_by, deleted_at, runs_of
+from costguard.model.fact import Fact
+from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
+from costguard.model.observation import SeenOperation
+from costguard.model.preset import Preset
+from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor
+from costguard.model.reminder import Claim
+
+_NO_SHAPE = Shape("", 0, 0)
+_RESHAPES = frozenset({"setMachineType", "setMachineResources", "setScheduling"})
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """Which VMs are recorded, and how one is sorted under a preset and an owner.
+
+    With `gpu_only`, a VM without a GPU is passed over, unless it is in the ledger already or was launched for a job.
+    So is one that came and went between two looks, because nothing tells whether it had a GPU.
+    """
+
+    presets: tuple[Preset, ...]
+    owners: OwnerRules
+    gpu_only: bool = False
+
+    @property
+    def mark(self) -> str:
+        """Changes with the rules that sort VMs, and with nothing else: the same in every process.
+
+        Sets are written out sorted, because Python orders a set of texts differently in each process.
+        """
+        rules = {
+            "presets": [(preset.name, asdict(preset.match)) for preset in self.presets],
+            "owners": asdict(self.owners),
+            "gpu_only": self.gpu_only,
+        }
+        text = json.dumps(rules, sort_keys=True, default=sorted)
+        return blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What to store of one VM: its record, and the lifetimes and storage spans that are new or changed."""
+
+    record: InstanceRecord
+    lifetimes: tuple[Lifetime, ...]
+    storage: tuple[StorageSpan, ...]
+    facts: tuple[Fact, ...]
+
+
+def account(
+    key: InstanceKey,
+    known: KnownInstance | None,
+    seen: SeenInstance | None,
+    operations: Sequence[SeenOperation],
+    belonging: Belonging,
+    read_at: datetime,
+    watched_since: datetime,
+    absent: bool = False,
+    claim: Claim | None = None,
+    launched: LaunchedFor | None = None,
+) -> Entry | None:
+    """Bring one VM's record up to date with all that is known of it; repeating it changes nothing more.
+
+    `operations` are all that the ledger holds for this VM, `claim` is the latest one of it, `launched` the job that
+    it was made for, which says before all else whose it is. None: there is nothing to record, as for a VM that was
+    gone before this project was watched, or whose creation failed.
+    """
+    runs = runs_of(known.lifetimes if known else (), operations, seen, read_at, absent)
+    gone_at = _gone_at(known, seen, runs, operations, read_at, absent)
+    if known is None and seen is None and (not runs or (gone_at or runs[-1].ended_at or read_at) < watched_since):
+        return None
+    record = _record(key, known, seen, operations, belonging, read_at, gone_at, claim, launched)
+    lifetimes = _lifetimes(key, known, record, runs, operations)
+    storage = _storage(key, known, record, seen, runs, operations, read_at, watched_since)
+    return Entry(record, lifetimes, storage, tell(known, record, lifetimes, read_at))
+
+
+def _gone_at(
+    known: KnownInstance | None,
+    seen: SeenInstance | None,
+    runs: Sequence[Run],
+    operations: Sequence[SeenOperation],
+    read_at: datetime,
+    absent: bool,
+) -> datetime | None:
+    told = deleted_at(operations)
+    if told is not None:
+        return told
+    if seen is not None:
+        return None
+    found_gone_at = known.record.gone_at if known is not None else None
+    if found_gone_at is None and not absent:
+        return None
+    # A preempted VM that is set to be deleted goes without an operation of its own, even as it comes up.
+    struck_at = max((op.inserted_at for op in operations if ENDS.get(op.kind) is EndReason.PREEMPTED), default=None)
+    # Of a start that a preemption fell inside, the ledger may hold a moment after the preemption.
+    ran_later = [run for run in runs if run.reason is not EndReason.PREEMPTED]
+    if struck_at is not None and not (ran_later and ran_later[-1].started_at > struck_at):
+        stopped_at = known.record.last_stopped_at if known is not None else None
+        if stopped_at is None or stopped_at < struck_at:  # else it was seen to stay, stopped
+            return struck_at
+    return found_gone_at or read_at
+
+
+def _record(
+    key: InstanceKey,
+    known: KnownInstance | None,
+    seen: SeenInstance | None,
+    operations: Sequence[SeenOperation],
+    belonging: Belonging,
+    read_at: datetime,
+    gone_at: datetime | None,
+    claim: Claim | None,
+    launched: LaunchedFor | None,
+) -> InstanceRecord:
+    creator = created_by(operations) or (known.record.created_by if known else "")
+    if seen is not None:
+        base = InstanceRecord(
+            key=key,
+            name=seen.name,
+            zone=seen.zone,
+            status=seen.status,
+            created_at=seen.created_at,
+            shape=seen.shape if seen.shape.is_known or known is None else _kept_shape(known.record.shape, seen.shape),
+            provisioning_model=seen.provisioning_model,
+            attribution=Attribution(),
+            fingerprint=seen.fingerprint,
+            first_seen_at=known.record.first_seen_at if known else read_at,
+            labels=seen.labels,
+            last_started_at=seen.last_started_at,
+            last_stopped_at=seen.last_stopped_at,
+            termination_at=seen.termination_at,
+        )
+    elif known is not None:
+        base = known.record
+    else:
+        # It came and went between two looks: operations tell when it ran, but not what it was made of.
+        first = operations[0]
+        base = InstanceRecord(
+            key=key,
+            name=first.target_name,
+            zone=first.zone,
+            status=Status.UNKNOWN,
+            created_at=first.inserted_at,
+            shape=_NO_SHAPE,
+            provisioning_model=ProvisioningModel.STANDARD,
+            attribution=Attribution(),
+            fingerprint="",
+            first_seen_at=read_at,
+        )
+    owner = owner_of(base.labels, creator, launched.owner if launched else None, belonging.owners, claim)
+    preset = classify(base.labels, base.shape, belonging.presets)
+    return replace(
+        base,
+        created_by=creator,
+        attribution=Attribution(preset, owner.address, launched.job if launched else ""),
+        owner_source=owner.source.value,
+        gone_at=gone_at,
+    )
+
+
+def _kept_shape(known: Shape, seen: Shape) -> Shape:
+    """A machine type that could not be looked up this time is the one looked up before."""
+    return known if known.machine_type == seen.machine_type else seen
+
+
+def _lifetimes(
+    key: InstanceKey,
+    known: KnownInstance | None,
+    record: InstanceRecord,
+    runs: Sequence[Run],
+    operations: Sequence[SeenOperation],
+) -> tuple[Lifetime, ...]:
+    """The lifetimes that are new, or that ended, or that ended otherwise than was known."""
+    before = {life.started_at: life for life in known.lifetimes} if known else {}
+    changed = []
+    for run in runs:
+        old = before.get(run.started_at)
+        if old is None:
+            shape, model = _made_of(known, record, run, operations)
+            life = Lifetime(key, run.started_at, shape, model, record.zone)
+        else:
+            life = _completed(old, record)
+        life = replace(
+            life,
+            ended_at=run.ended_at,
+            end_reason=run.reason,
+            ended_by=run.by,
+            end_is_estimate=run.end_is_estimate,
+        )
+        if life != old:
+            changed.append(life)
+    return tuple(changed)
+
+
+def _completed(life: Lifetime, record: InstanceRecord) -> Lifetime:
+    """With what was not known of it when it was stored, unless the VM has been remade since."""
+    if not life.shape.machine_type:  # nobody had seen the VM
+        return replace(life, shape=record.shape, provisioning_model=record.provisioning_model)
+    if not life.shape.is_known and life.shape.machine_type == record.shape.machine_type:
+        return replace(life, shape=record.shape)
+    return life
+
+
+def _made_of(
+    known: KnownInstance | None, record: InstanceRecord, run: Run, operations: Sequence[SeenOperation]
+) -> tuple[Shape, ProvisioningModel]:
+    """A run that is over, learned of after the VM was remade, was made of what was known before."""
+    remade = any(
+        op.kind in _RESHAPES and op.error_code is None and op.inserted_at > run.started_at for op in operations
+    )
+    if known is not None and remade and run.ended_at is not None:
+        return known.record.shape, known.record.provisioning_model
+    return record.shape, record.provisioning_model
+
+
+def _storage(
+    key: InstanceKey,
+    known: KnownInstance | None,
+    record: InstanceRecord,
+    seen: SeenInstance | None,
+    runs: Sequence[Run],
+    operations: Sequence[SeenOperation],
+    read_at: datetime,
+    watched_since: datetime,
+) -> tuple[StorageSpan, ...]:
+    before = known.storage if known else ()
+    was_seen = known is not None and known.record.fingerprint != ""
+    # What ended as the VM went ends with it again when that moment moves, and goes on when the VM is back.
+    went_at = known.record.gone_at if known else None
+    disks = [
+        replace(span, ended_at=None) if span.ended_at is not None and span.ended_at == went_at else span
+        for span in before
+        if span.name != MEMORY
+    ]
+    if seen is not None and (record.gone_at is None or not was_seen):
+        since = read_at if was_seen else _account_from(record, runs, operations, read_at, watched_since)
+        changed = disks_of(key, disks, seen, operations, since, not was_seen, read_at)
+        fresh = {(span.name, span.started_at) for span in changed}
+        disks = [span for span in disks if (span.name, span.started_at) not in fresh] + changed
+    if record.gone_at is not None:
+        gone_at = record.gone_at
+        disks = [
+            replace(span, ended_at=max(gone_at, span.started_at))
+            if span.ended_at is None or span.ended_at > gone_at
+            else span
+            for span in disks
+        ]
+    memory = saved_memory_of(key, runs, operations, record.shape.memory_mib, record.zone, record.gone_at, seen, read_at)
+    return tuple(span for span in [*disks, *_merged(before, memory)] if span not in before)
+
+
+def _merged(before: Sequence[StorageSpan], memory: Sequence[StorageSpan]) -> list[StorageSpan]:
+    """Saved memory as it is stored, brought up to date. What was taken for a suspension and was none lasts no time."""
+    stored = {span.started_at: span for span in before if span.name == MEMORY}
+    merged = [
+        span
+        if (old := stored.pop(span.started_at, None)) is None
+        else replace(span if old.resource is None else old, ended_at=span.ended_at, id=old.id)
+        for span in memory
+    ]
+    return merged + [replace(span, ended_at=span.started_at) for span in stored.values()]
+
+
+def _account_from(
+    record: InstanceRecord,
+    runs: Sequence[Run],
+    operations: Sequence[SeenOperation],
+    read_at: datetime,
+    watched_since: datetime,
+) -> datetime:
+    """Since when a new VM's storage is accounted for: its creation where that was watched, else what is known of it.
+
+    A VM that is older than the guard would otherwise arrive with years of disk, and no machine beside it.
+    """
+    if record.created_at >= watched_since or any(op.kind == "insert" for op in operations):
+        return record.created_at
+    return runs[0].started_at if runs else read_at

@@ -1,0 +1,236 @@
+"""What lifetimes and storage cost, to the nano-dollar.
+
+Google's rules (cloud.google.com/compute/vm-instance-pricing and /spot-vms/pricing): "All vCPUs, GPUs, and
+GB of memory are charged a minimum of 1 minute" a run, then by the second; local SSD, a charge for disks, by the second
+from the first; a Spot VM preempted within a minute of its start is free;
+disks and the memory of suspended VMs bill per second whether anything runs or not. What is priced by the month
+(disks, local SSD, saved memory) costs its price in each calendar month of US Pacific time, however long that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+from costguard.ledger.billed_parts import BilledPart, parts_of_shape
+from costguard.ledger.price_book import PriceBook
+from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
+from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
+from costguard.model.money import Money
+from costguard.model.price import Price, PriceKey
+
+MINIMUM = timedelta(seconds=60)
+"""The least that a run is billed, and the time within which a preempted Spot VM is free."""
+
+_DAY = timedelta(days=1)
+_MOST_PARTS, _MOST_WHOLE_DAYS = 1000, 400  # whose whole days are kept, and how many: some tens of MB
+_SECOND = timedelta(seconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+_WHAT_TO_DO = (
+    "it is priced once Google's catalogue was read and lists it. Leave `enabled` under [prices] on, and enable the "
+    "Cloud Billing API (cloudbilling.googleapis.com)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What was charged, and in words what could not be ("" when all was)."""
+
+    charges: tuple[Charge, ...] = ()
+    unpriced: str = ""
+
+    @property
+    def amount(self) -> Money:
+        return Money(sum(charge.amount.nanos for charge in self.charges))
+
+
+@dataclass(slots=True)
+class _Gaps:
+    """Collects what has no price, each thing once, in the order met."""
+
+    keys: dict[str, None] = field(default_factory=dict)
+
+    def add(self, key: PriceKey) -> None:
+        self.keys[f"{key.resource} ({key.provisioning_model.in_words}) in {key.region}"] = None
+
+    def __str__(self) -> str:
+        if not self.keys:
+            return ""
+        return f"No price is known for {', '.join(self.keys)}: {_WHAT_TO_DO}"
+
+
+def billed_seconds(start: datetime, end: datetime) -> int:
+    """Whole seconds of [start, end): any cut of a span adds up to the whole."""
+    return (end - _EPOCH) // _SECOND - (start - _EPOCH) // _SECOND
+
+
+def amount_of(price: Price, quantity: Fraction, seconds: int, at: datetime) -> Money:
+    """One charge's amount, halves of a nano-dollar to even. `at`: any moment in the month that it belongs to."""
+    return Money(round(price.nanos_per_second(at) * seconds * quantity))
+
+
+def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
+    """The charges of a run within [since, until); a run that ended is never billed past its end.
+
+    The one-minute minimum reaches past the end of a short run, so cut at midnights and bill up to an end,
+    not between two moments inside the first minute.
+    """
+    if lifetime.ended_at is not None and _is_free(lifetime):
+        return Bill()
+    if not lifetime.shape.machine_type:
+        return Bill((), "It came and went between two looks: nothing tells what it was made of, nor what it cost.")
+    if not lifetime.shape.is_known:
+        return Bill(
+            (),
+            f"The machine type {lifetime.shape.machine_type} is not known in {lifetime.zone}: Google does not offer it "
+            "there, or the service account may not read machine types (compute.machineTypes.get). "
+            "The server's log says which.",
+        )
+    if lifetime.provisioning_model not in LIST_PRICED:
+        return Bill(
+            (),
+            f"It is a {lifetime.provisioning_model.in_words} VM, which Google bills at a price of its own that "
+            "Costguard does not know: see Google's bill for what it costs.",
+        )
+    end = min(until, _billed_end(lifetime)) if lifetime.ended_at is not None else until
+    region = _region(lifetime.zone)
+    keyed = [
+        (part, PriceKey(part.resource, region, lifetime.provisioning_model)) for part in parts_of_shape(lifetime.shape)
+    ]
+    exact = end if lifetime.ended_at is None else min(end, lifetime.ended_at)
+    return _bill(keyed, book, _later(lifetime.started_at, since), end, exact)
+
+
+def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
+    """The charges of a disk, or of a suspended VM's memory, within [since, until). Never a Spot price."""
+    if span.resource is None:
+        return Bill(
+            (),
+            f"What kind of storage {span.name} is, is not known: let the service account read disks and machine types "
+            "(compute.disks.list, compute.machineTypes.get).",
+        )
+    end = until if span.ended_at is None else min(until, span.ended_at)
+    key = PriceKey(span.resource, _region(span.zone), ProvisioningModel.STANDARD)
+    return _bill(
+        [(BilledPart(span.resource, Fraction(span.size_mib, 1024)), key)], book, _later(span.started_at, since), end
+    )
+
+
+def rate_per_hour(
+    shape: Shape, region: str, provisioning_model: ProvisioningModel, book: PriceBook, at: datetime
+) -> Money | None:
+    """What a running VM of this shape costs an hour without its disks; None when any part has no price."""
+    parts = parts_of_shape(shape)
+    if not parts:
+        return None
+    return _rate([(part, PriceKey(part.resource, region, provisioning_model)) for part in parts], book, at)
+
+
+def storage_rate_per_hour(
+    resource: str | None, size_mib: int, region: str, book: PriceBook, at: datetime
+) -> Money | None:
+    """What so much storage costs an hour of the month that `at` lies in; None when it has no price."""
+    if resource is None:
+        return None
+    key = PriceKey(resource, region, ProvisioningModel.STANDARD)
+    return _rate([(BilledPart(resource, Fraction(size_mib, 1024)), key)], book, at)
+
+
+def _rate(keyed: Sequence[tuple[BilledPart, PriceKey]], book: PriceBook, at: datetime) -> Money | None:
+    total = Fraction(0)
+    for part, key in keyed:
+        price = book.at(key, at)
+        if price is None:
+            return None
+        total += price.nanos_per_second(at) * 3600 * part.quantity
+    return Money(round(total))
+
+
+def _bill(
+    keyed: Sequence[tuple[BilledPart, PriceKey]],
+    book: PriceBook,
+    start: datetime,
+    end: datetime,
+    exact: datetime | None = None,
+) -> Bill:
+    """`exact`: up to when parts without a minimum are billed; None: up to `end`, as all others."""
+    charges: list[Charge] = []
+    gaps = _Gaps()
+    if start >= end:
+        return Bill()
+    days = list(_days(start, end))
+    exact_days = days if exact in (None, end) else list(_days(start, exact))
+    for part, key in keyed:
+        of_days = _whole_days(part, key, book)
+        for day_start, day_end in days if part.has_minimum else exact_days:
+            # A whole day costs the same for all VMs with such a part: a year of a large fleet is a few of them.
+            is_whole = day_end - day_start == _DAY
+            made = of_days.get(day_start) if is_whole else None
+            if made is None:
+                made = _charges(part, key, book, day_start, day_end)
+                if made is None:
+                    gaps.add(key)
+                    continue
+                if is_whole:
+                    of_days[day_start] = made
+            charges += made
+    return Bill(tuple(charges), str(gaps))
+
+
+def _whole_days(part: BilledPart, key: PriceKey, book: PriceBook) -> dict[datetime, tuple[Charge, ...]]:
+    question = (part.resource, part.quantity, key)
+    found = book.whole_days.get(question)
+    if found is None or len(found) >= _MOST_WHOLE_DAYS:
+        if len(book.whole_days) >= _MOST_PARTS:
+            book.whole_days.clear()
+        found = book.whole_days[question] = {}
+    return found
+
+
+def _charges(
+    part: BilledPart, key: PriceKey, book: PriceBook, start: datetime, end: datetime
+) -> tuple[Charge, ...] | None:
+    charges: list[Charge] = []
+    for price, piece_start, piece_end in book.pieces(key, start, end):
+        if price is None:
+            return None
+        seconds = billed_seconds(piece_start, piece_end)
+        amount = amount_of(price, part.quantity, seconds, piece_start)
+        charges.append(
+            Charge(part.resource, start.date(), piece_start, piece_end, seconds, part.quantity, price.id or 0, amount)
+        )
+    return tuple(charges)
+
+
+def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    at = start.astimezone(UTC)
+    while at < end:
+        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY
+        yield at, min(midnight, end)
+        at = midnight
+
+
+def _billed_end(lifetime: Lifetime) -> datetime:
+    assert lifetime.ended_at is not None
+    return max(lifetime.ended_at, lifetime.started_at + MINIMUM)
+
+
+def _is_free(lifetime: Lifetime) -> bool:
+    assert lifetime.ended_at is not None
+    return (
+        lifetime.end_reason is EndReason.PREEMPTED
+        and lifetime.provisioning_model is ProvisioningModel.SPOT
+        and lifetime.ended_at - lifetime.started_at < MINIMUM
+    )
+
+
+def _later(moment: datetime, other: datetime | None) -> datetime:
+    return moment if other is None else max(moment, other)
+
+
+def _region(zone: str) -> str:
+    return zone.rsplit("-", 1)[0]

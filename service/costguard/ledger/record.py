@@ -1,0 +1,343 @@
+"""Observation -> ledger: what one look at one project changes, in transactions of a bounded size.
+
+A VM is recorded whole in one transaction, with its operations, and the look itself in the last one. So wherever this
+ends, the ledger is true of each VM, and the next look does what is left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.events import facts
+from costguard.ledger import answers, burn_rates, operations, projects
+from costguard.ledger import lifetimes as ledger
+from costguard.ledger.launched import launched, launched_by_label
+from costguard.ledger.lifetimes import Change, Saved, Standing
+from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_unwatched
+from costguard.ledger.observe import Belonging, account
+from costguard.ledger.projects import ProjectLook
+from costguard.ledger.timeline import DELETES
+from costguard.model.fact import Fact
+from costguard.model.instance import InstanceKey, SeenInstance
+from costguard.model.observation import Observation, OperationStatus, SeenOperation, Unread
+from costguard.model.ports import Cloud, Presence
+from costguard.model.record import KnownInstance
+from costguard.model.reminder import Claim
+
+_AT_ONCE, _BATCH = 8, 32  # VMs whose presence is asked for
+AT_ONCE = 600  # VMs and operations in one transaction, which takes a few tenths of a second
+_MOST_FACTS = 1000  # a report shows no more
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What one look at one project came to."""
+
+    project: str
+    seen: int = 0
+    running: int = 0
+    new_or_changed: int = 0
+    absent: int = 0  # confirmed to be gone
+    missing: int = 0  # not listed, and not confirmed to be gone
+    lifetimes: int = 0
+    facts: tuple[Fact, ...] = ()  # the first of them
+    fact_count: int = 0
+    unread: tuple[Unread, ...] = ()
+    error: str = ""  # why nothing could be recorded
+
+
+def record(
+    database: Database,
+    cloud: Cloud,
+    observation: Observation,
+    belonging: Belonging,
+    fence: Lease | None,
+    at_once: int = AT_ONCE,
+) -> Recorded:
+    """Bring the ledger up to date with one observation. A look that shows nothing new writes one row.
+
+    VMs that are no longer listed are asked for one by one before anything is written: only a delete
+    operation or a 404 makes a VM gone, never its absence from a list.
+    """
+    project = observation.project
+    mark = f".{belonging.mark}"  # every VM is sorted again when the rules that sort VMs change
+    with database.read() as connection:
+        standings = ledger.standings(connection, project)
+        ours = launched_by_label(connection, observation)
+        news = operations.news(connection, observation.operations)
+        before = projects.last_look(connection, project)
+    if belonging.gpu_only:
+        known_or_ours = {*standings, *ours}
+        kept = (seen for seen in observation.instances if _has_gpu(seen) or seen.key.gce_id in known_or_ours)
+        observation = replace(observation, instances=tuple(kept))
+    listed = {seen.key.gce_id: seen for seen in observation.instances}
+    # A VM that turns out to be of a job, or of none, is accounted for again then.
+    marks = {gce_id: f"{mark}.{vm.job}" for gce_id, vm in ours.items()}
+    changed = {
+        gce_id
+        for gce_id, seen in listed.items()
+        if (known := standings.get(gce_id)) is None or not _is_same(known, seen, marks.get(gce_id, mark))
+    }
+    absent, missing = _absences(cloud, observation, standings, listed)
+    of_vms = _by_target(news)
+    look = _Look(observation, belonging, listed, marks, mark, changed, absent, before)
+    parts = list(_parts(sorted({*changed, *absent, *of_vms}), of_vms, at_once))
+    for part in parts[:-1]:
+        with database.write(fence) as connection:
+            if before is None:
+                projects.begin(connection, project, observation.read_at)
+            look.record(connection, part, of_vms)
+    with database.write(fence) as connection:
+        if parts:
+            look.record(connection, parts[-1], of_vms)
+        return look.end(connection, missing)
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look came to, so far."""
+
+    observation: Observation
+    belonging: Belonging
+    listed: Mapping[str, SeenInstance]
+    marks: Mapping[str, str]  # of the VMs of jobs
+    mark: str  # of all others
+    changed: Collection[str]
+    absent: Collection[str]
+    before: ProjectLook | None
+    saved: Saved = field(default_factory=Saved)
+    facts: list[Fact] = field(default_factory=list)
+    fact_count: int = 0
+    unread: list[Unread] = field(default_factory=list)
+
+    def record(
+        self, connection: Connection, gce_ids: Sequence[str], news: Mapping[str, Sequence[SeenOperation]]
+    ) -> None:
+        """Some of the VMs, each with its operations."""
+        new = [operation for gce_id in gce_ids for operation in news.get(gce_id, ())]
+        operations.record(connection, new)
+        changes, told = self._account(connection, gce_ids, new)
+        saved = ledger.save(connection, changes)
+        self.saved = Saved(
+            self.saved.instances + saved.instances,
+            self.saved.lifetimes + saved.lifetimes,
+            self.saved.storage + saved.storage,
+        )
+        burn_rates.keep_of(connection, self.observation.project, changes, self.observation.read_at)
+        self._tell(connection, told)
+
+    def end(self, connection: Connection, missing: int) -> Recorded:
+        """The look itself, once all that it showed is recorded."""
+        observation, read_at, before = self.observation, self.observation.read_at, self.before
+        looked = replace(observation, unread=(*observation.unread, *self.unread))
+        told = list(tell_looks(looked, before.unread if before is not None else ()))
+        if before is not None and before.operations_through_at and observation.operations_through_at:
+            gap = tell_gap(observation.project, before.operations_through_at, read_at)
+            told += [gap] if gap else []
+        self._tell(connection, told)
+        projects.record_look(connection, looked, read_at)
+        return Recorded(
+            project=observation.project,
+            seen=len(self.listed),
+            running=sum(seen.status.bills_machine for seen in self.listed.values()),
+            new_or_changed=self.saved.instances,
+            absent=len(self.absent),
+            missing=missing,
+            lifetimes=self.saved.lifetimes,
+            facts=tuple(self.facts),
+            fact_count=self.fact_count,
+            unread=looked.unread,
+        )
+
+    def _tell(self, connection: Connection, told: Sequence[Fact]) -> None:
+        facts.append(connection, told, self.observation.read_at)
+        self.fact_count += len(told)
+        self.facts += told[: _MOST_FACTS - len(self.facts)]
+
+    def _seen(self, gce_id: str) -> SeenInstance | None:
+        seen = self.listed.get(gce_id)
+        return None if seen is None else replace(seen, fingerprint=seen.fingerprint + self.marks.get(gce_id, self.mark))
+
+    def _account(
+        self, connection: Connection, gce_ids: Sequence[str], news: Sequence[SeenOperation]
+    ) -> tuple[list[Change], list[Fact]]:
+        project, read_at, belonging = self.observation.project, self.observation.read_at, self.belonging
+        known = ledger.load(connection, project, gce_ids)
+        all_operations = operations.of_targets(connection, project, gce_ids)
+        watched_since = projects.watched_since(connection, project) or read_at
+        claimed = _claims(connection, known)
+        of_jobs = launched(connection, project, gce_ids, self.listed, known, all_operations)
+        changes, told = [], [fact for op in news if (fact := tell_failed(op)) is not None]
+        for gce_id in gce_ids:
+            seen = self._seen(gce_id)
+            if belonging.gpu_only and seen is None and gce_id not in known and gce_id not in of_jobs:
+                continue
+            try:
+                entry = account(
+                    InstanceKey(project, gce_id),
+                    known.get(gce_id),
+                    seen,
+                    all_operations.get(gce_id, []),
+                    belonging,
+                    read_at,
+                    watched_since,
+                    absent=gce_id in self.absent,
+                    claim=claimed.get(gce_id),
+                    launched=of_jobs.get(gce_id),
+                )
+            except Exception as error:  # one VM's oddity must not keep the others out of the ledger
+                log.exception("instance_not_recorded", project=project, gce_id=gce_id)
+                self.unread.append(_not_recorded(seen.name if seen is not None else gce_id, error))
+                continue
+            if entry is not None:
+                changes.append(Change(entry.record, known.get(gce_id), entry.lifetimes, entry.storage))
+                told.extend(entry.facts)
+        return changes, told
+
+
+def _is_same(known: Standing, seen: SeenInstance, mark: str) -> bool:
+    """Without putting both together, a hundred thousand times a pass."""
+    return known.fingerprint.startswith(seen.fingerprint) and known.fingerprint[len(seen.fingerprint) :] == mark
+
+
+def _by_target(news: Iterable[SeenOperation]) -> dict[str, list[SeenOperation]]:
+    found: dict[str, list[SeenOperation]] = defaultdict(list)
+    for operation in news:
+        found[operation.target_id].append(operation)
+    return found
+
+
+def _parts(gce_ids: Iterable[str], news: Mapping[str, Sequence[SeenOperation]], at_once: int) -> Iterator[list[str]]:
+    """So many VMs and operations in each, or one VM."""
+    part: list[str] = []
+    rows = 0
+    for gce_id in gce_ids:
+        part.append(gce_id)
+        rows += 1 + len(news.get(gce_id, ()))
+        if rows >= at_once:
+            yield part
+            part, rows = [], 0
+    if part:
+        yield part
+
+
+def close_account(
+    database: Database, look: ProjectLook, belonging: Belonging, fence: Lease | None, at_once: int = AT_ONCE
+) -> None:
+    """End the account of a project that is not watched any more at its last look, all ends being estimates.
+
+    What ran then would otherwise go on costing for ever. When the project is watched again, what still runs
+    goes on from where it was.
+    """
+    project, last_at = look.project, look.last_tried_at
+    with database.read() as connection:
+        gce_ids = sorted(ledger.standings(connection, project))
+    for part in _parts(gce_ids, {}, at_once):
+        with database.write(fence) as connection:
+            changes = list(_closed(connection, part, look, belonging))
+            ledger.save(connection, changes)
+            burn_rates.keep_of(connection, project, changes, last_at)
+    with database.write(fence) as connection:
+        facts.append(connection, [tell_unwatched(project, last_at)], last_at)
+        projects.forget(connection, project)
+
+
+def _closed(
+    connection: Connection, gce_ids: Sequence[str], look: ProjectLook, belonging: Belonging
+) -> Iterator[Change]:
+    project, last_at = look.project, look.last_tried_at
+    known = ledger.load(connection, project, gce_ids)
+    done = operations.of_targets(connection, project, gce_ids)
+    claimed = _claims(connection, known)
+    of_jobs = launched(connection, project, gce_ids, {}, known, done)
+    for gce_id in gce_ids:
+        found = known[gce_id]
+        entry = account(
+            InstanceKey(project, gce_id),
+            found,
+            None,
+            done.get(gce_id, []),
+            belonging,
+            last_at,
+            last_at,
+            absent=True,
+            claim=claimed.get(gce_id),
+            launched=of_jobs.get(gce_id),
+        )
+        if entry is not None:
+            yield Change(entry.record, found, entry.lifetimes, entry.storage)
+
+
+def _has_gpu(seen: SeenInstance) -> bool:
+    """Also when the machine type could not be looked up: it may have GPUs built in."""
+    return seen.shape.gpu_count > 0 or not seen.shape.is_known
+
+
+def _absences(
+    cloud: Cloud, observation: Observation, standings: Mapping[str, Standing], listed: Mapping[str, SeenInstance]
+) -> tuple[set[str], int]:
+    """Ids that are confirmed to be gone, and how many are merely missing from what was read."""
+    unlisted = [(gce_id, known) for gce_id, known in standings.items() if gce_id not in listed]
+    deleted = {
+        op.target_id
+        for op in observation.operations
+        if op.kind in DELETES and op.status is OperationStatus.DONE and op.error_code is None
+    }
+    gone, asked = set(), []
+    for gce_id, known in unlisted:
+        if gce_id in deleted:
+            gone.add(gce_id)
+        elif observation.instances_complete and known.zone not in observation.unread_zones:
+            asked.append((gce_id, known))
+    gone |= _confirmed(cloud, observation.project, asked)
+    return gone, len(unlisted) - len(gone)
+
+
+def _confirmed(cloud: Cloud, project: str, asked: Sequence[tuple[str, Standing]]) -> set[str]:
+    """Many at once, since a region's VMs may vanish together. Once nothing is answered, the rest waits for a pass."""
+    gone: set[str] = set()
+    if not asked:
+        return gone
+
+    def ask(one: tuple[str, Standing]) -> Presence:
+        gce_id, known = one
+        return cloud.presence(InstanceKey(project, gce_id), known.zone, known.name)
+
+    with ThreadPoolExecutor(min(len(asked), _AT_ONCE), thread_name_prefix="presence") as pool:
+        for begin in range(0, len(asked), _BATCH):
+            batch = asked[begin : begin + _BATCH]
+            answers = list(pool.map(ask, batch))
+            gone |= {gce_id for (gce_id, _), answer in zip(batch, answers, strict=True) if answer is Presence.GONE}
+            if Presence.NOT_KNOWN in answers and len(set(answers)) == 1:
+                break
+    return gone
+
+
+def _claims(connection: Connection, known: Mapping[str, KnownInstance]) -> dict[str, Claim]:
+    """The latest claim of each VM of which there is one."""
+    claims = answers.claims_of(connection, [found.id for found in known.values()])
+    return {gce_id: claims[found.id][-1] for gce_id, found in known.items() if claims.get(found.id)}
+
+
+def _not_recorded(name: str, error: Exception) -> Unread:
+    return Unread(
+        scope=f"instance {name}",
+        code="not_recorded",
+        reason=f"{name} could not be recorded ({type(error).__name__}: {error}). "
+        "It is tried again at every pass; the log holds the trace to report.",
+    )
+
+
+def failed(observation: Observation, error: Exception) -> Recorded:
+    """The report of a project whose look could not be written down."""
+    return Recorded(project=observation.project, unread=observation.unread, error=str(error))

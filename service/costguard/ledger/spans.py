@@ -1,0 +1,200 @@
+"""Reading lifetimes, storage spans and charges as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    func,
+    select,
+)
+
+from costguard.db.bulk import chunks
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
+from costguard.ledger.accruing import attribution_of, lifetime_of, select_lifetimes, select_storage, stand, storage_of
+from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
+from costguard.model.money import Money
+
+
+@dataclass(frozen=True, slots=True)
+class LifetimeFilters:
+    projects: Sequence[str] = ()
+    gce_id: str | None = None
+    presets: Sequence[str] = ()
+    owners: Sequence[str] = ()
+    end_reasons: Sequence[str] = ()
+    is_open: bool | None = None
+    started_from: datetime | None = None
+    started_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLifetime:
+    """A lifetime with its VM's name, whose money it is, and what its stored charges add up to."""
+
+    id: int
+    instance_id: int
+    name: str
+    lifetime: Lifetime
+    attribution: Attribution
+    charged: Money
+    charged_to: datetime | None
+    unpriced: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStorage:
+    id: int
+    instance_id: int
+    name: str  # of the VM
+    span: StorageSpan
+    attribution: Attribution
+    charged: Money
+    charged_to: datetime | None
+    unpriced: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeSum:
+    """All charges of one resource of one span at one price, added up over the days."""
+
+    resource: str
+    price_id: int
+    quantity_millis: int
+    started_at: datetime
+    ended_at: datetime
+    seconds: int
+    amount: Money
+
+
+def lifetimes_page(
+    connection: Connection, filters: LifetimeFilters, before_id: int | None, limit: int
+) -> list[StoredLifetime]:
+    """The lifetimes recorded last, first; `before_id` goes on after a page."""
+    query = select_lifetimes().join(instances, instances.c.id == lifetimes.c.instance_id).where(*_conditions(filters))
+    if before_id is not None:
+        query = query.where(lifetimes.c.id < before_id)
+    rows = connection.execute(query.order_by(lifetimes.c.id.desc()).limit(limit)).all()
+    sums = charged_sums(connection, lifetimes, [row.id for row in rows])
+    return [_stored_lifetime(row, sums) for row in rows]
+
+
+def lifetimes_of(connection: Connection, instance_id: int) -> list[StoredLifetime]:
+    """All runs of one VM, the latest first."""
+    query = select_lifetimes().join(instances, instances.c.id == lifetimes.c.instance_id)
+    query = query.where(lifetimes.c.instance_id == instance_id).order_by(lifetimes.c.started_at.desc())
+    rows = connection.execute(query).all()
+    sums = charged_sums(connection, lifetimes, [row.id for row in rows])
+    return [_stored_lifetime(row, sums) for row in rows]
+
+
+def storage_of_instance(connection: Connection, instance_id: int) -> list[StoredStorage]:
+    """All storage spans of one VM, the latest first."""
+    query = select_storage().join(instances, instances.c.id == storage_spans.c.instance_id)
+    query = query.where(storage_spans.c.instance_id == instance_id)
+    rows = connection.execute(query.order_by(storage_spans.c.started_at.desc(), storage_spans.c.name)).all()
+    sums = charged_sums(connection, storage_spans, [row.id for row in rows])
+    return [
+        StoredStorage(
+            id=row.id,
+            instance_id=row.instance_id,
+            name=row.instance_name,
+            span=storage_of(row),
+            attribution=attribution_of(row),
+            charged=sums.get(row.id, Money()),
+            charged_to=row.charged_to,
+            unpriced=row.unpriced,
+        )
+        for row in rows
+    ]
+
+
+def charged_sums(connection: Connection, spans: Table, span_ids: Sequence[int]) -> dict[int, Money]:
+    """What the stored charges of each span add up to, as far as they stand."""
+    sums: dict[int, Money] = {}
+    for chunk in chunks(span_ids):
+        query = (
+            select(charges.c.span_id, func.sum(charges.c.amount_nanos).label("nanos"))
+            .join_from(charges, spans, spans.c.id == charges.c.span_id)
+            .where(charges.c.span_id.in_(chunk), *stand(spans))
+            .group_by(charges.c.span_id)
+        )
+        sums |= {row.span_id: Money(int(row.nanos)) for row in connection.execute(query)}
+    return sums
+
+
+def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) -> dict[int, list[ChargeSum]]:
+    """The stored charges of each of these spans by resource and price, in the order they ran up."""
+    found: dict[int, list[ChargeSum]] = {}
+    for chunk in chunks(span_ids):
+        first = func.min(charges.c.started_at).label("started_at")
+        query: Select[Any] = (
+            select(
+                charges.c.span_id,
+                charges.c.resource,
+                charges.c.price_id,
+                charges.c.quantity_millis,
+                first,
+                func.max(charges.c.ended_at).label("ended_at"),
+                func.sum(charges.c.seconds).label("seconds"),
+                func.sum(charges.c.amount_nanos).label("nanos"),
+            )
+            .join_from(charges, spans, spans.c.id == charges.c.span_id)
+            .where(charges.c.span_id.in_(chunk), *stand(spans))
+            .group_by(charges.c.span_id, charges.c.resource, charges.c.price_id, charges.c.quantity_millis)
+            .order_by(charges.c.span_id, first, charges.c.resource)
+        )
+        for row in connection.execute(query):
+            found.setdefault(row.span_id, []).append(
+                ChargeSum(
+                    resource=row.resource,
+                    price_id=row.price_id,
+                    quantity_millis=row.quantity_millis,
+                    started_at=row.started_at,
+                    ended_at=row.ended_at,
+                    seconds=int(row.seconds),
+                    amount=Money(int(row.nanos)),
+                )
+            )
+    return found
+
+
+def _stored_lifetime(row: Row[Any], sums: dict[int, Money]) -> StoredLifetime:
+    return StoredLifetime(
+        id=row.id,
+        instance_id=row.instance_id,
+        name=row.instance_name,
+        lifetime=lifetime_of(row),
+        attribution=attribution_of(row),
+        charged=sums.get(row.id, Money()),
+        charged_to=row.charged_to,
+        unpriced=row.unpriced,
+    )
+
+
+def _conditions(filters: LifetimeFilters) -> list[ColumnElement[bool]]:
+    several = (
+        (instances.c.project, filters.projects),
+        (lifetimes.c.preset, filters.presets),
+        (lifetimes.c.owner, filters.owners),
+        (lifetimes.c.end_reason, filters.end_reasons),
+    )
+    conditions: list[ColumnElement[bool]] = [column.in_(wanted) for column, wanted in several if wanted]
+    if filters.gce_id is not None:
+        conditions.append(instances.c.gce_id == filters.gce_id)
+    if filters.is_open is not None:
+        ended = lifetimes.c.ended_at
+        conditions.append(ended.is_(None) if filters.is_open else ended.is_not(None))
+    if filters.started_from is not None:
+        conditions.append(lifetimes.c.started_at >= filters.started_from)
+    if filters.started_before is not None:
+        conditions.append(lifetimes.c.started_at < filters.started_before)
+    return conditions

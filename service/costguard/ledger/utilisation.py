@@ -1,0 +1,148 @@
+"""The latest evidence of idleness, one row for each VM that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, delete, select
+
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import instances, lifetimes, utilisation
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
+from costguard.ledger.rows import shape_of
+from costguard.model.instance import InstanceKey, Shape
+from costguard.model.utilisation import Evidence, IdleState
+
+_SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
+
+_MOST_NAMED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A VM whose lifetime is open."""
+
+    id: int
+    key: InstanceKey
+    name: str
+    preset: str
+    shape: Shape
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Evidence as stored. `told` is the state that the last fact told of; None before the first."""
+
+    instance_id: int
+    run_started_at: datetime
+    measured_at: datetime
+    good_until: datetime
+    evidence: Evidence
+    told: IdleState | None = None
+
+
+def running(connection: Connection, project: str) -> list[Running]:
+    """The project's VMs that run, in no order."""
+    is_open = and_(lifetimes.c.instance_id == instances.c.id, lifetimes.c.ended_at.is_(None))
+    shape = [lifetimes.c[name] for name in _SHAPE]
+    of = instances.c
+    query: Select[Any] = select(of.id, of.gce_id, of.name, of.preset, lifetimes.c.started_at, *shape)
+    here = query.join(lifetimes, is_open).where(of.project == project, of.gone_at.is_(None))
+    return [
+        Running(row.id, InstanceKey(project, row.gce_id), row.name, row.preset, shape_of(row), row.started_at)
+        for row in connection.execute(here)
+    ]
+
+
+def of_project(connection: Connection, project: str) -> dict[int, Measured]:
+    """All rows of the project, by instance: also those of runs that have ended since."""
+    query = _query().where(instances.c.project == project)
+    return {row.instance_id: _measured(row) for row in connection.execute(query)}
+
+
+def of_instances(connection: Connection, ids: Collection[int], now: datetime) -> dict[int, Measured]:
+    """What is still good at `now` of these instances; it is of the run that began at its `run_started_at`."""
+    found = _measured_of(connection, tuple(ids))
+    return {instance_id: each for instance_id, each in found.items() if each.good_until >= now}
+
+
+@remembers(utilisation)
+def _measured_of(connection: Connection, ids: tuple[int, ...]) -> dict[int, Measured]:
+    return {
+        row.instance_id: _measured(row)
+        for chunk in chunks(ids)
+        for row in connection.execute(_query().where(utilisation.c.instance_id.in_(chunk)))
+    }
+
+
+def idle_runs(connection: Connection, now: datetime, ids: Collection[int] | None = None) -> dict[InstanceKey, Evidence]:
+    """Those of all open runs that are idle by what is still good at `now`, or of these instances where they are few."""
+    query = (
+        _query()
+        .add_columns(instances.c.project, instances.c.gce_id)
+        .join(
+            lifetimes,
+            and_(
+                lifetimes.c.instance_id == utilisation.c.instance_id,
+                lifetimes.c.ended_at.is_(None),
+                lifetimes.c.started_at == utilisation.c.run_started_at,
+            ),
+        )
+        .where(utilisation.c.good_until >= now, utilisation.c.state == IdleState.IDLE.value)
+    )
+    if ids is not None and len(ids) <= _MOST_NAMED:
+        query = query.where(utilisation.c.instance_id.in_(list(ids)))
+    return {InstanceKey(row.project, row.gce_id): _evidence(row) for row in connection.execute(query).all()}
+
+
+def record(connection: Connection, rows: Sequence[Measured]) -> int:
+    return upsert(connection, utilisation, [_row(each) for each in rows], ["instance_id"])
+
+
+def forget(connection: Connection, ids: Collection[int]) -> None:
+    for chunk in chunks(ids):
+        connection.execute(delete(utilisation).where(utilisation.c.instance_id.in_(chunk)))
+
+
+def _query() -> Select[Any]:
+    return select(utilisation).join_from(utilisation, instances, utilisation.c.instance_id == instances.c.id)
+
+
+def _row(of: Measured) -> dict[str, Any]:
+    return {
+        "instance_id": of.instance_id,
+        "run_started_at": of.run_started_at,
+        "measured_at": of.measured_at,
+        "good_until": of.good_until,
+        "state": of.evidence.state.value,
+        "since": of.evidence.since,
+        "sentence": storable(of.evidence.sentence),
+        "is_weak": of.evidence.is_weak,
+        "gpu_mean_bp": of.evidence.gpu_mean,
+        "gpu_max_bp": of.evidence.gpu_max,
+        "cpu_max_bp": of.evidence.cpu_max,
+        "told": "" if of.told is None else of.told.value,
+    }
+
+
+def _measured(row: Row[Any]) -> Measured:
+    told = IdleState(row.told) if row.told else None
+    return Measured(row.instance_id, row.run_started_at, row.measured_at, row.good_until, _evidence(row), told)
+
+
+def _evidence(row: Row[Any]) -> Evidence:
+    return Evidence(
+        state=IdleState(row.state),
+        since=row.since,
+        sentence=row.sentence,
+        is_weak=bool(row.is_weak),
+        gpu_mean=row.gpu_mean_bp,
+        gpu_max=row.gpu_max_bp,
+        cpu_max=row.cpu_max_bp,
+    )

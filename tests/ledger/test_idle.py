@@ -1,0 +1,180 @@
+"""When a VM counts as idle: only when all of the window is known, and none of it was work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builders import A100, KEY, PROJECT, at
+
+from costguard.ledger.idle import GAP, LAG, NETWORK_BELOW, Before, Run, evidence
+from costguard.model.instance import Shape
+from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Sample, Series, Usage
+
+NOW = at("12:00")
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+RULE = IdleRule(gpu_below=500, cpu_below=500, window=HOUR)
+RUN = Run(KEY.gce_id, A100, at("06:00"))
+FOUR = Run(KEY.gce_id, Shape("a2-highgpu-4g", 48, 348160, "nvidia-tesla-a100", 4), at("06:00"))
+NO_GPU = Run(KEY.gce_id, Shape("n2-standard-4", 4, 16384), at("06:00"))
+NO_AGENT = "no GPU figures: the Ops Agent is not installed"
+
+
+def line(value: int, begun: datetime = at("09:00"), ended: datetime = at("11:56"), every: int = 1) -> Series:
+    """One value after another, as measured: the newest is four minutes old."""
+    count = (ended - begun) // (every * MINUTE)
+    return tuple(Sample(ended - number * every * MINUTE, value) for number in reversed(range(count)))
+
+
+def outside(cpu: int = 100, network: int = 200) -> dict[tuple[str, Metric], tuple[Series, ...]]:
+    """What is measured without an agent."""
+    values = {Metric.CPU: cpu, Metric.RECEIVED: network, Metric.SENT: network}
+    return {(KEY.gce_id, metric): (line(value, every=5),) for metric, value in values.items()}
+
+
+def usage(*gpus: Series, **others: int) -> Usage:
+    return Usage(PROJECT, {(KEY.gce_id, Metric.GPU): gpus, **outside(**others)} if gpus else outside(**others))
+
+
+def judged(found: Usage, run: Run = RUN, before: Before | None = None) -> Evidence:
+    return evidence(run, RULE, found, NOW, before)
+
+
+def test_an_idle_gpu() -> None:
+    """Under the threshold for the whole window: idle since the first value that is known, with the highest told."""
+    found = judged(usage(line(300)))
+    assert (found.state, found.is_weak) == (IdleState.IDLE, False)
+    assert found.since == at("09:01")
+    assert found.sentence == "GPU under 5 % for 2 h 55 min (max 3 %)"
+    assert (found.gpu_mean, found.gpu_max) == (300, 300)
+
+
+def test_a_busy_gpu() -> None:
+    """One value at the threshold is work, however long ago in the window; the mean says how much."""
+    quiet = line(0)
+    found = judged(usage(tuple(Sample(one.at, 500) if one.at == at("11:01") else one for one in quiet)))
+    assert (found.state, found.since) == (IdleState.BUSY, at("11:01"))
+    assert found.sentence == "GPU up to 5 % in the last 1 h (0.1 % on average)"
+
+
+def test_work_before_the_window_is_over() -> None:
+    """Idle begins after the last value that was work."""
+    found = judged(usage(line(9_000, ended=at("10:30")) + line(0, begun=at("10:30"))))
+    assert (found.state, found.since) == (IdleState.IDLE, at("10:31"))
+    assert found.gpu_max == 0
+
+
+def test_all_gpus_must_be_idle_and_measured() -> None:
+    """One busy GPU of four is work; three idle ones and one that nobody measures are unknown."""
+    assert judged(usage(*[line(0)] * 3, line(9_000)), FOUR).state is IdleState.BUSY
+    found = judged(usage(*[line(0)] * 3), FOUR)
+    assert found.state is IdleState.UNKNOWN
+    assert "only 3 of 4 GPUs are measured" in found.sentence
+    assert judged(usage(*[line(0)] * 4), FOUR).state is IdleState.IDLE
+
+
+def test_without_an_agent_cpu_and_network_are_weak_evidence() -> None:
+    """A GPU VM without GPU figures is idle only weakly, and the sentence says what is missing."""
+    found = judged(usage())
+    assert (found.state, found.is_weak) == (IdleState.IDLE, True)
+    assert found.sentence == f"CPU under 5 % for 2 h 50 min (max 1 %), and next to no network; {NO_AGENT}"
+    busy = judged(usage(cpu=4_000))
+    assert (busy.state, busy.sentence) == (IdleState.BUSY, f"CPU up to 40 % in the last 1 h; {NO_AGENT}")
+    assert judged(usage(network=NETWORK_BELOW)).state is IdleState.BUSY
+
+
+def test_a_vm_without_gpus_is_judged_by_cpu_and_network() -> None:
+    """For it that is no weak evidence, and no GPU is spoken of."""
+    found = judged(usage(), NO_GPU)
+    assert (found.state, found.is_weak) == (IdleState.IDLE, False)
+    assert "GPU" not in found.sentence
+
+
+def test_gpu_figures_decide_against_cpu() -> None:
+    """Loading data is no reason to call idle GPUs busy."""
+    assert judged(usage(line(0), cpu=9_000)).state is IdleState.IDLE
+
+
+@pytest.mark.parametrize("metric", list(Metric))
+def test_what_could_not_be_read_is_unknown(metric: Metric) -> None:
+    """The reason is told; where GPUs are measured, CPU and network need not be."""
+    broken = Usage(PROJECT, {}, {metric: "Google said no."})
+    found = judged(broken)
+    assert found.state is IdleState.UNKNOWN
+    assert "Google said no." in found.sentence
+    with_gpus = Usage(PROJECT, usage(line(0)).series, {metric: "Google said no."})
+    assert judged(with_gpus).state is (IdleState.UNKNOWN if metric is Metric.GPU else IdleState.IDLE)
+
+
+def test_a_young_vm_is_unknown_until_the_window_has_passed() -> None:
+    """What was measured before this run is not of this run."""
+    young = Run(KEY.gce_id, A100, at("11:20"))
+    found = judged(usage(line(0)), young)
+    assert found.state is IdleState.UNKNOWN
+    assert "it runs for 40 min, and 1 h are asked about" in found.sentence
+    assert judged(usage(line(9_000, ended=at("11:10")) + line(0, begun=at("11:20"))), young).state is IdleState.UNKNOWN
+
+
+def test_an_agent_that_fell_silent_is_not_an_absent_one() -> None:
+    """GPU figures that stopped are unknown: CPU and network do not take their place."""
+    assert judged(usage(line(0, ended=at("10:00")))).state is IdleState.UNKNOWN
+    had = Evidence(IdleState.IDLE, at("10:00"), "", gpu_max=0)
+    assert judged(usage(), before=Before(had, at("11:50"))).state is IdleState.UNKNOWN
+
+
+def test_idleness_goes_on_from_one_measurement_to_the_next() -> None:
+    """Since when is kept while nothing unmeasured lies in between, and so is the highest value."""
+    had = Evidence(IdleState.IDLE, at("07:00"), "", gpu_max=400)
+    found = judged(usage(line(100)), before=Before(had, at("11:50")))
+    assert (found.since, found.gpu_max) == (at("07:00"), 400)
+    assert found.sentence == "GPU under 5 % for 4 h 56 min (max 4 %)"
+    long_ago = judged(usage(line(100)), before=Before(had, at("09:05")))
+    assert long_ago.since == at("09:01")
+    was_weak = Evidence(IdleState.IDLE, at("07:00"), "", is_weak=True, cpu_max=100)
+    assert judged(usage(line(100)), before=Before(was_weak, at("11:50"))).since == at("09:01")
+
+
+@given(st.integers(0, 499), st.integers(0, 64), st.timedeltas(GAP + MINUTE, HOUR))
+def test_missing_data_never_gives_idle(value: int, begins: int, length: timedelta) -> None:
+    """Whatever stretch of the window has no value, longer than a gap may be, the answer is not idle."""
+    hole = NOW - HOUR - GAP + begins * MINUTE
+    missing = _without(hole, hole + length + 2 * MINUTE)
+    is_in_window = hole + length > NOW - HOUR + GAP and hole < NOW - LAG
+    for found in (Usage(PROJECT, missing(usage(line(value)))), Usage(PROJECT, missing(usage(cpu=value)))):
+        run = RUN if (KEY.gce_id, Metric.GPU) in found.series else NO_GPU
+        state = judged(found, run).state
+        assert state is not IdleState.BUSY
+        if is_in_window:
+            assert state is IdleState.UNKNOWN
+
+
+def _without(begun: datetime, ended: datetime) -> Callable[[Usage], dict[tuple[str, Metric], tuple[Series, ...]]]:
+    def cut(found: Usage) -> dict[tuple[str, Metric], tuple[Series, ...]]:
+        return {
+            key: tuple(tuple(one for one in series if not begun <= one.at <= ended) for series in several)
+            for key, several in found.series.items()
+        }
+
+    return cut
+
+
+@given(
+    st.lists(st.integers(0, 499), min_size=176, max_size=176),
+    st.integers(0, 3),
+    st.integers(4, 59),
+    st.integers(500, 10_000),
+    st.booleans(),
+)
+def test_a_busy_sample_in_the_window_never_gives_idle(
+    quiet: Sequence[int], gpu: int, minutes_ago: int, busy: int, was_idle: bool
+) -> None:
+    """Whichever GPU, whenever in the window, whatever the others did and whatever was thought before."""
+    times = [one.at for one in line(0)]
+    several = [[Sample(moment, value) for moment, value in zip(times, quiet, strict=False)] for _ in range(4)]
+    moment = NOW - minutes_ago * MINUTE
+    several[gpu] = [Sample(one.at, busy) if one.at == moment else one for one in several[gpu]]
+    had = Before(Evidence(IdleState.IDLE, at("07:00"), "", gpu_max=0), at("11:55")) if was_idle else None
+    assert judged(usage(*map(tuple, several)), FOUR, had).state is IdleState.BUSY

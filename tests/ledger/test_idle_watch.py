@@ -1,0 +1,158 @@
+"""Idleness from the simulated cloud's figures to the fleet, the facts and the plan, on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from costguard.access.rules import Rules
+from costguard.db.transaction import Database
+from costguard.engine import fleet
+from costguard.engine.reconcile import Reconciler
+from costguard.engine.schedule import Daemon
+from costguard.events import facts
+from costguard.gce.client import ComputeCloud
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.fleet_rows import Filters
+from costguard.ledger.idle_watch import IdleWatch
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.price_book import PriceBook
+from costguard.model.preset import OTHER, Match, Preset
+from costguard.model.utilisation import IdleRule, IdleState
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.vm import Load
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+ZONE = "us-central1-a"
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+PRESETS = {OTHER: Preset(OTHER, Match(), None, idle=IdleRule(500, 500, HOUR))}
+
+
+class Place:
+    """A world with a GPU VM of each load, and a guard that watches it."""
+
+    def __init__(self, world: World, cloud: ComputeCloud, database: Database) -> None:
+        self.world, self.database = world, database
+        watched = ["demo"]
+        self.reconciler = Reconciler(database, cloud, world.clock, watched, Rules(PRESETS), Belonging((), OwnerRules()))
+        self.watch = IdleWatch(database, cloud, world.clock, watched, PRESETS, 5 * MINUTE)
+        for load in Load:
+            body: dict[str, Any] = {
+                "name": load.value,
+                "machineType": f"zones/{ZONE}/machineTypes/n1-standard-4",
+                "disks": [{"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": "debian-12"}}],
+                "networkInterfaces": [{"network": "global/networks/default"}],
+                "guestAccelerators": [{"acceleratorType": "nvidia-tesla-t4", "acceleratorCount": 1}],
+                "scheduling": {"onHostMaintenance": "TERMINATE"},
+            }
+            world.insert("demo", ZONE, body)
+            world.set_load("demo", load.value, load)
+
+    def measure(self, after: timedelta) -> int:
+        self.world.advance(after)
+        self.reconciler.run()
+        return self.watch.record(self.watch.read()).written
+
+    def views(self) -> dict[str, fleet.InstanceView]:
+        with self.database.read() as connection:
+            accrual = Accrual(PriceBook(()), self.world.clock.now())
+            return {row.instance.name: row for row in fleet.fleet_page(connection, accrual, {}, Filters()).rows}
+
+    def told(self) -> list[str]:
+        kinds = ("InstanceIdle", "InstanceBusy")
+        with self.database.read() as connection:
+            found = [one.fact for kind in kinds for one in facts.read(connection, kind=kind)]
+        return sorted(f"{fact.name} {fact.kind}" for fact in found)
+
+
+@pytest.fixture
+def place(database: Database) -> Iterator[Place]:
+    world = World(ManualClock(datetime(2026, 11, 2, 8, tzinfo=UTC)))
+    with running(world) as url, closing(ComputeCloud(url, world.clock, wait=lambda _seconds: False)) as cloud:
+        yield Place(world, cloud, database)
+
+
+def states(place: Place) -> dict[str, tuple[str, bool] | None]:
+    return {
+        name: None if view.idle is None else (view.idle.state.value, view.idle.is_weak)
+        for name, view in place.views().items()
+    }
+
+
+def test_from_figures_to_the_fleet(place: Place) -> None:
+    """A busy VM, an idle one and one without agent, told apart; who comes to be idle is told once."""
+    place.measure(3 * HOUR)
+    assert states(place) == {"busy": ("busy", False), "idle": ("idle", False), "no-agent": ("idle", True)}
+    found = place.views()["idle"].idle
+    assert found is not None
+    assert found.sentence.startswith("GPU under 5 % for 2 h 5")
+    assert place.told() == ["idle InstanceIdle", "no-agent InstanceIdle"]
+    place.measure(20 * MINUTE)
+    later = place.views()["idle"].idle
+    assert later is not None
+    assert later.since == found.since
+    assert len(place.told()) == 2
+    reasons = {one.name: one.reason for one in place.reconciler.decide().decisions}
+    assert ", idle for 3 h " in reasons["idle"]
+    assert "by CPU and network alone" in reasons["no-agent"]
+    assert "idle" not in reasons["busy"]
+
+
+def test_work_that_goes_on_is_told(place: Place) -> None:
+    """An idle VM that works again is busy at the next measurement, and a stopped one is neither."""
+    place.measure(3 * HOUR)
+    place.world.set_load("demo", "idle", Load.BUSY)
+    place.world.stop("demo", "no-agent")
+    place.measure(15 * MINUTE)
+    assert states(place) == {"busy": ("busy", False), "idle": ("busy", False), "no-agent": None}
+    assert "idle InstanceBusy" in place.told()
+
+
+@pytest.mark.parametrize("fault", [{"kind": "forbidden", "project": "demo"}, {"kind": "server_error"}])
+def test_what_cannot_be_read_is_unknown_and_says_why(place: Place, fault: dict[str, Any]) -> None:
+    """Google refuses the figures: nothing is idle, the pass goes on, and no fact is told twice afterwards."""
+    place.measure(3 * HOUR)
+    place.world.faults.add(fault["kind"], path="timeSeries", **{k: v for k, v in fault.items() if k != "kind"})
+    place.measure(15 * MINUTE)
+    assert {found and found[0] for found in states(place).values()} == {"unknown"}
+    idle = place.views()["idle"].idle
+    assert idle is not None
+    assert "Cloud Monitoring answered" in idle.sentence
+    place.world.faults.clear()
+    place.measure(15 * MINUTE)
+    assert states(place)["idle"] == ("idle", False)
+    assert len(place.told()) == 2
+
+
+def test_old_evidence_says_nothing(place: Place) -> None:
+    """When nobody measures any more, it is not known whether a VM is idle."""
+    place.measure(3 * HOUR)
+    place.world.advance(2 * HOUR)
+    assert set(states(place).values()) == {None}
+
+
+def test_evidence_that_stays_the_same_is_not_written_again(place: Place) -> None:
+    """Young VMs are unknown; their rows are written when they change."""
+    assert place.measure(30 * MINUTE) == 3
+    usages = place.watch.read()
+    assert place.watch.record(usages).written == 0
+
+
+def test_the_daemon_measures_after_its_first_pass(place: Place) -> None:
+    """By the same lease and beside the passes, which a failing measurement leaves alone."""
+    place.world.advance(3 * HOUR)
+    given = (place.database, place.reconciler, tuple, lambda _prices, _fence: None)
+    daemon = Daemon(*given, "one", HOUR, None, idle_watch=place.watch, idle_every=HOUR)
+    daemon._pass()
+    daemon._measure()
+    idle = place.views()["idle"].idle
+    assert idle is not None
+    assert idle.state is IdleState.IDLE
+    assert (daemon.is_acting, daemon.state.last_error) == (True, "")
+    daemon.stop()
