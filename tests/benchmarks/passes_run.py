@@ -21,13 +21,13 @@ from tests.fakes import HandClock
 from costguard.access.rules import Rules
 from costguard.db import lease as leases
 from costguard.db.transaction import Database
-from costguard.engine.budgets import BudgetWatch
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.ledger import price_refresh
 from costguard.ledger.observe import Belonging
 from costguard.settings import validate
+from costguard.spend.budgets import BudgetWatch
 
 _LATER = 3
 

@@ -18,9 +18,9 @@ from tests.postgres import shared_server
 
 from costguard.db.tables import changes
 from costguard.db.transaction import Database
-from costguard.engine.spend import spend
 from costguard.ledger.accrual import accrual_at
-from costguard.store.spend import Grouping
+from costguard.spend.spend import spend
+from costguard.spend.spend_rows import Grouping
 
 _ROUNDS = 15
 _PROCESSES = 5

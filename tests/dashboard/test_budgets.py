@@ -20,11 +20,11 @@ from costguard.access.rules import Rules
 from costguard.dashboard.curve import HEIGHT, burn_down
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine import budgets as engine
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
+from costguard.spend import budgets as engine
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -20,10 +20,10 @@ from tests.engine import reminder_rows
 
 from costguard.dashboard.curve import HEIGHT, climb
 from costguard.db.transaction import Database
-from costguard.engine.spend_story import month_of
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.model.money import Money
+from costguard.spend.spend_story import month_of
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NANOS = 10**9

@@ -7,8 +7,8 @@ from datetime import timedelta
 from tests.api.rows import NOW
 
 from costguard.dashboard.curve import trace
-from costguard.engine.burn_history import STEP, BurnHistory
 from costguard.model.money import Money
+from costguard.spend.burn_history import STEP, BurnHistory
 
 
 def test_the_line_is_level_between_changes_and_ends_with_now() -> None:

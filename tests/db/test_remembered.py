@@ -12,7 +12,7 @@ from costguard.db.remembered import MOST, MOST_ROWS, forget, remembered
 from costguard.db.tables import changes, daily_owners
 from costguard.db.transaction import Database
 from costguard.model.budget import Scope
-from costguard.store.spend import Grouping, rolled_up
+from costguard.spend.spend_rows import Grouping, rolled_up
 
 _DAY = date(2026, 11, 1)
 _INSERT = text("INSERT INTO daily_owners VALUES ('2026-11-01', 'lab', 'ada', 1, 2, 3, 4)")

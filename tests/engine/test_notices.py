@@ -12,7 +12,6 @@ from tests.fakes import HandClock
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine import restoring
-from costguard.engine.budgets import BudgetWatch
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
@@ -20,6 +19,7 @@ from costguard.model.generation import Cause
 from costguard.model.message import NoticeContent
 from costguard.model.money import Money
 from costguard.model.reminder import Team
+from costguard.spend.budgets import BudgetWatch
 from costguard.store import messages
 from costguard.store.messages import Message
 

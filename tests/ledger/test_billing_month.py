@@ -17,7 +17,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, SpotUse, Unit
-from costguard.policy.spot import spot_saving
+from costguard.spend.spot import spot_saving
 
 KEY = InstanceKey("p", "1")
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)

@@ -24,7 +24,6 @@ from costguard.db.lease import Lease
 from costguard.db.tables import charges, instances
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import Reconciler
-from costguard.engine.spend import spend
 from costguard.errors import LeaseLost
 from costguard.ledger import burn_rates, prices, projects
 from costguard.ledger.accrual import accrual_at
@@ -36,6 +35,7 @@ from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningMode
 from costguard.model.money import Money
 from costguard.model.observation import Observation
 from costguard.model.price import Price, PriceKey, Unit
+from costguard.spend.spend import spend
 
 BELONGING = Belonging((), OwnerRules(domain="example.com"))
 TTL = timedelta(seconds=30)

@@ -14,16 +14,16 @@ from tests.within import keep_rates
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine import fleet
-from costguard.engine.budgets import outlooks
-from costguard.engine.fleet import FleetPage, Sort
-from costguard.engine.live_spend import live
-from costguard.engine.spend import spend
 from costguard.ledger import accruing, burn_rates
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Filters
 from costguard.model.budget import Period, Scope
 from costguard.model.money import ZERO, Money
+from costguard.spend import fleet
+from costguard.spend.budgets import outlooks
+from costguard.spend.fleet import FleetPage, Sort
+from costguard.spend.live_spend import live
+from costguard.spend.spend import spend
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)

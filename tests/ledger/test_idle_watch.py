@@ -11,7 +11,6 @@ import pytest
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine import fleet
 from costguard.engine.reconcile import Reconciler
 from costguard.engine.schedule import Daemon
 from costguard.events import facts
@@ -24,6 +23,7 @@ from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.utilisation import IdleRule, IdleState
+from costguard.spend import fleet
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.server import running

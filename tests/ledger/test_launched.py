@@ -12,7 +12,6 @@ from tests.store import job_rows
 
 from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
-from costguard.engine.budgets import outlooks
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.observe import Belonging
@@ -25,6 +24,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstanc
 from costguard.model.money import Money
 from costguard.model.observation import Observation
 from costguard.model.price import Price, PriceKey, Unit
+from costguard.spend.budgets import outlooks
 from costguard.store import attempts
 
 NAME = "cg-j7k2m9q4-1"

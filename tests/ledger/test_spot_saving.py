@@ -13,7 +13,7 @@ from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, SpotUse, Unit
-from costguard.policy.spot import spot_saving
+from costguard.spend.spot import spot_saving
 
 DAY = timedelta(days=1)
 FIRST, LAST = date(2026, 3, 1), date(2026, 3, 20)

@@ -10,12 +10,12 @@ from sqlalchemy import Connection, func, select
 from costguard.db.backup import verify
 from costguard.db.tables import charges, daily_spend, daily_spot, daily_spot_totals, lifetimes, storage_spans
 from costguard.db.tables import prices as prices_table
-from costguard.engine.spend import spend
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
 from costguard.model.lifetime import EndReason
-from costguard.store.spend import Grouping
+from costguard.spend.spend import spend
+from costguard.spend.spend_rows import Grouping
 
 _MINUTE = timedelta(minutes=1)
 _GROUPINGS: tuple[tuple[Grouping, ...], ...] = (

@@ -11,10 +11,10 @@ from pydantic import Field
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Query, Text, Usd, one_of, usd
 from costguard.api.route import routes
-from costguard.engine import budgets as engine
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Period, Scope
-from costguard.policy import budget as policy
+from costguard.spend import budget as policy
+from costguard.spend import budgets as engine
 from costguard.web.problems import FieldError, ProblemError
 
 router = routes("budgets")

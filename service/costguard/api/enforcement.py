@@ -12,12 +12,12 @@ from costguard.api.days import DaysQuery, beginning
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, one_of
 from costguard.api.route import routes
-from costguard.engine.acting import savings
 from costguard.ledger.accrual import book_of
 from costguard.model.action import StopOutcome
-from costguard.policy.savings import SHADOW_METHOD, STOP_METHOD, Bound, Saving
-from costguard.store.enforced import StopRow
-from costguard.store.spend import day_start
+from costguard.spend import enforcements
+from costguard.spend.enforced import StopRow
+from costguard.spend.savings import SHADOW_METHOD, STOP_METHOD, Bound, Saving
+from costguard.spend.spend_rows import day_start
 
 router = routes("reminders")
 
@@ -83,7 +83,7 @@ def enforcement(deps: Given, query: Annotated[DaysQuery, Parameter()]) -> Enforc
     first, last = query.days(now.date())
     since, until = day_start(first), day_start(last) + timedelta(days=1)
     with deps.database.read() as connection:
-        found = savings.enforcements(connection, book_of(connection), now, since, until)
+        found = enforcements.enforcements(connection, book_of(connection), now, since, until)
     return Enforcement(
         as_of=now,
         **beginning(first),
@@ -97,7 +97,7 @@ def enforcement(deps: Given, query: Annotated[DaysQuery, Parameter()]) -> Enforc
     )
 
 
-def _stop(of: savings.StopReport) -> Stop:
+def _stop(of: enforcements.StopReport) -> Stop:
     return Stop(
         **_decided(of.stop),
         outcome=of.stop.outcome.value,
@@ -107,7 +107,7 @@ def _stop(of: savings.StopReport) -> Stop:
     )
 
 
-def _shadow(of: savings.ShadowReport) -> Shadow:
+def _shadow(of: enforcements.ShadowReport) -> Shadow:
     whole = None if of.saving is None else of.saving.in_all
     return Shadow(
         **_decided(of.stop), would_have_saved=_saved(of.saving), cost=None if whole is None else Amount.of(whole)

@@ -9,7 +9,6 @@ from typing import Any
 
 from costguard.api import schemas
 from costguard.api.fields import Amount, usd
-from costguard.engine.fleet import FleetTotals, InstanceView
 from costguard.ledger.history import LifetimeView, StorageView
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.spans import ChargeSum
@@ -18,6 +17,7 @@ from costguard.model.money import Money
 from costguard.model.price import Price
 from costguard.model.utilisation import Evidence
 from costguard.policy.not_stopped import NotStopped
+from costguard.spend.fleet import FleetTotals, InstanceView
 
 
 def instance(view: InstanceView) -> schemas.Instance:

@@ -12,7 +12,6 @@ from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Text, Usd, one_of, usd
 from costguard.api.route import routes
-from costguard.engine import spend
 from costguard.ledger import price_list
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
@@ -20,6 +19,7 @@ from costguard.ledger.price_list import ListedPrice
 from costguard.model.money import Money
 from costguard.model.price import Price as KnownPrice
 from costguard.model.price import PriceKey, Unit
+from costguard.spend import spend
 
 router = routes("prices")
 

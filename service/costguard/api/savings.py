@@ -13,12 +13,12 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Text, Usd, usd
 from costguard.api.route import routes
 from costguard.api.spend import check_length
-from costguard.engine.acting.kept import KeepReport
-from costguard.engine.saved import Saved, saved_between
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
-from costguard.policy.savings import KEEP_METHOD, SHADOW_METHOD, STOP_METHOD
-from costguard.policy.spot import METHOD
+from costguard.spend.keep_savings import KeepReport
+from costguard.spend.saved import Saved, saved_between
+from costguard.spend.savings import KEEP_METHOD, SHADOW_METHOD, STOP_METHOD
+from costguard.spend.spot import METHOD
 
 router = routes("spend")
 

@@ -16,12 +16,12 @@ from costguard.api.days import DaysQuery, beginning, wrong
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Text, Usd, hours, one_of, usd
 from costguard.api.route import CSV, routes, wants_csv
-from costguard.engine import spend as engine
-from costguard.engine.vm_spend import VmSpend, spend_by_vm
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.model.reminder import Team
-from costguard.store.spend import Amounts, Grouping, UnpricedSpan
+from costguard.spend import spend as engine
+from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
+from costguard.spend.vm_spend import VmSpend, spend_by_vm
 
 router = routes("spend")
 

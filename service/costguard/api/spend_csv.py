@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from costguard.access.teams import team_of
 from costguard.api.fields import CURRENCY, hours, usd
-from costguard.engine.spend import SpendRow
-from costguard.engine.vm_spend import VmSpend
 from costguard.model.reminder import Team
-from costguard.store.spend import Amounts, Grouping
+from costguard.spend.spend import SpendRow
+from costguard.spend.spend_rows import Amounts, Grouping
+from costguard.spend.vm_spend import VmSpend
 from costguard.web.sheets import safe
 
 _AMOUNTS = ("machine", "gpu", "storage", "total")

@@ -8,9 +8,9 @@ from datetime import date, datetime
 from http import HTTPStatus
 
 from costguard.dashboard.show import link
-from costguard.engine.fleet import Cursor, Sort
 from costguard.ledger.fleet_rows import Filters
 from costguard.model.instance import InstanceKey
+from costguard.spend.fleet import Cursor, Sort
 
 LONGEST = 500
 _LATEST = 2**62

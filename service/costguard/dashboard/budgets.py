@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from costguard.dashboard.curve import Curve, burn_down
 from costguard.dashboard.show import day, link
 from costguard.dashboard.source import Source
-from costguard.engine import budgets
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
-from costguard.policy.budget import TOO_EARLY, Standing
-from costguard.store.spend import Grouping
+from costguard.spend import budgets
+from costguard.spend.budget import TOO_EARLY, Standing
+from costguard.spend.spend_rows import Grouping
 
 _DAY = timedelta(days=1)
 _AT_LIMIT = {

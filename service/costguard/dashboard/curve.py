@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from costguard.engine.burn_history import STEP, BurnHistory
-from costguard.engine.spend_story import Month
 from costguard.model.budget import Period
 from costguard.model.money import ZERO, Money
-from costguard.policy.budget import Outlook, Standing
+from costguard.spend.budget import Outlook, Standing
+from costguard.spend.burn_history import STEP, BurnHistory
+from costguard.spend.spend_story import Month
 
 HEIGHT = 150
 _WIDTH = 1000

@@ -12,9 +12,6 @@ from costguard.dashboard.curve import Trace, trace
 from costguard.dashboard.folding import Folded, folded
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
-from costguard.engine import fleet, spend
-from costguard.engine.burn_history import burned
-from costguard.engine.fleet import FleetPage
 from costguard.events import facts
 from costguard.ledger import projects
 from costguard.ledger.accrual import accrual_at
@@ -25,8 +22,10 @@ from costguard.model.budget import Scope
 from costguard.model.instance import Status
 from costguard.model.mending import command_for
 from costguard.model.money import Money
-from costguard.store import choices
-from costguard.store.choices import Choices
+from costguard.spend import choices, fleet, spend
+from costguard.spend.burn_history import burned
+from costguard.spend.choices import Choices
+from costguard.spend.fleet import FleetPage
 
 PAGE = 50
 _FACTS = 12

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from costguard.dashboard.source import Source
-from costguard.engine.spend import spend
 from costguard.ledger import burn_rates
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.preset import Preset
-from costguard.store.spend import Grouping
+from costguard.spend.spend import spend
+from costguard.spend.spend_rows import Grouping
 
 _FEW = 4  # zones that are shown before the rest
 

@@ -17,8 +17,8 @@ from costguard.ledger.price_list import ListedRefusal
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.store import spend
-from costguard.store.spend import UnpricedSpan
+from costguard.spend import spend_rows
+from costguard.spend.spend_rows import UnpricedSpan
 
 PAGE = 100
 OLD = timedelta(days=31)  # Google moves Spot prices up to once a month
@@ -121,7 +121,9 @@ def prices_page(source: Source, asked: PricesAsked, now: datetime) -> Prices:
         book = book_of(connection)
         refused = price_list.refusals(connection)
         recorded_at = health_rows.prices_recorded_at(connection)
-        gaps = [each for each in spend.unpriced(connection, now.date(), now.date(), Scope()) if each.ended_at is None]
+        gaps = [
+            each for each in spend_rows.unpriced(connection, now.date(), now.date(), Scope()) if each.ended_at is None
+        ]
     keys = book.keys()
     pairs = {(key.resource, key.region) for key in keys}
     fitting = sorted((pair for pair in pairs if _fits(*pair, asked)), key=_order)

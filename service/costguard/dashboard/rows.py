@@ -10,7 +10,6 @@ from sqlalchemy import Connection
 
 from costguard.access import roles
 from costguard.access.rules import Rules
-from costguard.engine.fleet import InstanceView
 from costguard.engine.reminding import look_at
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import elapsed
@@ -19,6 +18,7 @@ from costguard.policy import claiming
 from costguard.policy.answer import pointless
 from costguard.policy.suspend import never_suspended
 from costguard.policy.watched import Decision
+from costguard.spend.fleet import InstanceView
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from costguard.dashboard.source import Source
 from costguard.dashboard.spend_asked import SpendAsked
-from costguard.engine.saved import Saved, saved_between
 from costguard.ledger.accrual import accrual_at
-from costguard.policy.savings import KEEP_METHOD, SHADOW_METHOD, STOP_METHOD
-from costguard.policy.spot import METHOD
+from costguard.spend.saved import Saved, saved_between
+from costguard.spend.savings import KEEP_METHOD, SHADOW_METHOD, STOP_METHOD
+from costguard.spend.spot import METHOD
 
 LISTED = 200  # of each kind
 METHODS = {"spot": METHOD, "stop": STOP_METHOD, "shadow": SHADOW_METHOD, "keep": KEEP_METHOD}

@@ -9,13 +9,13 @@ from datetime import date, datetime, timedelta
 from costguard.dashboard.curve import Curve, climb
 from costguard.dashboard.source import Source
 from costguard.dashboard.spend_asked import SpendAsked
-from costguard.engine.spend import SpendRow
-from costguard.engine.spend_story import Month, Story, month_of, story_of
 from costguard.ledger.accrual import accrual_at
 from costguard.model.money import ZERO, Money
-from costguard.store import choices
-from costguard.store.choices import Choices
-from costguard.store.spend import Amounts, UnpricedSpan
+from costguard.spend import choices
+from costguard.spend.choices import Choices
+from costguard.spend.spend import SpendRow
+from costguard.spend.spend_rows import Amounts, UnpricedSpan
+from costguard.spend.spend_story import Month, Story, month_of, story_of
 
 SERIES = 6  # colours that can be told apart; what is beyond them is shown together
 _LISTED_UNPRICED = 20

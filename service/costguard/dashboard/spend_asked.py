@@ -10,7 +10,7 @@ from costguard.dashboard.asked import LONGEST as LONGEST_NAME
 from costguard.dashboard.asked import UNCLAIMED, BadAddress, day
 from costguard.dashboard.show import link
 from costguard.model.budget import Scope
-from costguard.store.spend import Grouping
+from costguard.spend.spend_rows import Grouping
 
 LONGEST = timedelta(days=366)
 GROUPINGS = (Grouping.PRESET, Grouping.OWNER, Grouping.PROJECT, Grouping.PROVISIONING_MODEL)

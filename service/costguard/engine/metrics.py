@@ -12,8 +12,6 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.db import health_rows
-from costguard.engine.budgets import standings
-from costguard.engine.spend import SpendRow, spend
 from costguard.events import stream
 from costguard.ledger import burn_rates, projects
 from costguard.ledger.accrual import accrual_at
@@ -21,10 +19,12 @@ from costguard.ledger.fleet_rows import Burning
 from costguard.ledger.projects import ProjectLook
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.job import JobState
-from costguard.policy.budget import Standing
+from costguard.spend.budget import Standing
+from costguard.spend.budgets import standings
+from costguard.spend.spend import SpendRow, spend
+from costguard.spend.spend_rows import Grouping
 from costguard.store import counts
 from costguard.store.counts import Interrupted
-from costguard.store.spend import Grouping
 
 MONTH = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET, Grouping.PROVISIONING_MODEL)
 

@@ -22,7 +22,6 @@ from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
 from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
 from costguard.engine.acting.still_due import ByTheRules
-from costguard.engine.budgets import BudgetWatch
 from costguard.engine.jobs.turn import TurnReport
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.engine.reconcile import PassReport, Reconciler
@@ -43,6 +42,7 @@ from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
 from costguard.policy.watched import Plan
 from costguard.settings import Settings
+from costguard.spend.budgets import BudgetWatch
 from costguard.web.meters import WatchMeters
 
 _SENDINGS = 10

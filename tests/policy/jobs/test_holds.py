@@ -13,8 +13,8 @@ from tests.store.job_rows import job
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.policy.budget import bounds
 from costguard.policy.jobs.holds import Held, Standing, counts, held, problem, why
+from costguard.spend.budget import bounds
 
 HOUR = timedelta(hours=1)
 TEAMS = (Team("vision", frozenset({"ada@lab.example"})), Team("speech", frozenset({"bob@lab.example"})))

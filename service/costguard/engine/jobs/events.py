@@ -18,7 +18,8 @@ from costguard.model.attempt import Attempt
 from costguard.model.ports import Clock
 from costguard.policy.jobs.disk import DiskState, disk_of
 from costguard.policy.jobs.hearing import Event, Told, listen
-from costguard.store import attempts, burning, interruptions, jobs
+from costguard.spend import burning
+from costguard.store import attempts, interruptions, jobs
 
 __all__ = ["Event", "HeardAnswer", "Hearing"]
 

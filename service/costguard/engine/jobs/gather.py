@@ -18,7 +18,8 @@ from costguard.model.job import Job
 from costguard.model.money import Priced
 from costguard.policy.jobs.holds import Held
 from costguard.policy.jobs.view import AttemptView, JobView, VmStanding
-from costguard.store import attempts, interruptions, job_costs, job_vms, jobs
+from costguard.spend import job_costs
+from costguard.store import attempts, interruptions, job_vms, jobs
 from costguard.store.job_vms import SeenVm
 
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, Held]]

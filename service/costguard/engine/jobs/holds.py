@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.budgets import outlooks
 from costguard.events import facts
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import AtLimit, Budget
@@ -20,7 +19,8 @@ from costguard.model.job import Job, JobSpec, JobState
 from costguard.model.money import Money
 from costguard.policy.jobs import holds as policy
 from costguard.policy.jobs.holds import Held, Standing
-from costguard.store import burning
+from costguard.spend import burning
+from costguard.spend.budgets import outlooks
 
 SERVES = timedelta(seconds=60)  # reading the ledger for a budget costs more than a turn without news
 _WAITS = (JobState.QUEUED, JobState.RECOVERING)

@@ -19,7 +19,8 @@ from costguard.policy.jobs.limits import crashes, preemptions
 from costguard.policy.jobs.pace import Pace, pace, step_of
 from costguard.policy.jobs.view import AttemptView, JobView
 from costguard.policy.jobs.words import clock, span
-from costguard.store import attempts, interruptions, job_costs, jobs, seen_checkpoints
+from costguard.spend import job_costs
+from costguard.store import attempts, interruptions, jobs, seen_checkpoints
 from costguard.store.interruptions import Course
 from costguard.store.jobs import JobFilters
 from costguard.store.seen_checkpoints import KeptCheckpoint

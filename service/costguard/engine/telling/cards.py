@@ -10,8 +10,6 @@ from sqlalchemy import Connection
 
 from costguard.access import people
 from costguard.access.rules import Rules
-from costguard.engine import fleet
-from costguard.engine.fleet import InstanceView
 from costguard.engine.telling import job_vm
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual
@@ -22,6 +20,8 @@ from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
 from costguard.model.person import Acquaintance
 from costguard.model.reminder import About, Asked, Subject
+from costguard.spend import fleet
+from costguard.spend.fleet import InstanceView
 
 MORNING = time(9)
 KEEP_HOURS = 4

@@ -11,9 +11,6 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
-from costguard.engine import budgets
-from costguard.engine.acting import savings
-from costguard.engine.spend import Spend
 from costguard.engine.telling import cards
 from costguard.ledger import projects, utilisation
 from costguard.ledger.accrual import Accrual
@@ -24,7 +21,9 @@ from costguard.model.lifetime import Lifetime
 from costguard.model.message import Line
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.policy.budget import Standing
+from costguard.spend import budgets, enforcements
+from costguard.spend.budget import Standing
+from costguard.spend.spend import Spend
 from costguard.store import digest, watched
 from costguard.store.watched import WatchedRow
 
@@ -145,7 +144,7 @@ def stopped(
     connection: Connection, book: PriceBook, now: datetime, since: datetime, until: datetime, *, is_shadow: bool
 ) -> Iterator[Section]:
     """What was stopped; what would have been, where rules are in shadow or were so."""
-    found = savings.enforcements(connection, book, now, since, until)
+    found = enforcements.enforcements(connection, book, now, since, until)
     done = [each for each in found.stops if each.stop.outcome is StopOutcome.DONE]
     total = f", {amount_text(found.saved)} saved ({_METHOD})" if done else ""
     yield f"Stopped{total}", _top(done, _stop_line)
@@ -194,7 +193,7 @@ def _budget_line(of: Standing) -> Line:
     return Line(of.budget.name, spent, f"{end}{gap}")
 
 
-def _stop_line(of: savings.StopReport) -> Line:
+def _stop_line(of: enforcements.StopReport) -> Line:
     row = of.stop
     who = f"{row.asked_by} asked for it" if row.asked_by else row.reason
     saved = of.saving.amount if of.saving is not None else Priced(whole=False)
@@ -202,7 +201,7 @@ def _stop_line(of: savings.StopReport) -> Line:
     return Line(row.name, amount_text(saved), f"{row.owner or 'unclaimed'}, {verb}{who}")
 
 
-def _shadow_line(of: savings.ShadowReport) -> Line:
+def _shadow_line(of: enforcements.ShadowReport) -> Line:
     row, saving = of.stop, of.saving
     amount = amount_text(saving.amount) if saving is not None else "unpriced"
     whole = saving.in_all if saving is not None else None

@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.spend import Spend, spend
 from costguard.engine.telling import digest_sections as sections
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.ledger import projects
@@ -19,9 +18,10 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.message import DigestContent
 from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule, DueDigest, Every, due
+from costguard.spend.spend import Spend, spend
+from costguard.spend.spend_rows import Grouping, day_start
 from costguard.store import digest, messages
 from costguard.store.messages import Message, NewMessage
-from costguard.store.spend import Grouping, day_start
 
 KIND = "digest"
 _DAY = timedelta(days=1)

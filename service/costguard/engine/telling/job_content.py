@@ -21,7 +21,8 @@ from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
 from costguard.policy.jobs.announcing import JobFact
 from costguard.policy.jobs.disk import Disk, disk_of
-from costguard.store import attempts, interruptions, job_costs, jobs
+from costguard.spend import job_costs
+from costguard.store import attempts, interruptions, jobs
 
 _LAST_LINES = 15  # of a failed command's output
 

@@ -9,16 +9,15 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
-from costguard.engine import budgets
-from costguard.engine.spend import spend
 from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Budget
 from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Money
-from costguard.policy.budget import On
-from costguard.store import burning
-from costguard.store.spend import Grouping
+from costguard.spend import budgets, burning
+from costguard.spend.budget import On
+from costguard.spend.spend import spend
+from costguard.spend.spend_rows import Grouping
 
 # Kinds of facts.
 BUDGET, GPUS, BURN, CLAIM = "BudgetThresholdCrossed", "GpusAppeared", "BurnRateUnusual", "OwnerClaimed"

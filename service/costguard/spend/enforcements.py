@@ -16,8 +16,8 @@ from costguard.model.action import StopOutcome
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import Enforcement
-from costguard.policy.savings import Saving, of_shadow, of_stop
-from costguard.store.enforced import StopRow, stops_between
+from costguard.spend.enforced import StopRow, stops_between
+from costguard.spend.savings import Saving, of_shadow, of_stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costguard.model.money import Money
-from costguard.policy.anomaly import unusual_burn
+from costguard.spend.anomaly import unusual_burn
 
 
 def dollars(*amounts: int) -> list[Money]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from costguard.model.money import Money
-from costguard.policy.forecast import median
+from costguard.spend.forecast import median
 
 WEEKS = 4
 LEAST_WEEKS = 3  # that a project was watched before anything counts as unusual for it

@@ -12,7 +12,6 @@ from tests.fakes import HandClock
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.budgets import BudgetWatch, outlooks, standings
 from costguard.events import facts
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
@@ -21,6 +20,7 @@ from costguard.model.budget import Budget, Period, Scope
 from costguard.model.fact import Fact
 from costguard.model.money import Money
 from costguard.model.reminder import Team
+from costguard.spend.budgets import BudgetWatch, outlooks, standings
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MONTH = Budget("lab", Scope(), Money.of(120), Period.MONTH)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.model.money import ZERO, Money
-from costguard.policy.forecast import METHOD, METHOD_WITHOUT_HISTORY, Burn, Forecast, forecast
+from costguard.spend.forecast import METHOD, METHOD_WITHOUT_HISTORY, Burn, Forecast, forecast
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)  # a Sunday

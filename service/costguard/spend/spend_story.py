@@ -9,13 +9,13 @@ from fractions import Fraction
 
 from sqlalchemy import Connection
 
-from costguard.engine import budgets
-from costguard.engine.spend import SpendRow, spend, spend_by_day
 from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Period, Scope
 from costguard.model.money import Money
-from costguard.policy.budget import Outlook
-from costguard.store.spend import Amounts, Grouping, UnpricedSpan
+from costguard.spend import budgets
+from costguard.spend.budget import Outlook
+from costguard.spend.spend import SpendRow, spend, spend_by_day
+from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
 
 _DAY = timedelta(days=1)
 

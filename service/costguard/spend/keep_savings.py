@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Priced
-from costguard.policy.savings import Saving, of_keep
-from costguard.store.kept import KeepRow, keeps_between
+from costguard.spend.kept import KeepRow, keeps_between
+from costguard.spend.savings import Saving, of_keep
 
 
 @dataclass(frozen=True, slots=True)

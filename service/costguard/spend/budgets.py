@@ -14,9 +14,6 @@ from sqlalchemy import Connection
 from costguard.access.teams import team_of
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.anomalies import anomalies
-from costguard.engine.live_spend import live
-from costguard.engine.spend import all_unpriced
 from costguard.events import facts
 from costguard.ledger import burn_rates, projects
 from costguard.ledger.accrual import Accrual, accrual_at
@@ -25,12 +22,15 @@ from costguard.model.fact import Fact
 from costguard.model.money import Money
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
-from costguard.policy import budget as policy
-from costguard.policy.budget import On, Outlook, Standing, Threshold
-from costguard.policy.forecast import HISTORY, Burn, forecast
-from costguard.store import burning
-from costguard.store.burning import Whose
-from costguard.store.spend import Grouping, UnpricedSpan, rolled_up_days
+from costguard.spend import budget as policy
+from costguard.spend import burning
+from costguard.spend.anomalies import anomalies
+from costguard.spend.budget import On, Outlook, Standing, Threshold
+from costguard.spend.burning import Whose
+from costguard.spend.forecast import HISTORY, Burn, forecast
+from costguard.spend.live_spend import live
+from costguard.spend.spend import all_unpriced
+from costguard.spend.spend_rows import Grouping, UnpricedSpan, rolled_up_days
 
 EVERY = timedelta(minutes=5)
 _DAY = timedelta(days=1)

@@ -8,8 +8,8 @@ import pytest
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import ZERO, Money
-from costguard.policy.budget import On, Outlook, bounds, due, key, standing
-from costguard.policy.forecast import Forecast
+from costguard.spend.budget import On, Outlook, bounds, due, key, standing
+from costguard.spend.forecast import Forecast
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 BUDGET = Budget("lab", Scope(), Money.of(1000), Period.MONTH, (50, 80, 100), (100, 120))

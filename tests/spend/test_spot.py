@@ -16,15 +16,15 @@ from tests.within import charge_due
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.acting.kept import kept
-from costguard.engine.spot import saved_by_spot
 from costguard.ledger.accrual import accrual_at, book_of
 from costguard.ledger.charges import recharge_since
 from costguard.ledger.roll_up import following
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
-from costguard.policy.spot import SpotSaving
-from costguard.store.spot import charged, lost_to_preemptions
+from costguard.spend.keep_savings import kept
+from costguard.spend.spot import SpotSaving
+from costguard.spend.spot_rows import charged, lost_to_preemptions
+from costguard.spend.spot_savings import saved_by_spot
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 SPOT, ON_DEMAND = Money.of("0.165"), Money.of("0.53")  # an hour of an n1-standard-4 with a T4

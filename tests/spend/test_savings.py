@@ -14,7 +14,7 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import EndReason
 from costguard.model.money import Money, Priced
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.policy.savings import MOST, Bound, of_shadow, of_stop
+from costguard.spend.savings import MOST, Bound, of_shadow, of_stop
 
 HOUR = timedelta(hours=1)
 NOW = at("2026-11-05T10:00")

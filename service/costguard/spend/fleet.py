@@ -18,7 +18,7 @@ from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance,
 from costguard.ledger.utilisation import Measured
 from costguard.model.money import Money, Priced
 from costguard.model.utilisation import Evidence
-from costguard.store import fleet_money
+from costguard.spend import fleet_money
 
 __all__ = ["Cursor", "FleetPage", "FleetTotals", "InstanceView", "Sort", "fleet_page", "views"]
 

@@ -11,8 +11,8 @@ from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
 from costguard.model.fact import Fact
 from costguard.model.money import ZERO, Money
-from costguard.policy.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn
-from costguard.store import burning
+from costguard.spend import burning
+from costguard.spend.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn
 
 _HOUR = timedelta(hours=1)
 _WEEK = timedelta(weeks=1)

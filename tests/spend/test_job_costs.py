@@ -16,7 +16,7 @@ from costguard.ledger.accrual import Accrual
 from costguard.ledger.accruing import select_lifetimes
 from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Money, Priced
-from costguard.store import job_costs
+from costguard.spend import job_costs
 
 HOUR = timedelta(hours=1)
 

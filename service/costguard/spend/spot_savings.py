@@ -15,9 +15,9 @@ from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
-from costguard.policy.spot import SpotSaving, spot_saving
-from costguard.store import spot
-from costguard.store.spend import day_start
+from costguard.spend import spot_rows
+from costguard.spend.spend_rows import day_start
+from costguard.spend.spot import SpotSaving, spot_saving
 
 _DAY = timedelta(days=1)
 
@@ -25,7 +25,7 @@ _DAY = timedelta(days=1)
 def saved_by_spot(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> SpotSaving:
     """On the UTC days [first, last], today's share up to now included."""
     periods = accrual.book.steady(ProvisioningModel.STANDARD, first, last)
-    stored = spot.charged(connection, periods, scope)
+    stored = spot_rows.charged(connection, periods, scope)
     live = _live(connection, accrual, first, last, scope)
     return spot_saving([*stored, *live], prices.by_id(connection), accrual.book)
 
@@ -36,7 +36,7 @@ def _live(connection: Connection, accrual: Accrual, first: date, last: date, sco
     if until <= start:
         return
     alike: dict[tuple[Shape, str], Counter[int]] = defaultdict(Counter)
-    for run, uncharged_from, count in spot.uncharged(connection, scope, accrual.charged_before):
+    for run, uncharged_from, count in spot_rows.uncharged(connection, scope, accrual.charged_before):
         since = max(uncharged_from, start)
         meter = accrual.meter(run.shape, run.zone, ProvisioningModel.SPOT, until) if run.ended_at is None else None
         if meter is not None and day_of(until) <= since < until:

@@ -16,7 +16,7 @@ from costguard.ledger.roll_up import parts_of_charges
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
-from costguard.store.spend import Amounts, amounts_of
+from costguard.spend.spend_rows import Amounts, amounts_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from datetime import date, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.acting.kept import KeepReport, kept
-from costguard.engine.acting.savings import ShadowReport, StopReport, enforcements
-from costguard.engine.spot import saved_by_spot
 from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
-from costguard.policy.spot import SpotSaving
-from costguard.store.enforced import StopRow
-from costguard.store.kept import KeepRow
-from costguard.store.spend import day_start
-from costguard.store.spot import lost_to_preemptions
+from costguard.spend.enforced import StopRow
+from costguard.spend.enforcements import ShadowReport, StopReport, enforcements
+from costguard.spend.keep_savings import KeepReport, kept
+from costguard.spend.kept import KeepRow
+from costguard.spend.spend_rows import day_start
+from costguard.spend.spot import SpotSaving
+from costguard.spend.spot_rows import lost_to_preemptions
+from costguard.spend.spot_savings import saved_by_spot
 
 _DAY = timedelta(days=1)
 

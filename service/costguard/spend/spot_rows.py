@@ -30,8 +30,8 @@ from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
-from costguard.store.job_costs import spans_of
-from costguard.store.spend import day_start
+from costguard.spend.job_costs import spans_of
+from costguard.spend.spend_rows import day_start
 
 _KIND = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "zone")
 _NO_KEY = InstanceKey("", "")

@@ -23,7 +23,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import OF_A_RUN
-from costguard.store.spend import Amounts, UnpricedSpan, day_start
+from costguard.spend.spend_rows import Amounts, UnpricedSpan, day_start
 
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

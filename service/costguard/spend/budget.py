@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money
-from costguard.policy.forecast import Forecast
+from costguard.spend.forecast import Forecast
 
 TOO_EARLY = "too early to say"
 

@@ -10,8 +10,6 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from costguard.engine.live_spend import figures_of, live
-from costguard.engine.spend import Spend, all_unpriced, days_of_span, spend
 from costguard.ledger import accruing, fleet_rows
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.accruing import AccruingLifetime, AccruingStorage
@@ -19,8 +17,10 @@ from costguard.ledger.fleet_rows import FleetInstance
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
-from costguard.store import vm_spend
-from costguard.store.spend import Amounts, Grouping, amounts_of, day_start
+from costguard.spend import vm_spend_rows
+from costguard.spend.live_spend import figures_of, live
+from costguard.spend.spend import Spend, all_unpriced, days_of_span, spend
+from costguard.spend.spend_rows import Amounts, Grouping, amounts_of, day_start
 
 _DAY = timedelta(days=1)
 _Key: TypeAlias = tuple[int, Attribution, str, date | None]  # of which VM, whose, which model, on which day
@@ -49,7 +49,7 @@ def spend_by_vm(
     asked = [grouping for grouping in group_by if grouping is not Grouping.VM]
     by_day, by_model = Grouping.DAY in asked, Grouping.PROVISIONING_MODEL in asked
     parts: dict[_Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for each in vm_spend.charged(connection, first, last, scope, by_day):
+    for each in vm_spend_rows.charged(connection, first, last, scope, by_day):
         of = each.amounts
         figures = [of.machine.nanos, of.gpu.nanos, of.storage.nanos, of.seconds]
         _add(parts, (each.instance_id, each.attribution, each.provisioning_model, each.day), figures)
@@ -82,7 +82,7 @@ def _running(
 ) -> Iterator[tuple[_Key, Sequence[int]]]:
     """What has accrued since charges were stored. Equal VMs are billed once."""
     start, end = day_start(first), day_start(last) + _DAY
-    ids = vm_spend.accruing_ids(connection)
+    ids = vm_spend_rows.accruing_ids(connection)
     for run in accruing.accruing_lifetimes(connection, ids):
         since = max(run.charged_to or run.lifetime.started_at, start)
         if _is_within(scope, run) and since < min(end, run.lifetime.ended_at or accrual.now):
@@ -146,7 +146,7 @@ def _gaps(
     """Each lifetime and disk that has no complete price, on each of its days where rows are by day."""
     running = live(connection, accrual, first, last, scope, ("project", "preset", "owner", "job"))
     unpriced = all_unpriced(connection, running, first, last, scope)
-    ids = vm_spend.ids_of(connection, {span.key for span in unpriced})
+    ids = vm_spend_rows.ids_of(connection, {span.key for span in unpriced})
     for span in unpriced:
         days: Iterable[date | None] = days_of_span(span, first, last, accrual.now) if by_day else (None,)
         model = span.provisioning_model if span.kind == "lifetime" else ProvisioningModel.STANDARD.value

@@ -9,7 +9,7 @@ from tests.api.rows import day
 
 from costguard.db.transaction import Database
 from costguard.model.budget import Scope
-from costguard.store.spend import Grouping, days_of, rolled_up
+from costguard.spend.spend_rows import Grouping, days_of, rolled_up
 
 _FIRST, _LAST = date(2026, 11, 1), date(2026, 11, 2)
 

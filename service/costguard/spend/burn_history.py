@@ -13,8 +13,8 @@ from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
-from costguard.store import burn_history
-from costguard.store.burn_history import Kind, Spell
+from costguard.spend import burn_history_rows
+from costguard.spend.burn_history_rows import Kind, Spell
 
 STEP = timedelta(minutes=15)
 _LENGTH = timedelta(days=1)
@@ -44,8 +44,8 @@ def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistor
     since, count = last - _LENGTH, _LENGTH // STEP + 1
     changes = [0] * (count + 1)
     for spells, rate in (
-        (burn_history.machines(connection, since, STEP, scope), _machine_rate(accrual)),
-        (burn_history.stored(connection, since, STEP, scope), _storage_rate(accrual)),
+        (burn_history_rows.machines(connection, since, STEP, scope), _machine_rate(accrual)),
+        (burn_history_rows.stored(connection, since, STEP, scope), _storage_rate(accrual)),
     ):
         _add(changes, spells, rate)
     nanos, rates = 0, []

@@ -17,13 +17,13 @@ from tests.api.rows import NOW
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.live_spend import figures_of, live
 from costguard.ledger import accruing
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.accruing import AccruingLifetime, AccruingStorage
 from costguard.ledger.pricing import Bill
 from costguard.model.budget import Scope
-from costguard.store.spend import day_start
+from costguard.spend.live_spend import figures_of, live
+from costguard.spend.spend_rows import day_start
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)

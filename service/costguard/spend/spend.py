@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from costguard.engine.live_spend import InstanceKind, Live, live
 from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.money import ZERO, Money
-from costguard.store.spend import Amounts, Grouping, UnpricedSpan, day_start, days_of, rolled_up, unpriced
+from costguard.spend.live_spend import InstanceKind, Live, live
+from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan, day_start, days_of, rolled_up, unpriced
 
 _DAY = timedelta(days=1)
 _NOTHING = Amounts(ZERO, ZERO, ZERO, 0)

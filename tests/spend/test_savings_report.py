@@ -9,11 +9,11 @@ from tests.api.rows import NOW
 from tests.engine import reminder_rows
 
 from costguard.db.transaction import Database
-from costguard.engine.acting.savings import Enforcements, enforcements
 from costguard.ledger import prices
 from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Money, Priced
-from costguard.policy.savings import Bound
+from costguard.spend.enforcements import Enforcements, enforcements
+from costguard.spend.savings import Bound
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RATE = Money.of("0.53")  # an hour of an n1-standard-4 with a T4
