@@ -10,7 +10,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 from tests.api import story
 from tests.api.story import ADA, AGENTS, MASTER, Story
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 import costguard.api
 from costguard.db.migrate import upgrade

@@ -12,7 +12,7 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW, T4
 from tests.engine import reminder_rows
-from tests.store import job_rows
+from tests.jobs import job_rows
 from tests.within import keep_rates
 
 from costguard.api.app import create_app
@@ -20,6 +20,7 @@ from costguard.api.deps import Deps
 from costguard.db import lease
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport
+from costguard.jobs import interruptions
 from costguard.ledger.charging import Charged
 from costguard.ledger.record import Recorded
 from costguard.main.figures import families_of, metrics_of
@@ -30,7 +31,6 @@ from costguard.model.money import Money
 from costguard.model.observation import Unread
 from costguard.model.webhook import WebhookState
 from costguard.policy.watched import Plan
-from costguard.store import interruptions
 from costguard.web.meters import Meters, WatchMeters
 
 HOUR = timedelta(hours=1)

@@ -13,7 +13,7 @@ from tests.api.rows import NOW
 from tests.dashboard import job_story
 from tests.doors import begun, gate, somebody
 from tests.engine import reminder_rows
-from tests.engine.jobs.office import Office
+from tests.jobs.office import Office
 
 from costguard.access.gate import Gate
 from costguard.access.rules import Access, Rules
@@ -22,8 +22,8 @@ from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.db import lease, tables
 from costguard.db.transaction import Database
-from costguard.engine.jobs.events import Hearing
-from costguard.engine.jobs.tokens import Tokens
+from costguard.jobs.agent_events import Hearing
+from costguard.jobs.agent_tokens import Tokens
 from costguard.model.access import Role, Via
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money

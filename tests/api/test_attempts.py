@@ -13,15 +13,16 @@ from fastapi.testclient import TestClient
 from tests.api.conftest import Standstill, deps_of
 from tests.api.rows import NOW
 from tests.doors import keyed
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
-from costguard.engine.jobs.events import Hearing
-from costguard.engine.jobs.tokens import Tokens
+from costguard.jobs import attempts, interruptions
+from costguard.jobs import job_rows as jobs
+from costguard.jobs.agent_events import Hearing
+from costguard.jobs.agent_tokens import Tokens
 from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
-from costguard.store import attempts, interruptions, jobs
 
 NAME = "cg-j7k2m9q4-1"
 PATH = f"/api/v1/attempts/{NAME}/events"

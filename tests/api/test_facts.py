@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database

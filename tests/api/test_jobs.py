@@ -11,15 +11,15 @@ from fastapi.testclient import TestClient
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.doors import EVERYBODY, keyed
-from tests.engine.jobs.office import B200, RULES, Office, Store, priced
-from tests.store import job_rows
+from tests.jobs import job_rows
+from tests.jobs.office import B200, RULES, Office, Store, priced
 
 from costguard.access.rules import Access
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
+from costguard.jobs import job_rows as jobs
+from costguard.jobs.job_rows import JobFilters
 from costguard.model.job import JobState
-from costguard.store import jobs
-from costguard.store.jobs import JobFilters
 
 BODY = {"preset": "t4", "owner": "ada@lab.example", "command": ["python", "train.py"]}
 SECRET = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"  # of no account

@@ -11,16 +11,17 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.engine.jobs.office import RULES
-from tests.store import job_rows
+from tests.jobs import job_rows
+from tests.jobs.office import RULES
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
+from costguard.jobs import attempts, interruptions
+from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money
-from costguard.store import attempts, interruptions, jobs
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 ID = "j7k2m9q4"

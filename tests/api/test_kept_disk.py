@@ -10,15 +10,16 @@ from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.doors import EVERYBODY
-from tests.engine.jobs.office import Office
-from tests.store import job_rows
+from tests.jobs import job_rows
+from tests.jobs.office import Office
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.events import facts
+from costguard.jobs import attempts
+from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AttemptState
 from costguard.model.job import CheckpointPlan, JobState, SeenCheckpoint
-from costguard.store import attempts, jobs
 
 ADA, EVE = "ada@lab.example", "eve@lab.example"
 

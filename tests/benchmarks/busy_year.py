@@ -10,18 +10,18 @@ from typing import Any
 from sqlalchemy import Connection, insert, text
 from tests.benchmarks import year
 from tests.benchmarks.year import NOW
-from tests.store.job_rows import RECIPE, SPEC
+from tests.jobs.job_rows import RECIPE, SPEC
 from tests.within import keep_rates
 
 from costguard.access.rules import Rules, by_name
 from costguard.db import tables
 from costguard.db.transaction import Database
+from costguard.jobs import job_rows
 from costguard.model.attempt import attempt_name
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.job import Job, JobState
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
-from costguard.store import jobs
 
 VMS = 10_000
 JOBS = 1_000
@@ -129,7 +129,7 @@ def _fill(connection: Connection) -> None:
     which = f"id > {last} AND id <= {year.LIFETIMES}"
     _run(connection, _OF_JOBS, table="lifetimes", number="id", jobs=JOBS, which=which)
     for number in range(JOBS):
-        jobs.add(connection, _job(number), None, "")
+        job_rows.add(connection, _job(number), None, "")
     connection.execute(insert(tables.attempts), [row for number in range(JOBS) for row in _attempts(number)])
     connection.execute(insert(tables.interruptions), [row for number in range(JOBS) for row in _interruptions(number)])
     connection.execute(insert(tables.seen_checkpoints), [row for number in range(JOBS) for row in _saved(number)])

@@ -10,15 +10,15 @@ from statistics import median
 
 from tests.benchmarks.memory import peak_mb
 from tests.builders import PROJECT, at
-from tests.engine.jobs.world import BELONGING, RECIPE, FragileDatabase, World
+from tests.jobs.world import BELONGING, RECIPE, FragileDatabase, World
 
 from costguard.db.transaction import Database
-from costguard.engine.jobs.events import Event
-from costguard.engine.jobs.turn import JobsTurn
+from costguard.jobs import attempts, interruptions, job_rows
+from costguard.jobs.agent_events import Event
+from costguard.jobs.turn import JobsTurn
 from costguard.ledger.record import record
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
-from costguard.store import attempts, interruptions, jobs
 
 ZONES = (
     "us-central1-a",
@@ -193,7 +193,7 @@ def _submit(database: Database, number: int) -> None:
                 checkpoint=CheckpointPlan(f"gs://runs/{each}", "--from_checkpoint {checkpoint}"),
             )
             job = Job(f"j{each}", spec, recipe, JobState.QUEUED, "was taken in", at("12:00"), "api")
-            jobs.add(connection, job, None, "")
+            job_rows.add(connection, job, None, "")
 
 
 def _all(database: Database, state: AttemptState) -> list[Attempt]:

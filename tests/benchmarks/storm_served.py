@@ -18,19 +18,19 @@ from urllib.request import Request, urlopen
 
 from tests.benchmarks.storm import CALLS_PER_MINUTE, OUT_OF_STOCK, REGION, Ground
 from tests.builders import PROJECT
-from tests.engine.jobs.world import OWNERS, T4, Shelf, metadata, price_list
 from tests.fakes import HandClock
+from tests.jobs.world import OWNERS, T4, Shelf, metadata, price_list
 
 from costguard.access.rules import Rules
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard.engine import restoring
-from costguard.engine.jobs.boot import VmMaker
-from costguard.engine.jobs.events import Hearing
-from costguard.engine.jobs.tokens import Tokens
-from costguard.engine.jobs.turn import JobsTurn
 from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
+from costguard.jobs.agent_events import Hearing
+from costguard.jobs.agent_tokens import Tokens
+from costguard.jobs.boot import VmMaker
+from costguard.jobs.turn import JobsTurn
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging
 from costguard.model.job import Terms

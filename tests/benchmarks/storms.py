@@ -13,7 +13,7 @@ import structlog
 from tests.benchmarks.measure import Measured
 from tests.benchmarks.storm import CALLS_PER_MINUTE, Ground, in_memory, storm
 from tests.benchmarks.storm_served import served
-from tests.engine.jobs.world import FragileDatabase
+from tests.jobs.world import FragileDatabase
 
 from costguard.db.migrate import upgrade
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Run, runner, serving
 from tests.cli.typed import Typist
 from tests.dashboard import job_story
-from tests.engine.jobs.office import Office, priced
+from tests.jobs.office import Office, priced
 
 from costguard.db.transaction import Database
 

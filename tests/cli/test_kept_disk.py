@@ -10,13 +10,13 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run, runner, serving
 from tests.cli.typed import Typist
-from tests.engine.jobs.office import Office
-from tests.store import job_rows
+from tests.jobs import job_rows
+from tests.jobs.office import Office
 
 from costguard.db.transaction import Database
+from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AttemptState
 from costguard.model.job import CheckpointPlan, Job, JobState
-from costguard.store import jobs
 
 ADA = {"COSTGUARD_OWNER": "ada@lab.example"}
 

@@ -8,14 +8,15 @@ from typing import Any
 from sqlalchemy import Connection
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
+from costguard.jobs import attempts, interruptions
+from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money
-from costguard.store import attempts, interruptions, jobs
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 RATE = Money.of("0.25")

@@ -13,8 +13,8 @@ from tests.doors import EVERYBODY, OpenDoor, signed_in
 
 from costguard.dashboard.cancelling import what_happens
 from costguard.db.transaction import Database
+from costguard.jobs import job_rows
 from costguard.model.access import Role
-from costguard.store import jobs
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
 BOB = signed_in(Role.VIEWER, "bob@lab.example")
@@ -51,7 +51,7 @@ def test_a_job_is_cancelled_after_it_was_asked_what_that_does(
     again = client.post(f"{address}/cancel", data=CSRF)
     assert (again.status_code, again.headers["location"]) == (303, address)
     with database.read() as connection:
-        job = jobs.read(connection, address.removeprefix("/jobs/"))
+        job = job_rows.read(connection, address.removeprefix("/jobs/"))
     assert job is not None
     assert (job.cancel_asked_by, job.cancel_asked_at, "wrong data" in job.reason) == ("ada@lab.example", NOW, True)
     page, text = shown(client.get(address).text)
@@ -91,7 +91,7 @@ def test_what_happens_depends_on_the_job(database: Database) -> None:
     """A dev VM loses its disk, a command gets its notice, and what has no VM gets none."""
     story = job_story.tell(database)
     with database.read() as connection:
-        found = {name: jobs.read(connection, page.removeprefix("/jobs/")) for name, page in story.items()}
+        found = {name: job_rows.read(connection, page.removeprefix("/jobs/")) for name, page in story.items()}
     said = {name: what_happens(job) for name, job in found.items() if job is not None}
     assert "its disk with it" in said[""][0]
     assert "gets its notice first" in said["resnet"][0]

@@ -13,15 +13,16 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard import job_story
 from tests.dashboard.html import Page, tidy
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.access.rules import Rules, by_name
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
+from costguard.jobs import attempts
+from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AttemptState, Heard
 from costguard.model.checkpoint import LookFor
 from costguard.model.job import CheckpointPlan, JobState, SeenCheckpoint
-from costguard.store import attempts, jobs
 
 ATTACK = "</title></svg><script>alert('1')</script>\"{{ 7 * 7 }}"
 

@@ -11,13 +11,14 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard.html import Page, tidy
 from tests.doors import EVERYBODY, OpenDoor, signed_in
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
+from costguard.jobs import attempts, interruptions
+from costguard.jobs import job_rows as jobs
 from costguard.model.access import Role
 from costguard.model.attempt import AttemptState, Exit, Heard, Interruption, Notice, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint
-from costguard.store import attempts, interruptions, jobs
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
 BOB = signed_in(Role.VIEWER, "bob@lab.example")

@@ -9,15 +9,15 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.dashboard.html import Page, tidy
 from tests.doors import EVERYBODY, OpenDoor, signed_in
-from tests.engine.jobs.office import B200, PRESETS, RULES, Office, priced
+from tests.jobs.office import B200, PRESETS, RULES, Office, priced
 
 from costguard.access.rules import by_name
 from costguard.db.transaction import Database
+from costguard.jobs import job_rows
+from costguard.jobs.job_rows import JobFilters
 from costguard.model.access import Role
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
-from costguard.store import jobs
-from costguard.store.jobs import JobFilters
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
 CSRF = {"csrf": "the page's own"}
@@ -56,7 +56,7 @@ def shown(text: str) -> tuple[Page, str]:
 
 def stored(office: Office) -> list[Job]:
     with office.database.read() as connection:
-        return jobs.page(connection, JobFilters(), None, 100)
+        return job_rows.page(connection, JobFilters(), None, 100)
 
 
 def values(page: Page) -> dict[str, str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tests.engine.jobs.office import SPEC
+from tests.jobs.office import SPEC
 
 from costguard.dashboard import launch_form
-from costguard.engine.jobs.submit import Overrides
+from costguard.jobs.submit import Overrides
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, JobKind
 from costguard.model.money import Money

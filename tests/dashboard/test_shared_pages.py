@@ -15,7 +15,7 @@ from starlette.types import Message, Scope
 from tests.api import rows
 from tests.dashboard import story
 from tests.doors import somebody
-from tests.engine.jobs.office import Office
+from tests.jobs.office import Office
 from tests.loops import Run, loop
 
 from costguard.api.app import create_app

@@ -11,9 +11,9 @@ from tests.api.rows import NOW
 
 from costguard.dashboard import histogram
 from costguard.dashboard.timeline import Doing, Timeline, draw
+from costguard.jobs.histogram import histogram as counted
 from costguard.model.attempt import Attempt, AttemptState, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
-from costguard.policy.jobs.histogram import histogram as counted
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 FIRST = NOW - 10 * HOUR

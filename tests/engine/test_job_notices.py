@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.fakes import FakeNotifier, FakePost, HandClock
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
@@ -18,13 +18,15 @@ from costguard.engine.telling.job_notices import CardComposer
 from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
 from costguard.events import facts
+from costguard.jobs import attempts, interruptions
+from costguard.jobs import job_rows as jobs
 from costguard.model.attempt import AttemptState, Heard, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState
 from costguard.model.message import NoticeContent
 from costguard.model.money import Money
 from costguard.model.person import Person
 from costguard.model.reminder import Team
-from costguard.store import attempts, digest, interruptions, jobs, messages
+from costguard.store import digest, messages
 from costguard.store.digest import MessageFilters
 from costguard.store.messages import Message
 

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.telling import cards, job_content
+from costguard.jobs import attempts
+from costguard.jobs import job_rows as jobs
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AttemptState
 from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, JobState
 from costguard.model.message import VmCard
 from costguard.model.reminder import About, Asked, Subject
-from costguard.store import attempts, jobs
 
 PRICES = {("disk:pd-balanced", "standard", "GiBy.mo"): 100_000_000}
 DAY = timedelta(days=1)

@@ -12,7 +12,7 @@ from tests.builders import PROJECT, at, seen
 from tests.engine.execute_setup import ANA
 from tests.engine.last_check_setup import FREE, LATER_LIMIT, PRESET, ROOT, RULES, Judged, judged_at
 from tests.engine.reminder_rows import stop
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.access import requests
 from costguard.access.rules import Access, Protection, Rules

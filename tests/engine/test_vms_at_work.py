@@ -10,7 +10,7 @@ import pytest
 from tests.builders import PROJECT, at
 from tests.engine.execute_setup import ANA, Scene
 from tests.engine.reminder_rows import message
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
@@ -18,13 +18,15 @@ from costguard.engine import reminding
 from costguard.engine.acting.execute import ShadowExecutor
 from costguard.engine.telling.compose import ReminderComposer
 from costguard.engine.telling.outbox import Composed
+from costguard.jobs import attempts
+from costguard.jobs import job_rows as jobs
 from costguard.model.action import CancelJob, StopInstance
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobState
 from costguard.model.message import ReminderContent
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule, Subject
-from costguard.store import attempts, jobs, messages
+from costguard.store import messages
 
 STOPS = ReminderRule(enforcement=Enforcement.STOP, stop_after=1, grace=timedelta())
 RULES = Rules({OTHER: Preset(OTHER, Match(), timedelta(minutes=30), reminders=STOPS)}, channel="#gpu", is_shadow=False)

@@ -8,10 +8,11 @@ import pytest
 from sqlalchemy import Connection, select
 from tests.builders import PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud
-from tests.store import job_rows
+from tests.jobs import job_rows
 
 from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
+from costguard.jobs import attempts
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.observe import Belonging
@@ -25,7 +26,6 @@ from costguard.model.money import Money
 from costguard.model.observation import Observation
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.spend.budgets import outlooks
-from costguard.store import attempts
 
 NAME = "cg-j7k2m9q4-1"
 CPU = Shape("n2-standard-4", 4, 16384)

@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from tests.builders import at
-from tests.engine.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata, price_list
 from tests.fakes import HandClock
 from tests.gce.conftest import Waits
+from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata, price_list
 
 from costguard.db.transaction import Database
 from costguard.engine import restoring
-from costguard.engine.jobs.boot import VmMaker
-from costguard.engine.jobs.events import Event, Hearing
-from costguard.engine.jobs.tokens import Tokens
-from costguard.engine.jobs.turn import JobsTurn
 from costguard.errors import AttemptUnknown
 from costguard.events import facts
 from costguard.gce.client import ComputeCloud
+from costguard.jobs import attempts, job_rows
+from costguard.jobs.agent_events import Event, Hearing
+from costguard.jobs.agent_tokens import Tokens
+from costguard.jobs.boot import VmMaker
+from costguard.jobs.turn import JobsTurn
 from costguard.ledger import prices
 from costguard.ledger.charging import charge_due
 from costguard.ledger.record import record
@@ -30,7 +31,6 @@ from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
-from costguard.store import attempts, jobs
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -131,7 +131,7 @@ class Restorable:
         values = {"owner": "ana@example.com", "command": ("train",), "checkpoint": plan, **given}
         spec = JobSpec(values.pop("kind", JobKind.TRAINING), "t4", PROJECT, **values)
         with self.database.write() as connection:
-            jobs.add(connection, Job(job_id, spec, RECIPE, JobState.QUEUED, "", self.clock.now(), "api"), None, "")
+            job_rows.add(connection, Job(job_id, spec, RECIPE, JobState.QUEUED, "", self.clock.now(), "api"), None, "")
 
     def say(self, name: str, *kinds: str) -> None:
         """An agent's numbers go on, whatever its guard has forgotten; what nobody hears it says again later."""
@@ -159,7 +159,7 @@ class Restorable:
 
     def job(self, job_id: str) -> Job:
         with self.database.read() as connection:
-            job = jobs.read(connection, job_id)
+            job = job_rows.read(connection, job_id)
         assert job is not None
         return job
 

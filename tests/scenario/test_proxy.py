@@ -11,10 +11,10 @@ from urllib.request import urlopen
 
 import orjson
 import pytest
-from tests.engine.jobs.cloud import CloudOfVms
-from tests.engine.jobs.world import Outside, world
 from tests.fakes import HandClock
 from tests.gce.server import Answer, Asked, json_answer, serving
+from tests.jobs.cloud import CloudOfVms
+from tests.jobs.world import Outside, world
 from tests.sandbox.vms import body
 
 from costguard.access.rules import Rules

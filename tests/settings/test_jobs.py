@@ -12,13 +12,13 @@ from tests.settings.reading import read, refused
 from costguard.access.rules import JobRules
 from costguard.gce.machine_types import by_rule
 from costguard.gce.price_snapshot import snapshot_prices
+from costguard.jobs.recipe import OVERRIDES, shape_of
 from costguard.ledger.billed_parts import parts_of_shape
 from costguard.model.budget import AtLimit, Scope
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.job import Terms
 from costguard.model.launch import Recipe
 from costguard.model.preset import Preset
-from costguard.policy.jobs.recipe import OVERRIDES, shape_of
 from costguard.settings.sections_jobs import Override
 from costguard_sandbox.gce.catalogue.machine_types import ACCELERATOR_TYPES
 

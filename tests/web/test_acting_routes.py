@@ -17,8 +17,8 @@ from tests.api import rows
 from tests.api.conftest import Standstill, deps_of
 from tests.api.rows import NOW
 from tests.doors import gate, sign_in_pages, somebody
-from tests.engine.jobs.office import Office
-from tests.store import job_rows
+from tests.jobs import job_rows
+from tests.jobs.office import Office
 from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
 
 from costguard.access.rules import Access

@@ -15,8 +15,8 @@ from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from tests.api.conftest import Standstill, deps_of
 from tests.doors import begun, gate, sign_in_pages, somebody
-from tests.engine.jobs.office import Office
-from tests.store import job_rows
+from tests.jobs import job_rows
+from tests.jobs.office import Office
 
 from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenOffice
@@ -24,8 +24,8 @@ from costguard.api.app import create_app
 from costguard.dashboard.app import add_dashboard
 from costguard.dashboard.sign_in import add_sign_in
 from costguard.db.transaction import Database
-from costguard.engine.jobs.events import Hearing
-from costguard.engine.jobs.tokens import Tokens
+from costguard.jobs.agent_events import Hearing
+from costguard.jobs.agent_tokens import Tokens
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Via
 from costguard.model.attempt import AttemptState
 from costguard.web.door import OPEN_PATHS

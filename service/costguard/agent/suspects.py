@@ -1,5 +1,5 @@
 """Checkpoints that a later run on this VM passes over though they look complete: a run that resumed from one failed
-at once. The guard has the same rule for buckets: policy/jobs/suspects.py.
+at once. The guard has the same rule for buckets: jobs/suspects.py.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from starlette.requests import ClientDisconnect
 
 from costguard.api.deps import Given
 from costguard.api.fields import Out
-from costguard.engine.jobs.events import Event, Hearing
 from costguard.errors import AttemptUnknown
+from costguard.jobs.agent_events import Event, Hearing
 from costguard.web.door import bearer
 from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, StrictBool, StrictInt, StringConstraints
 
 from costguard.api.fields import Address, Body, Text, Told
-from costguard.engine.jobs.submit import Overrides, Submission
+from costguard.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.money import Money

@@ -9,15 +9,15 @@ from fractions import Fraction
 
 from costguard.api import job_schemas as schemas
 from costguard.api.fields import Amount, usd
-from costguard.engine.jobs import listing
-from costguard.engine.jobs.kept_disks import KeptDisk, KeptDisks
-from costguard.engine.jobs.risk import WorkAtRisk
+from costguard.jobs import listing
+from costguard.jobs.disk import Disk, disk_of
+from costguard.jobs.kept_disks import KeptDisk, KeptDisks
+from costguard.jobs.pace import Pace
+from costguard.jobs.risk import WorkAtRisk
 from costguard.model import attempt as model
 from costguard.model.job import JobSpec, SeenCheckpoint
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
-from costguard.policy.jobs.disk import Disk, disk_of
-from costguard.policy.jobs.pace import Pace
 
 _SECOND = timedelta(seconds=1)
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Usd, one_of
+from costguard.jobs.disk import DiskState
 from costguard.model.attempt import AttemptState, Notice, Outcome
 from costguard.model.checkpoint import Framework
 from costguard.model.job import JobKind, JobState
-from costguard.policy.jobs.disk import DiskState
 
 
 class VmPlace(Out):

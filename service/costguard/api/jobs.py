@@ -19,16 +19,16 @@ from costguard.api.fields import Query, Text
 from costguard.api.job_fields import CancelBody, DeleteDiskBody, JobBody
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
-from costguard.engine.jobs import kept_disks, listing
-from costguard.engine.jobs.submit import JobOffice
 from costguard.errors import DiskNotKept, JobError, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.jobs import attempts as stored_attempts
+from costguard.jobs import job_rows as stored_jobs
+from costguard.jobs import kept_disks, listing
+from costguard.jobs.job_rows import JobFilters
+from costguard.jobs.submit import JobOffice
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt
 from costguard.model.job import JobKind, JobState
-from costguard.store import attempts as stored_attempts
-from costguard.store import jobs as stored_jobs
-from costguard.store.jobs import JobFilters
 from costguard.web.office import open_office
 from costguard.web.problems import NOT_FOUND, FieldError, ProblemError, problem
 from costguard.web.who import Asker

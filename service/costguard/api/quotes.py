@@ -13,13 +13,13 @@ from costguard.api.job_fields import QuoteBody
 from costguard.api.jobs import office, owner_of
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN
-from costguard.engine.jobs import quotes as engine
-from costguard.engine.jobs.holds import BudgetLeft
+from costguard.jobs import quote as policy
+from costguard.jobs import quotes as engine
+from costguard.jobs.budget_holds import BudgetLeft
+from costguard.jobs.feasible import Chance
 from costguard.model.access import Permission
 from costguard.model.budget import AtLimit, Period
 from costguard.model.job import JobKind
-from costguard.policy.jobs import quote as policy
-from costguard.policy.jobs.feasible import Chance
 from costguard.web.who import Asker
 
 router = routes("jobs", Permission.JOBS)  # it looks into buckets, with what the guard may read

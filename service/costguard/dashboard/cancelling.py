@@ -10,11 +10,11 @@ from costguard.access.rules import Rules
 from costguard.dashboard.asked import BadAddress
 from costguard.dashboard.launch import office
 from costguard.dashboard.source import Source
-from costguard.engine.jobs.kept_disks import holds
+from costguard.jobs import roles
+from costguard.jobs.kept_disk import saves_on_disk
+from costguard.jobs.kept_disks import holds
 from costguard.model.access import Permission, Principal
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
-from costguard.policy.jobs import roles
-from costguard.policy.jobs.kept_disk import saves_on_disk
 
 _LONGEST = 500
 

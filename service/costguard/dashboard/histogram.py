@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from costguard.jobs.histogram import Histogram
 from costguard.model.duration import span_text
-from costguard.policy.jobs.histogram import Histogram
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 520, 150, 22, 24
 _GAP = 6

@@ -14,15 +14,15 @@ from costguard.dashboard.jobs import rate_now, steps_per_hour
 from costguard.dashboard.show import gpu_words
 from costguard.dashboard.source import Source
 from costguard.dashboard.timeline import Timeline
-from costguard.engine.jobs.kept_disks import KeptDisk
-from costguard.engine.jobs.listing import JobDetail, heard_last, job_detail
-from costguard.engine.jobs.risk import WorkAtRisk
+from costguard.jobs.disk import disk_of
+from costguard.jobs.kept_disks import KeptDisk
+from costguard.jobs.listing import JobDetail, heard_last, job_detail
+from costguard.jobs.risk import WorkAtRisk
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind, SeenCheckpoint
 from costguard.model.money import Money, Priced
-from costguard.policy.jobs.disk import disk_of
 
 _LINES = 60  # of the output
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and moves of a terminal

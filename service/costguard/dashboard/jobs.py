@@ -13,11 +13,15 @@ from costguard.dashboard.cancelling import Offer
 from costguard.dashboard.histogram import Bars
 from costguard.dashboard.show import gpu_words, link
 from costguard.dashboard.source import Source
-from costguard.engine.jobs import kept_disks
-from costguard.engine.jobs.kept_disks import KeptDisk, KeptDisks
-from costguard.engine.jobs.listing import JobRow, jobs_page
-from costguard.engine.jobs.place_scores import PlaceScore, place_scores
-from costguard.engine.jobs.recoveries import recoveries
+from costguard.jobs import job_board, job_rows, kept_disks
+from costguard.jobs.job_board import Standing
+from costguard.jobs.job_rows import JobFilters
+from costguard.jobs.kept_disks import KeptDisk, KeptDisks
+from costguard.jobs.listing import JobRow, jobs_page
+from costguard.jobs.pace import pace
+from costguard.jobs.place_scores import PlaceScore, place_scores
+from costguard.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
+from costguard.jobs.recoveries import recoveries
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState
@@ -25,11 +29,6 @@ from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState
 from costguard.model.money import ZERO, Money, Priced
-from costguard.policy.jobs.pace import pace
-from costguard.policy.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
-from costguard.store import job_board, jobs
-from costguard.store.job_board import Standing
-from costguard.store.jobs import JobFilters
 
 PAGE = 50
 _DAYS = 30
@@ -157,7 +156,7 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
         opened = job_board.standings(connection)
         rate = job_board.rate(connection, _BILLED)
         kept = kept_disks.in_all(connection, accrual)
-        is_any = bool(rows or opened or jobs.page(connection, JobFilters(), None, 1))
+        is_any = bool(rows or opened or job_rows.page(connection, JobFilters(), None, 1))
         found = recoveries(connection, now - timedelta(days=_DAYS), shown=0)
         scores = place_scores(connection, source.rules, now)
     shown = rows[:PAGE]

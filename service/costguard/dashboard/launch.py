@@ -14,16 +14,16 @@ from costguard.dashboard import launch_form
 from costguard.dashboard.asked import LONGEST, BadAddress
 from costguard.dashboard.show import gpu_words
 from costguard.dashboard.source import Source
-from costguard.engine.jobs.submit import JobOffice, Quote
 from costguard.errors import JobKeyTaken, JobRefused
+from costguard.jobs import job_rows
+from costguard.jobs.asked import Refusal
+from costguard.jobs.submit import JobOffice, Quote
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
 from costguard.model.checkpoint import Framework
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job
 from costguard.model.launch import Recipe
-from costguard.policy.jobs.asked import Refusal
-from costguard.store import jobs
 from costguard.web.office import open_office
 
 _LONGEST_KEY = 100
@@ -188,7 +188,7 @@ def _job(source: Source, job_id: str) -> Job:
     found = None
     if len(job_id) <= LONGEST and "\x00" not in job_id:
         with source.database.read() as connection:
-            found = jobs.read(connection, job_id)
+            found = job_rows.read(connection, job_id)
     if found is None:
         raise BadAddress(f"There is no job {job_id[:100]}.", "Look for it among the jobs.", HTTPStatus.NOT_FOUND)
     return found

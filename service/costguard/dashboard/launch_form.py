@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
 
-from costguard.engine.jobs.submit import Overrides, Submission
+from costguard.jobs.asked import Refusal
+from costguard.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.money import Money
-from costguard.policy.jobs.asked import Refusal
 
 LONGEST = 262_144  # characters of a field, as over REST
 _ONE_HOUR = timedelta(hours=1)

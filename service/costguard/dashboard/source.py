@@ -7,7 +7,7 @@ from typing import Protocol
 
 from costguard.access.rules import Rules
 from costguard.engine import health
-from costguard.engine.jobs.submit import JobOffice
+from costguard.jobs.submit import JobOffice
 
 
 class Source(health.Guard, Protocol):

@@ -17,6 +17,7 @@ from costguard.engine.one_question import OneQuestion, Unanswered
 from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.engine.telling.slack_health import SlackHealth, slack_health
 from costguard.errors import StoreError
+from costguard.jobs.words import listed
 from costguard.ledger import projects, unknown_vms
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.unknown_vms import UnknownVm
@@ -24,7 +25,6 @@ from costguard.model.mending import with_command
 from costguard.model.observation import Unread
 from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookState
-from costguard.policy.jobs.words import listed
 
 _SHOWN = 3  # of VMs that the ledger does not know
 ANSWER = timedelta(seconds=2)  # a monitor waits for an answer some seconds at most

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from costguard.access import people, requests, teams
 from costguard.access.rules import Rules
+from costguard.jobs import attempts
 from costguard.ledger import answers, generation, projects, unknown_vms, utilisation
 from costguard.ledger import fleet_rows as fleet
 from costguard.ledger.accrual import Accrual, accrual_at
@@ -24,7 +25,7 @@ from costguard.policy import not_stopped
 from costguard.policy.not_stopped import NotStopped
 from costguard.policy.plan import decide
 from costguard.policy.watched import Plan, Watched
-from costguard.store import attempts, messages, stops, watched
+from costguard.store import messages, stops, watched
 from costguard.store.messages import NewMessage
 from costguard.store.stops import Stop
 from costguard.store.watched import WatchedRow

@@ -22,7 +22,6 @@ from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
 from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
 from costguard.engine.acting.still_due import ByTheRules
-from costguard.engine.jobs.turn import TurnReport
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.webhooks import Webhooks
@@ -30,6 +29,7 @@ from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.gce.prices import CatalogPrices
+from costguard.jobs.turn import TurnReport
 from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging

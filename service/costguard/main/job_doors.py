@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from costguard.access import signing
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.jobs.assess import Launching
-from costguard.engine.jobs.events import Hearing
-from costguard.engine.jobs.submit import JobOffice
-from costguard.engine.jobs.tokens import KEY_NAME, Tokens
+from costguard.jobs.agent_events import Hearing
+from costguard.jobs.agent_tokens import KEY_NAME, Tokens
+from costguard.jobs.assess import Launching
+from costguard.jobs.submit import JobOffice
 from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.model.instance import Shape
 from costguard.model.ports import Checkpoints, Clock

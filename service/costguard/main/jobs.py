@@ -12,12 +12,12 @@ from costguard.access.rules import Rules
 from costguard.agent.bundle import bundle
 from costguard.db.transaction import Database
 from costguard.engine import restoring
-from costguard.engine.jobs.boot import VmMaker
-from costguard.engine.jobs.holds import BudgetHolds
-from costguard.engine.jobs.looks import CheckpointWatch
-from costguard.engine.jobs.tokens import KEY_NAME, Tokens
-from costguard.engine.jobs.turn import JobsTurn
 from costguard.gce.boot import metadata_items
+from costguard.jobs.agent_tokens import KEY_NAME, Tokens
+from costguard.jobs.boot import VmMaker
+from costguard.jobs.budget_holds import BudgetHolds
+from costguard.jobs.checkpoint_looks import CheckpointWatch
+from costguard.jobs.turn import JobsTurn
 from costguard.model.ports import Checkpoints, Clock
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from costguard.access.rules import JobRules
+from costguard.jobs import sold
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Terms
 from costguard.model.launch import Recipe
-from costguard.policy.jobs import sold
 from costguard.settings import values_jobs as values
 from costguard.settings.fields import Duration, GpuType, LabelValue, Listed, Section, between
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from costguard.engine.jobs.submit import JobOffice
+from costguard.jobs.submit import JobOffice
 from costguard.web.problems import ProblemError
 
 

@@ -7,15 +7,15 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.access import requests
-from costguard.engine.acting import launch_words
 from costguard.events import facts
+from costguard.jobs import job_rows, launch_words
+from costguard.jobs.kept_disk import disk_fate
 from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
 from costguard.model.fact import Fact
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
-from costguard.policy.jobs.kept_disk import disk_fate
-from costguard.store import jobs, messages
+from costguard.store import messages
 from costguard.store.messages import NewMessage
 
 
@@ -48,7 +48,7 @@ def settle(
 
 def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: datetime) -> str:
     """The turn of jobs does the rest: the command's notice first, and then its VM is deleted."""
-    request, job = action.request, jobs.read(connection, action.job)
+    request, job = action.request, job_rows.read(connection, action.job)
     name = vm.record.name
     if job is None or job.state.is_over:
         refuse(connection, request, f"The job that {name} works on is over: {name} is about to be deleted.", now)
@@ -56,7 +56,7 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
     why = f": {request.reason}" if request.reason else ""
     text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets its notice first{why}."
     text = f"{text}{disk_fate(job)}"
-    if jobs.ask_cancel(connection, job.id, request.by, text, now):
+    if job_rows.ask_cancel(connection, job.id, request.by, text, now):
         told = launch_words.of_job(
             "CancelAsked", job, now, text, "cancel_asked", actor=request.by, reason=request.reason, via=request.via
         )

@@ -8,8 +8,10 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from costguard.engine.jobs import kept_disks
-from costguard.engine.jobs.listing import heard_last
+from costguard.jobs import attempts, interruptions, job_rows, kept_disks
+from costguard.jobs.announcing import JobFact
+from costguard.jobs.disk import Disk, disk_of
+from costguard.jobs.listing import heard_last
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.narrate import sentence
 from costguard.model.attempt import Attempt, Interruption, Outcome
@@ -19,10 +21,7 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
-from costguard.policy.jobs.announcing import JobFact
-from costguard.policy.jobs.disk import Disk, disk_of
 from costguard.spend import job_costs
-from costguard.store import attempts, interruptions, jobs
 
 _LAST_LINES = 15  # of a failed command's output
 
@@ -70,7 +69,7 @@ def shown(job: Job) -> str:
 
 
 def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobScene | None:
-    job = jobs.read(connection, job_id)
+    job = job_rows.read(connection, job_id)
     if job is None:
         return None
     tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])

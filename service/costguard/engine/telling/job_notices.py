@@ -12,11 +12,12 @@ from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.engine.telling import job_content
 from costguard.engine.telling.outbox import Composed, Withdrawn
+from costguard.jobs import interruptions, job_rows
+from costguard.jobs.announcing import Announcement, Card, Form, JobFact, announced
 from costguard.ledger.accrual import accrual_at
 from costguard.model.fact import Fact
 from costguard.model.job import Job
-from costguard.policy.jobs.announcing import Announcement, Card, Form, JobFact, announced
-from costguard.store import interruptions, jobs, messages
+from costguard.store import messages
 from costguard.store.messages import Message, NewMessage
 
 CARD = "job"
@@ -44,17 +45,17 @@ class CardComposer:
 
     def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:  # noqa: ARG002 one of several
         """Those that show what is over."""
-        known = jobs.of_ids(connection, {_job_of(message) for message in live})
+        known = job_rows.of_ids(connection, {_job_of(message) for message in live})
         shown = {job_id: job_content.shown(job) for job_id, job in known.items()}
         return [message for message in live if shown.get(_job_of(message)) != message.shown]
 
 
 def messages_of(connection: Connection, found: Sequence[Fact], rules: Rules, now: datetime) -> Iterator[NewMessage]:
-    """What each job's owner, and its team's channel, get of these: see policy/jobs/announcing.py."""
+    """What each job's owner, and its team's channel, get of these: see jobs/announcing.py."""
     by_job: dict[str, list[Fact]] = defaultdict(list)
     for fact in found:
         by_job[job_id(fact)].append(fact)
-    known = jobs.of_ids(connection, by_job)
+    known = job_rows.of_ids(connection, by_job)
     interrupted = interruptions.of_jobs(connection, list(known))
     cards = messages.data_of(connection, [_card_key(each) for each in known])
     for job in known.values():

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from costguard.engine.jobs import kept_disks
+from costguard.jobs import attempts, job_rows, kept_disks
+from costguard.jobs.kept_disk import saves_on_disk
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobKind
-from costguard.policy.jobs.kept_disk import saves_on_disk
-from costguard.store import attempts, jobs
 
 _WAITS = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
 
@@ -28,7 +27,7 @@ class JobNote:
 def note_of(connection: Connection, key: InstanceKey, accrual: Accrual) -> JobNote:
     """Empty for a VM that was not launched for a training job."""
     launched = attempts.of_instances(connection, key.project, [key.gce_id])
-    job = jobs.read(connection, launched[0].job_id) if launched else None
+    job = job_rows.read(connection, launched[0].job_id) if launched else None
     if job is None or job.spec.kind is not JobKind.TRAINING:
         return JobNote()
     tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
@@ -38,7 +37,7 @@ def note_of(connection: Connection, key: InstanceKey, accrual: Accrual) -> JobNo
     if not job.state.is_over:
         is_at_work = mine.is_open and job.cancel_asked_at is None
         return JobNote(_on_stop(job, mine) if is_at_work else "", _between_runs(job) if mine.state in _WAITS else "")
-    kept = kept_disks.of_job(job, tried, jobs.checkpoint(connection, [job.id]).get(job.id), accrual)
+    kept = kept_disks.of_job(job, tried, job_rows.checkpoint(connection, [job.id]).get(job.id), accrual)
     if kept is None or kept.attempt.id != mine.id:
         return JobNote()
     ended = "was cancelled" if job.cancel_asked_at is not None else job.state.value

@@ -1,1 +1,0 @@
-"""Jobs: taking them in, hearing of them, and bringing each one step further."""

@@ -1,0 +1,176 @@
+"""What a job that is asked for would be: its recipe, its prices, and everything that speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+
+from sqlalchemy import Connection
+
+from costguard.access.rules import Rules
+from costguard.db.transaction import Database
+from costguard.errors import CheckpointError, CloudError, NotFound
+from costguard.jobs import budget_holds, credentials, quote, recipe, roles, submission
+from costguard.jobs.asked import Overrides, Refusal, Submission, shown
+from costguard.jobs.feasible import Outlook, outlook
+from costguard.jobs.quote import Rates
+from costguard.jobs.rates import Shapes, rates
+from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.model.access import Authority
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
+from costguard.model.instance import Shape
+from costguard.model.job import JobKind, JobSpec
+from costguard.model.launch import Recipe
+from costguard.model.money import Money
+from costguard.model.ports import Checkpoints, Clock
+from costguard.model.preset import Preset
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """Where VMs may be launched, and what Google says a machine type is made of."""
+
+    projects: tuple[str, ...]
+    shapes: Shapes
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A submission, looked at from all sides. `recipe` is None where its preset has none that could be launched.
+
+    `resume` is the complete checkpoint that lies at its location already. `warnings` speak against it, and refuse
+    nothing.
+    """
+
+    spec: JobSpec
+    recipe: Recipe | None = None
+    machine: Shape | None = None
+    rates: Rates = field(default_factory=dict)
+    resume: Checkpoint | None = None
+    warnings: tuple[str, ...] = ()
+    outlook: Outlook = field(default_factory=Outlook)
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Assessor:
+    """Reads the database, the location of the checkpoints, and what a machine type is. Changes nothing."""
+
+    def __init__(
+        self, database: Database, clock: Clock, rules: Rules, launching: Launching, checkpoints: Checkpoints
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._rules = rules
+        self._launching = launching
+        self._checkpoints = checkpoints
+
+    def assess(self, asked: Submission, authority: Authority | None = None) -> Case:
+        """Everything that is wrong with it, at once. `authority` is what it is asked with."""
+        spec, refusals = self._named(asked.spec)
+        refusals += submission.problems(spec, self._rules.jobs.guard_url, self._clock.now())
+        preset = self._rules.presets.get(spec.preset)
+        if preset is None or preset.launch is None:
+            return Case(spec, refusals=(self._no_recipe(spec.preset, preset), *refusals))
+        base = preset.launch
+        if spec.kind is JobKind.DEV and preset.dev_image:
+            base = replace(base, image=preset.dev_image)
+        machine, unknown = self._machine(spec.project, base, asked.overrides)
+        checkable = asked.overrides
+        if unknown is not None:
+            refusals.append(unknown)
+            checkable = replace(checkable, machine_type=None)
+        refusals += recipe.problems(base, checkable, machine)
+        if spec.secrets and not base.service_account:
+            message = (
+                "VMs of this preset have no service account, so none of them could read a secret: set service_account"
+            )
+            refusals.append(Refusal("secrets", f"{message} under [presets.{preset.name}.launch]."))
+        if spec.owner:
+            access, teams = self._rules.access, self._rules.teams
+            refusals += roles.launch_problems(
+                preset.name, base, asked.overrides, spec.owner, access, teams, preset.may_override, authority
+            )
+        made = recipe.with_overrides(base, asked.overrides, machine)
+        refusals += recipe.unsold(made, asked.overrides)
+        with self._database.read() as connection:
+            accrual = accrual_at(connection, self._clock.now())
+            found = rates(made, machine, made.zones, accrual)
+            refusals += self._of_money(connection, accrual, spec, made, found, asked.overrides.zones or ())
+        look, unreadable = self._look(spec)
+        resume = look.resume if look is not None else None
+        ahead = outlook(spec, found, recipe.models_of(made), resume is not None, self._clock.now())
+        refusals += [each for each in ahead.refusals if each.where not in {known.where for known in refusals}]
+        warnings = (*_warnings(spec, look), *ahead.warnings)
+        return Case(spec, made, machine, found, resume, warnings, ahead, (*refusals, *unreadable))
+
+    def _named(self, spec: JobSpec) -> tuple[JobSpec, list[Refusal]]:
+        """As it is kept: addresses are compared in lower case, and times in UTC."""
+        deadline = spec.deadline.astimezone(UTC) if spec.deadline is not None else None
+        spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline)
+        try:
+            return replace(spec, project=submission.watched(spec.project, self._launching.projects)), []
+        except ValueError as wrong:
+            return spec, [Refusal("project", str(wrong))]
+
+    def _no_recipe(self, name: str, preset: Preset | None) -> Refusal:
+        known = ", ".join(each.name for each in self._rules.presets.values() if each.launch is not None) or "none yet"
+        if preset is None:
+            return Refusal("preset", f"There is no preset {shown(name)}: choose one that can be launched ({known}).")
+        message = f"The preset {name} does not say how it is launched: choose one that does ({known})"
+        return Refusal("preset", f"{message}, or add a section [presets.{name}.launch] to the settings.")
+
+    def _machine(self, project: str, base: Recipe, wanted: Overrides) -> tuple[Shape | None, Refusal | None]:
+        name, zones = wanted.machine_type or base.machine_type, wanted.zones or base.zones
+        if project not in self._launching.projects:
+            project = self._launching.projects[0]  # what it is made of is the same in all
+        missing: CloudError | None = None
+        for zone in zones:
+            try:
+                return self._launching.shapes(project, zone, name), None
+            except NotFound as error:  # there; another zone may have it
+                missing = missing or error
+            except CloudError as error:
+                if wanted.machine_type is None:
+                    return None, None  # its price is not known, and the quote says so
+                return None, Refusal("overrides.machine_type", f"{error} Try again, or leave it out.")
+        where = "preset" if wanted.machine_type is None else "overrides.machine_type"
+        return None, None if missing is None else Refusal(where, str(missing))
+
+    def _of_money(
+        self,
+        connection: Connection,
+        accrual: Accrual,
+        spec: JobSpec,
+        made: Recipe,
+        found: Rates,
+        chosen: Sequence[str],
+    ) -> Iterator[Refusal]:
+        models = recipe.models_of(made)
+        yield from quote.problems(found, models, chosen, spec.ceiling)
+        best = quote.cheapest(found, models, spec.expected) if spec.expected is not None else None
+        expected: Money | None = best.cost if best is not None else None
+        for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
+            yield Refusal("budget", message)
+
+    def _look(self, spec: JobSpec) -> tuple[CheckpointLook | None, list[Refusal]]:
+        """What cannot be read now could not be resumed from later."""
+        plan = spec.checkpoint
+        if spec.kind is not JobKind.TRAINING or plan is None or "://" not in plan.location:
+            return None, []  # a path is on the VM's disk, and not on this machine's
+        if credentials.in_text(plan.location):  # is refused for that, and no error may repeat it
+            return None, []
+        if submission.is_out_of_reach(plan.location, self._rules.jobs.guard_url):
+            return None, []
+        try:
+            return self._checkpoints.look(plan.location, plan.look_for), []
+        except CheckpointError as error:
+            return None, [Refusal("checkpoint.location", str(error))]
+
+
+def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:
+    """About what lies at the location of its checkpoints, if anything does, or will."""
+    if look is not None and (look.listing.files or look.listing.is_file):
+        yield from look.notes
+    elif spec.checkpoint is not None and spec.checkpoint.is_on_disk and names_a_file(spec.checkpoint.location):
+        yield written_over(spec.checkpoint.location)

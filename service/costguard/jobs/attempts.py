@@ -1,0 +1,290 @@
+"""Attempts: committed before Google is asked, and changed only from the states that a change is meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypedDict, Unpack
+
+from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, null, or_, select, text, union_all, update
+
+from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
+from costguard.db.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
+from costguard.jobs import attempt_rows
+from costguard.jobs.attempt_rows import EXIT, attempt_of
+from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
+from costguard.model.generation import FIRST
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobKind
+from costguard.model.money import Money
+
+
+@dataclass(frozen=True, slots=True)
+class NewAttempt:
+    """An attempt as it is intended."""
+
+    job_id: str
+    number: int
+    name: str
+    project: str
+    zone: str
+    gpu_type: str
+    provisioning_model: ProvisioningModel
+    request_uuid: str
+    max_run: timedelta
+    intended_at: datetime
+    generation: int = FIRST
+    rate: Money | None = None
+    resume_from: str = ""
+    resume_step: int | None = None
+    resume_why: str = ""
+    image: str = ""
+
+
+class Changes(TypedDict, total=False):
+    """What of an attempt can change, as in `Attempt`."""
+
+    state: AttemptState
+    outcome: Outcome
+    reason: str
+    rate: Money | None
+    max_run: timedelta
+    resume_from: str
+    resume_step: int | None
+    asked_at: datetime | None
+    operation: str
+    gce_id: str
+    made_at: datetime | None
+    stop_asked_at: datetime | None
+    stop_why: str
+    ended_at: datetime | None
+    delete_asked_at: datetime | None
+    gone_at: datetime | None
+    rested_at: datetime | None
+    restarts: int
+    tries: int
+    try_after: datetime | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobVm:
+    """An attempt as the ledger needs it: which VM it is, or will be, and whose."""
+
+    attempt_id: int
+    job_id: str
+    owner: str
+    name: str
+    zone: str
+    gce_id: str  # "" until it is known
+    is_live: bool
+    request_uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOutcome:
+    """How an attempt, or one of its runs, ended in a place."""
+
+    zone: str
+    gpu_type: str
+    provisioning_model: ProvisioningModel
+    outcome: Outcome
+    at: datetime
+
+
+def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
+    """None: the job has an attempt with this number already."""
+    row = {
+        "job_id": new.job_id,
+        "number": new.number,
+        "generation": new.generation,
+        "name": storable(new.name),
+        "project": storable(new.project),
+        "zone": storable(new.zone),
+        "gpu_type": storable(new.gpu_type),
+        "provisioning_model": new.provisioning_model.value,
+        "request_uuid": new.request_uuid,
+        "max_run_s": new.max_run // timedelta(seconds=1),
+        "rate_nanos": None if new.rate is None else new.rate.nanos,
+        "resume_from": storable(new.resume_from),
+        "resume_step": new.resume_step,
+        "resume_why": storable(new.resume_why),
+        "image": storable(new.image),
+        "state": AttemptState.INTENDED.value,
+        "intended_at": new.intended_at,
+    }
+    if upsert(connection, attempts, [row], ["job_id", "number"], update_columns=[]) == 0:
+        return None
+    return by_name(connection, new.project, new.name)
+
+
+def live(connection: Connection) -> list[Attempt]:
+    """Those that are not over, in their order. The last output and the machine's figures are left out: see `read`."""
+    rows = connection.execute(select(*attempt_rows.WITHOUT_TEXTS).where(text(LIVE_ATTEMPT))).all()
+    return sorted((attempt_of(row) for row in rows), key=lambda attempt: attempt.id)
+
+
+def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
+    """The first of each first; jobs without any are left out, and of each attempt what `live` leaves out."""
+    found: dict[str, list[Attempt]] = {}
+    ordered = select(*attempt_rows.WITHOUT_TEXTS).order_by(attempts.c.job_id, attempts.c.number)
+    for some in chunks(set(job_ids)):
+        for row in connection.execute(ordered.where(attempts.c.job_id.in_(some))):
+            found.setdefault(row.job_id, []).append(attempt_of(row))
+    return found
+
+
+def of_ids(connection: Connection, ids: Collection[int]) -> dict[int, Attempt]:
+    """Without what `live` leaves out."""
+    return {
+        row.id: attempt_of(row)
+        for some in chunks(ids)
+        for row in connection.execute(select(*attempt_rows.WITHOUT_TEXTS).where(attempts.c.id.in_(some)))
+    }
+
+
+def read(connection: Connection, attempt_id: int) -> Attempt | None:
+    return _one(connection, attempts.c.id == attempt_id)
+
+
+def by_name(connection: Connection, project: str, name: str) -> Attempt | None:
+    return _one(connection, attempts.c.name == storable(name), attempts.c.project == storable(project))
+
+
+def called(connection: Connection, name: str) -> tuple[Attempt, bool] | None:
+    """The attempt by its name alone, which holds its job's id, and whether its job is to be cancelled.
+
+    Without the output, which is long and about to be replaced.
+    """
+    row = connection.execute(_CALLED, {"called": storable(name)}).first()
+    return None if row is None else (attempt_of(row), row.cancel_asked_at is not None)
+
+
+def change(
+    connection: Connection, attempt_id: int, expected: Collection[AttemptState], **values: Unpack[Changes]
+) -> bool:
+    """False: it is in none of the expected states, and nothing was changed."""
+    mine = update(attempts).where(
+        attempts.c.id == attempt_id, attempts.c.state.in_([state.value for state in expected])
+    )
+    return connection.execute(mine.values(attempt_rows.columns_of(values))).rowcount == 1
+
+
+def hear(
+    connection: Connection,
+    attempt_id: int,
+    heard: Heard,
+    state: AttemptState | None = None,
+) -> None:
+    """Keep what its agent told. `state` is where that takes it; None leaves it where it is.
+
+    Without an output, or without figures of the machine, those that are stored stay.
+    """
+    values: dict[str, Any] = {
+        "attempt_id": attempt_id,
+        "heard_at": heard.at,
+        "run": heard.run,
+        "booted_at": heard.booted_at,
+        "started_at": heard.started_at,
+        "noticed_at": heard.noticed_at,
+        "maintenance_at": heard.maintenance_at,
+        "step": heard.step,
+        "step_at": heard.step_at,
+        "image_digest": heard.image_digest,
+        "accepted_through": heard.accepted_through,
+    }
+    exit_ = None if heard.exit is None else EXIT.dump_python(heard.exit, mode="json")
+    given = {"state": state, "output": heard.output, "machine": heard.machine, "exit": exit_}
+    values |= {name: storable(value) for name, value in given.items() if value}
+    connection.execute(_HEAR if exit_ else _HEAR_NO_EXIT, values)
+
+
+def resumed(connection: Connection, attempt_id: int, resume_from: str, step: int | None, why: str) -> None:
+    """What its present run resumed from, "" is the beginning; `why` where that is not the newest complete one."""
+    values = {"resume_from": storable(resume_from), "resume_step": step, "resume_why": storable(why)}
+    connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(values))
+
+
+def of_instances(
+    connection: Connection, project: str, gce_ids: Iterable[str] = (), names: Iterable[str] = ()
+) -> list[JobVm]:
+    """The attempts of a project whose VM is one of these, by its id or by its name; each once."""
+    found: dict[int, JobVm] = {}
+    query = select(
+        attempts.c.id,
+        attempts.c.job_id,
+        jobs.c.owner,
+        attempts.c.name,
+        attempts.c.zone,
+        attempts.c.gce_id,
+        _IS_LIVE,
+        attempts.c.request_uuid,
+    ).join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
+    wanted = [
+        *(attempts.c.gce_id.in_(some) for some in chunks({gce_id for gce_id in gce_ids if gce_id})),
+        *(attempts.c.name.in_(some) for some in chunks({storable(name) for name in names})),
+    ]
+    for condition in wanted:
+        for row in connection.execute(query.where(attempts.c.project == project, condition)):
+            found[row.id] = JobVm(*row)
+    return list(found.values())
+
+
+def at_work(connection: Connection, job_ids: Collection[str] | None = None) -> dict[tuple[str, str], str]:
+    """The training jobs whose attempts go on, or these of them, by the project and the name of their VMs."""
+    query = (
+        select(attempts.c.project, attempts.c.name, attempts.c.job_id)
+        .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
+        .where(attempts.c.state != literal_column("'over'"), attempts.c.outcome.is_(None))
+        .where(jobs.c.kind == JobKind.TRAINING.value)
+    )
+    queries = [query] if job_ids is None else [query.where(attempts.c.job_id.in_(some)) for some in chunks(job_ids)]
+    return {(row.project, row.name): row.job_id for each in queries for row in connection.execute(each)}
+
+
+@remembers(attempts, interruptions)
+def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
+    """What attempts, and runs of those that went on, came to from then on; the oldest first."""
+    where = (attempts.c.zone, attempts.c.gpu_type, attempts.c.provisioning_model)
+    ended = select(*where, attempts.c.outcome, attempts.c.ended_at.label("at")).where(attempts.c.ended_at >= since)
+    # Its last run's interruption and its own outcome are one event.
+    went_on = or_(
+        attempts.c.outcome.is_(None),
+        attempts.c.outcome != interruptions.c.outcome,
+        interruptions.c.run < attempts.c.run,
+    )
+    runs = (
+        select(*where, interruptions.c.outcome, interruptions.c.happened_at.label("at"))
+        .join_from(interruptions, attempts, attempts.c.id == interruptions.c.attempt_id)
+        .where(interruptions.c.happened_at >= since, went_on)
+    )
+    both = union_all(ended, runs).subquery()
+    return [
+        PlaceOutcome(zone, gpu_type, _MODELS[model], _OUTCOMES[outcome], at)
+        for zone, gpu_type, model, outcome, at in connection.execute(select(both).order_by(both.c.at))
+    ]
+
+
+# Thousands of outcomes are read at once, and calling an enum is slow.
+_MODELS = {model.value: model for model in ProvisioningModel}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+
+# Made once: a thousand agents are heard every few seconds, and making a statement takes longer than running it.
+_CALLED = (
+    select(*attempt_rows.WITHOUT_TEXTS, jobs.c.cancel_asked_at)
+    .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
+    .where(attempts.c.name == bindparam("called"))
+)
+_HEAR = update(attempts).where(attempts.c.id == bindparam("attempt_id"))
+_HEAR_NO_EXIT = _HEAR.values(exit=null())
+
+_IS_LIVE = (attempts.c.state != AttemptState.OVER.value).label("is_live")
+
+
+def _one(connection: Connection, *conditions: ColumnElement[bool]) -> Attempt | None:
+    row = connection.execute(select(attempts).where(*conditions)).first()
+    return None if row is None else attempt_of(row, with_texts=True)

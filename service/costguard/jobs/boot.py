@@ -1,0 +1,153 @@
+"""The VM of an attempt: all of its request follows from the stored job and attempt, so that it can be repeated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from costguard.jobs import resume
+from costguard.jobs.kept_disk import saves_on_disk
+from costguard.ledger.owner import OwnerRules
+from costguard.model.attempt import ATTEMPT_LABEL, Attempt
+from costguard.model.checkpoint import words_of
+from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
+from costguard.model.job import Job, JobKind
+from costguard.model.launch import VmRequest
+
+GUARD_LABEL = "costguard-guard"
+JOB_LABEL = "costguard-job"
+PRESET_LABEL = "costguard-preset"
+DISK_LABEL = "costguard-disk"  # its disk holds the only copy of what its job saved
+
+_LABEL_VALUE = re.compile(r"[a-z0-9_-]{1,63}")
+
+MakeMetadata = Callable[[Mapping[str, object], str, bool], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class VmMaker:
+    """Makes requests for VMs. `guard_id` marks which VMs are this installation's; it is a label's value.
+
+    `metadata` puts the agent, its settings and its token into the form that the boot script expects.
+    """
+
+    guard_id: str
+    guard_url: str
+    guard_ca: str
+    token_of: Callable[[str], str]  # an attempt's name -> the token that speaks for it alone
+    metadata: MakeMetadata
+    owners: OwnerRules = field(default_factory=OwnerRules)
+    cancel_grace: timedelta = timedelta(seconds=60)
+    heartbeat: timedelta = timedelta(seconds=15)
+    quick_crash: timedelta = timedelta(minutes=10)
+
+    def request(self, job: Job, attempt: Attempt) -> VmRequest:
+        """The same for the same job and attempt, whenever it is made."""
+        plan = job.spec.checkpoint
+        return VmRequest(
+            name=attempt.name,
+            recipe=job.recipe,
+            provisioning_model=attempt.provisioning_model,
+            max_run=attempt.max_run,
+            keeps_disk=plan is not None and plan.is_on_disk,
+            labels=self._labels(job, attempt),
+            metadata=self._metadata(job, attempt),
+        )
+
+    def is_ours(self, labels: Mapping[str, str], attempt: Attempt) -> bool:
+        """Whether a VM with these labels was made for this attempt, by this installation.
+
+        One without the label of a request was launched before there was that label.
+        """
+        named = labels.get(ATTEMPT_LABEL) == attempt.name and labels.get(GUARD_LABEL) == self.guard_id
+        return named and labels.get(REQUEST_LABEL, attempt.request_uuid) == attempt.request_uuid
+
+    def _labels(self, job: Job, attempt: Attempt) -> dict[str, str]:
+        labels = dict(job.recipe.labels)
+        owner = label_of(job.spec.owner, self.owners)
+        if owner:
+            labels[self.owners.label] = owner
+        if _LABEL_VALUE.fullmatch(job.spec.preset):
+            labels[PRESET_LABEL] = job.spec.preset
+        if saves_on_disk(job):
+            labels[DISK_LABEL] = "only-copy"
+        return {
+            **labels,
+            GUARD_LABEL: self.guard_id,
+            JOB_LABEL: job.id,
+            ATTEMPT_LABEL: attempt.name,
+            GENERATION_LABEL: str(attempt.generation),
+            REQUEST_LABEL: attempt.request_uuid,
+        }
+
+    def _metadata(self, job: Job, attempt: Attempt) -> Mapping[str, str]:
+        if job.spec.kind is JobKind.DEV:  # nothing is to be run on it
+            return {"install-nvidia-driver": "True"} if job.recipe.installs_drivers else {}
+        settings = settings_for(
+            job,
+            attempt,
+            resume.arguments(job, attempt),
+            self.guard_url,
+            self.guard_ca,
+            self.cancel_grace,
+            self.heartbeat,
+            self.quick_crash,
+        )
+        return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)
+
+
+def settings_for(
+    job: Job,
+    attempt: Attempt,
+    resume_arguments: tuple[str, ...],
+    guard_url: str,
+    guard_ca: str = "",
+    cancel_grace: timedelta = timedelta(seconds=60),
+    heartbeat: timedelta = timedelta(seconds=15),
+    quick_crash: timedelta = timedelta(minutes=10),
+) -> dict[str, object]:
+    """The agent's settings, as agent/PROTOCOL.md has them. What is not set is left to the agent's defaults."""
+    spec = job.spec
+    plan = spec.checkpoint
+    command = [*spec.command, *resume_arguments]
+    settings: dict[str, object] = {
+        "attempt": attempt.name,
+        "guard": guard_url,
+        "guard_ca": guard_ca,
+        "command": command,
+        "image": attempt.image or spec.image,
+        "pull": spec.pull,
+        "gpus": job.recipe.gpu_count,
+        "environment": dict(spec.environment),
+        "secrets": dict(spec.secrets),
+        "workdir": spec.workdir,
+        "mounts": list(spec.mounts),
+        "step_pattern": spec.step_pattern,
+        "cancel_grace_s": cancel_grace / timedelta(seconds=1),
+        "heartbeat_s": heartbeat / timedelta(seconds=1),
+    }
+    if plan is not None and plan.is_on_disk:
+        settings["resume"] = True
+        settings["quick_crash_s"] = quick_crash / timedelta(seconds=1)
+        look_for = plan.look_for
+        found = {
+            "location": plan.location,
+            "framework": look_for.framework or "",
+            "pattern": look_for.pattern,
+            "marker": look_for.marker,
+        }
+        settings["checkpoint"] = {name: str(value) for name, value in found.items() if value}
+        settings["resume_arguments"] = words_of(plan.resume)
+    return {name: value for name, value in settings.items() if value not in ("", [], {}, 0)}
+
+
+def label_of(address: str, owners: OwnerRules) -> str:
+    """The label value that stands for this address; "" where none that is allowed does."""
+    for value, named in sorted(owners.addresses.items()):
+        if named == address and _LABEL_VALUE.fullmatch(value):
+            return value
+    local, _, domain = address.rpartition("@")
+    fits = domain == owners.domain and local not in owners.addresses and _LABEL_VALUE.fullmatch(local)
+    return local if fits else ""

@@ -1,0 +1,193 @@
+"""Budgets at their limit, as jobs meet them: when they are submitted, launched again, or run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.access.rules import Rules
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.events import facts
+from costguard.jobs import holds as policy
+from costguard.jobs.holds import Held, Standing
+from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.model.budget import AtLimit, Budget
+from costguard.model.fact import Fact
+from costguard.model.job import Job, JobSpec, JobState
+from costguard.model.money import Money
+from costguard.spend import burning
+from costguard.spend.budgets import outlooks
+
+SERVES = timedelta(seconds=60)  # reading the ledger for a budget costs more than a turn without news
+_WAITS = (JobState.QUEUED, JobState.RECOVERING)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLeft:
+    """What a budget has left in its present period, and would have after a job; None: what that costs is not known."""
+
+    budget: Budget
+    ends_at: datetime
+    spent: Money
+    left: Money
+    left_after: Money | None
+
+
+def budget_problems(
+    connection: Connection, accrual: Accrual, rules: Rules, spec: JobSpec, expected_cost: Money | None, now: datetime
+) -> list[str]:
+    """Why budgets do not let a new job in, each one sentence or two with what to change."""
+    budgets = [each for each in _of_spec(rules, spec) if each.at_limit is not AtLimit.TELL]
+    found = (policy.problem(each, spec, expected_cost, now) for each in _standings(connection, accrual, rules, budgets))
+    return [problem for problem in found if problem is not None]
+
+
+def budgets_left(
+    connection: Connection, accrual: Accrual, rules: Rules, spec: JobSpec, expected_cost: Money | None
+) -> list[BudgetLeft]:
+    """Each budget that the job would count against, in the order of the settings."""
+    return [
+        BudgetLeft(
+            budget=each.budget,
+            ends_at=each.ends_at,
+            spent=each.spent,
+            left=each.left,
+            left_after=None if expected_cost is None else each.left - expected_cost,
+        )
+        for each in _standings(connection, accrual, rules, _of_spec(rules, spec))
+    ]
+
+
+class BudgetHolds:
+    """What spent budgets have against stored jobs, for their turns. One thread at a time.
+
+    The ledger is read again after a minute, so that a job may be launched so long after its budget was spent.
+    """
+
+    def __init__(self, database: Database, rules: Rules, serves: timedelta = SERVES) -> None:
+        self._database = database
+        self._rules = rules
+        self._budgets = [each for each in rules.budgets if each.at_limit is not AtLimit.TELL]
+        self._serves = serves
+        self._read_at: datetime | None = None
+        self._standings: list[Standing] = []
+        self._untold: dict[str, Fact] = {}
+        self._told: set[str] = set()
+
+    def __call__(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> Mapping[str, Held]:
+        """By job; those that nothing holds up are left out."""
+        if not self._budgets or not jobs:
+            return {}
+        self._refresh(connection, now)
+        spent = [each for each in self._standings if each.is_spent]
+        found: dict[str, Held] = {}
+        alike: dict[tuple[Standing, ...], Held] = {}  # a thousand jobs meet the same few budgets
+        for job in jobs if spent else ():
+            mine = tuple(each for each in spent if policy.counts(each.budget, job.spec, job.id, self._rules.teams))
+            if mine and mine not in alike:
+                alike[mine] = policy.held(mine, now)
+            if not mine or (by := alike[mine].by) is None:
+                continue
+            found[job.id] = alike[mine]
+            key = _held_key(job, by)
+            if job.state in _WAITS and key not in self._told and key not in self._untold:
+                self._untold[key] = _held_fact(job, by, key, now)
+        return found
+
+    def tell(self, fence: Lease | None, now: datetime) -> list[Fact]:
+        """Write down which budgets were spent and which jobs wait for them, once a period. The facts that are new.
+
+        Raises LeaseLost when another daemon took over.
+        """
+        if not self._untold:
+            return []
+        with self._database.read() as connection:
+            known = burning.told(connection, list(self._untold))
+        new = [fact for key, fact in self._untold.items() if key not in known]
+        if new:
+            with self._database.write(fence) as connection:
+                facts.append(connection, new, now)
+        self._told |= self._untold.keys()
+        self._untold = {}
+        return new
+
+    def _refresh(self, connection: Connection, now: datetime) -> None:
+        is_fresh = self._read_at is not None and timedelta() <= now - self._read_at < self._serves
+        if is_fresh and all(now < each.ends_at for each in self._standings):
+            return
+        accrual = accrual_at(connection, now)
+        found = _standings(connection, accrual, self._rules, self._budgets)
+        keys = {_key(each): each for each in found if each.is_spent}
+        since = burning.told(connection, list(keys)) if keys else {}
+        for key, each in keys.items():
+            if key not in since:
+                fact = self._untold.setdefault(key, _reached_fact(each, key, now))
+                since[key] = fact.occurred_at
+        self._standings = [
+            Standing(each.budget, each.spent, each.starts_at, each.ends_at, since.get(_key(each))) for each in found
+        ]
+        self._read_at = now
+
+
+def _of_spec(rules: Rules, spec: JobSpec) -> list[Budget]:
+    return [each for each in rules.budgets if policy.counts(each, spec, "", rules.teams)]
+
+
+def _standings(connection: Connection, accrual: Accrual, rules: Rules, budgets: Sequence[Budget]) -> list[Standing]:
+    found = outlooks(connection, accrual, [(each.scope, each.period) for each in budgets], rules.teams)
+    return [
+        Standing(budget, outlook.spent, outlook.starts_at, outlook.ends_at)
+        for budget, outlook in zip(budgets, found, strict=True)
+    ]
+
+
+def _key(of: Standing) -> str:
+    """A limit that was raised can be reached again."""
+    budget = of.budget
+    return f"budget/{budget.name}/{budget.period.value}/{of.starts_at:%Y-%m-%d}/reached/{budget.limit.nanos}"
+
+
+def _reached_fact(of: Standing, key: str, now: datetime) -> Fact:
+    spent = policy.why(of, now)
+    does = "no VM is launched for jobs that count against it"
+    if of.budget.at_limit is AtLimit.STOP_SPOT:
+        does += ", and their Spot VMs are stopped once they have saved"
+    return Fact(
+        key=key,
+        kind="BudgetReached",
+        occurred_at=now,
+        text=f"{spent[:1].upper()}{spent[1:]}; until then {does}.",
+        project=of.budget.scope.project or "",
+        data=_data(of),
+    )
+
+
+def _held_key(job: Job, by: Standing) -> str:
+    return f"job/{job.id}/held/{by.budget.name}/{by.starts_at:%Y-%m-%d}"
+
+
+def _held_fact(job: Job, by: Standing, key: str, now: datetime) -> Fact:
+    return Fact(
+        key=key,
+        kind="JobHeldByBudget",
+        occurred_at=now,
+        text=f"{job.title} of {job.spec.owner} gets no VM: {policy.why(by, now)}.",
+        project=job.spec.project,
+        data={"job": job.id, **_data(by)},
+    )
+
+
+def _data(of: Standing) -> dict[str, object]:
+    return {
+        "budget": of.budget.name,
+        "at_limit": of.budget.at_limit.value,
+        "limit_nanos": of.budget.limit.nanos,
+        "spent_nanos": of.spent.nanos,
+        "period": of.budget.period.value,
+        "period_starts_at": of.starts_at,
+        "period_ends_at": of.ends_at,
+    }

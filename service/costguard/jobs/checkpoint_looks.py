@@ -1,0 +1,152 @@
+"""Looks at the checkpoints of running jobs, so that it is known what a preemption would cost, and that they advance."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.errors import CheckpointError
+from costguard.events import facts
+from costguard.jobs import attempts, job_news, job_rows, launch_words
+from costguard.jobs.resume import seen_in, trusted
+from costguard.jobs.risk import at_risk
+from costguard.jobs.suspects import suspects
+from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.fact import Fact
+from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint, Terms
+from costguard.model.ports import Checkpoints, Clock
+
+EVERY = timedelta(minutes=5)
+_WORKERS = 8
+_AT_ONCE = 64
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class LookReport:
+    looked: int = 0
+    advanced: int = 0
+    troubles: dict[str, str] = field(default_factory=dict)  # by job
+
+
+class CheckpointWatch:
+    """One look at a time; the caller sees to that. What it cannot read it says with the job, and looks again later."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        checkpoints: Checkpoints,
+        terms: Terms,
+        every: timedelta = EVERY,
+        workers: int = _WORKERS,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._checkpoints = checkpoints
+        self._terms = terms
+        self._every = every
+        self._workers = workers
+
+    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> LookReport:
+        """Looks at those whose turn it is; the rest costs a query or two. Raises LeaseLost and StoreError."""
+        report = LookReport()
+        with self._database.read() as connection:
+            ids = [job_id for job_id, state in job_news.states(connection).items() if state == JobState.RUNNING]
+            running = [job for job in _readable(connection, ids) if _plan(job) is not None]
+            before = job_rows.checkpoint(connection, [job.id for job in running])
+            due = [job for job in running if self._is_due(before.get(job.id))]
+            tried = attempts.of_jobs(connection, [job.id for job in due])
+        if not due:
+            return report
+
+        def look(job: Job) -> SeenCheckpoint:
+            return self._look(job, tried.get(job.id, []))
+
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="checkpoints") as pool:
+            for begin in range(0, len(due), _AT_ONCE):
+                some = due[begin : begin + _AT_ONCE]
+                if stop is not None and stop.is_set():
+                    break
+                found = dict(zip((job.id for job in some), pool.map(look, some), strict=True))
+                with self._database.write(fence) as connection:
+                    self._write(connection, some, found, before, report)
+        return report
+
+    def _is_due(self, seen: SeenCheckpoint | None) -> bool:
+        return seen is None or self._clock.now() - seen.looked_at >= self._every
+
+    def _look(self, job: Job, tried: list[Attempt]) -> SeenCheckpoint:
+        plan, now = _plan(job), self._clock.now()
+        if plan is None:
+            raise ValueError(f"job {job.id} has no location that can be looked at")
+        try:
+            _, found, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
+            return seen_in(found, now)
+        except CheckpointError as error:
+            return SeenCheckpoint(now, error=str(error))
+        except Exception as error:  # one job's oddity must not keep the others from being looked at
+            log.exception("checkpoints_not_looked_at", job=job.id)
+            return SeenCheckpoint(now, error=f"{type(error).__name__}: {error}. The log holds the trace to report.")
+
+    def _write(
+        self,
+        connection: Connection,
+        some: Collection[Job],
+        found: Mapping[str, SeenCheckpoint],
+        before: Mapping[str, SeenCheckpoint],
+        report: LookReport,
+    ) -> None:
+        now = self._clock.now()
+        tried = attempts.of_jobs(connection, [job.id for job in some])
+        told: list[Fact] = []
+        for job in some:
+            earlier = before.get(job.id)
+            seen = job_rows.save_look(connection, job.id, found[job.id])
+            report.looked += 1
+            report.advanced += seen.advanced_at is not None and seen.advanced_at == seen.looked_at
+            if found[job.id].error:
+                report.troubles[job.id] = found[job.id].error
+                continue
+            # One that was being written looks torn as well: it is told when it still does at the next look.
+            still = set(earlier.torn if earlier is not None else ()) & set(seen.torn)
+            told += [launch_words.torn(job, each, now) for each in sorted(still)]
+            stalled = self._stalled(job, tried.get(job.id, []), seen, now)
+            told += [stalled] if stalled is not None else []
+        facts.append(connection, told, now)
+
+    def _stalled(self, job: Job, tried: list[Attempt], seen: SeenCheckpoint, now: datetime) -> Fact | None:
+        """Once for each run and newest checkpoint."""
+        last = tried[-1] if tried else None
+        if last is None or last.state is not AttemptState.RUNNING or last.heard.started_at is None:
+            return None
+        since = max(last.heard.started_at, seen.written_at) if seen.written_at is not None else last.heard.started_at
+        risk = at_risk(last, seen, now)
+        if risk is None or now - since < self._terms.stalled:
+            return None
+        return launch_words.stalled(job, last, seen, risk, now)
+
+
+def _readable(connection: Connection, ids: Collection[str]) -> list[Job]:
+    """Without those of which the row is odd: the turn tells of them."""
+    try:
+        return list(job_rows.of_ids(connection, ids).values())
+    except ValueError:
+        if len(ids) == 1:
+            return []
+    return [job for job_id in ids for job in _readable(connection, [job_id])]
+
+
+def _plan(job: Job) -> CheckpointPlan | None:
+    """Of a running job whose location can be read from here."""
+    plan = job.spec.checkpoint
+    return plan if plan is not None and not plan.is_on_disk and job.state is JobState.RUNNING else None

@@ -1,0 +1,209 @@
+"""How the present run of an attempt ended, or when its silence will count as an end.
+
+An agent's last word comes first, then what Google says of the VM, then a notice of preemption, then silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from costguard.jobs.disk import filled
+from costguard.jobs.runs import Run, has_ended
+from costguard.jobs.view import Circumstances
+from costguard.jobs.vm_end import vm_end
+from costguard.jobs.words import clock, place_of, span
+from costguard.model.attempt import Exit, Notice, Outcome
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobKind, Terms
+from costguard.model.lifetime import EndReason
+
+_FACTS_ARRIVE = timedelta(minutes=2)  # until a pass has read why a VM is shut down
+_TO_HEAR = timedelta(seconds=30)  # from asking for a stop until the agent has heard of it
+_SAME_CAUSE = timedelta(minutes=5)  # a command that fails so soon after a notice failed because of it
+_JUST_BEFORE = timedelta(seconds=5)  # the notice is read every now and then
+_KILLED = frozenset({137, 143})  # codes of a container that got SIGKILL or SIGTERM
+
+_GOOGLES_ENDS = frozenset({Outcome.PREEMPTED, Outcome.TIME_LIMIT})
+_MACHINE_ENDS = _GOOGLES_ENDS | {Outcome.HOST_ERROR, Outcome.REMOVED}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """`due_at` is from when on it is concluded, unless something else is learnt before."""
+
+    outcome: Outcome
+    reason: str
+    happened_at: datetime
+    noticed_by: Notice
+    due_at: datetime
+
+
+def ending(run: Run, job: Job, about: Circumstances) -> Ending | None:
+    """The earliest conclusion about a run; it is none yet where it is due later. None: only news can end it."""
+    seen = _of_vm(run, about)
+    if job.spec.kind is JobKind.DEV:
+        return _of_dev(run, seen)
+    told = _told(run, job, seen, about)
+    if told is not None or seen is not None:
+        return told or seen
+    found = (_noticed(run, about), _stop_ignored(run, about), _silent(run, about))
+    return min((each for each in found if each is not None), key=lambda each: each.due_at, default=None)
+
+
+def all_silent(last_words: Collection[datetime], terms: Terms, now: datetime, listening_since: datetime) -> bool:
+    """Whether of at least two agents none is heard: rather than all of them, our own door is shut.
+
+    `last_words` has one moment for each open attempt whose agent was ever heard. Half the time that counts as silence
+    is enough, for the last words of several agents are not of one moment.
+    """
+    heard = [max(moment, listening_since) for moment in last_words]
+    return len(heard) > 1 and all(now - moment > terms.silence / 2 for moment in heard)
+
+
+def _told(run: Run, job: Job, seen: Ending | None, about: Circumstances) -> Ending | None:
+    """What the agent's last word means, with what Google says where the machine ended the command."""
+    end = run.heard.exit
+    if end is None:
+        return None
+    if end.is_success:
+        return _now(Outcome.SUCCEEDED, "finished with code 0", end, about)
+    place = place_of(run.attempt)
+    noticed = run.heard.noticed_at
+    if end.asked == "preemption" or (noticed is not None and -_JUST_BEFORE <= end.at - noticed <= _SAME_CAUSE):
+        by = Notice.NOTICE if noticed is not None else Notice.EXIT
+        return Ending(Outcome.PREEMPTED, f"preempted in {place}", noticed or end.at, by, about.now)
+    if seen is not None and seen.outcome in _MACHINE_ENDS and seen.happened_at <= end.at + about.terms.dying:
+        return seen
+    if end.reason == "not_started":
+        return _now(
+            Outcome.NOT_STARTED,
+            f"the command could not be started: {end.error or 'no reason told'}{_filled(end)}",
+            end,
+            about,
+        )
+    if end.asked == "maintenance":
+        return _now(Outcome.HOST_ERROR, f"stopped for maintenance of its host in {place}", end, about)
+    if end.asked == "cancel":
+        return _asked(run, job, end, about)
+    if end.asked == "shutdown" or end.reason == "cut_off" or _may_be_shutdown(run, end):
+        is_explained = seen is not None and (seen.outcome is not Outcome.LOST or seen.noticed_by is Notice.OPERATION)
+        return seen if is_explained else _unexplained(run, end, about)
+    return _now(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end, about)
+
+
+def _asked(run: Run, job: Job, end: Exit, about: Circumstances) -> Ending:
+    if job.cancel_asked_at is not None or run.attempt.stop_why == "cancel":
+        return _now(Outcome.CANCELLED, "the command ended after its notice", end, about)
+    if run.attempt.stop_why:
+        return _now(*_STOPPED_FOR[run.attempt.stop_why], end, about)
+    return _now(Outcome.LOST, "the agent was told to stop, and nobody knows why", end, about)
+
+
+def _may_be_shutdown(run: Run, end: Exit) -> bool:
+    """A Spot VM that is shut down without notice may first show as a killed command."""
+    is_spot = run.attempt.provisioning_model is ProvisioningModel.SPOT
+    return is_spot and (end.signal in {9, 15} or end.code in _KILLED)
+
+
+def _unexplained(run: Run, end: Exit, about: Circumstances) -> Ending:
+    """What counts once Google has had time to say why the machine ended the command."""
+    due = max(end.at, run.heard.at or end.at) + _FACTS_ARRIVE
+    place = place_of(run.attempt)
+    if run.began_at is not None and end.at - run.began_at >= run.attempt.max_run - about.terms.dying:
+        return _now(Outcome.TIME_LIMIT, f"its VM reached its limit of {span(run.attempt.max_run)}", end, about)
+    if end.asked == "shutdown" and run.attempt.provisioning_model is ProvisioningModel.SPOT:
+        reason = f"its VM in {place} was shut down, and nothing else says why: taken for a preemption"
+        return Ending(Outcome.PREEMPTED, reason, end.at, Notice.EXIT, due)
+    if end.asked == "shutdown" or end.reason == "cut_off":
+        reason = f"its VM in {place} was shut down or started anew, and nobody knows why"
+        return Ending(Outcome.LOST, reason, end.at, Notice.EXIT, due)
+    return Ending(Outcome.CRASHED, f"the command failed with {how(end)}{_filled(end)}", end.at, Notice.EXIT, due)
+
+
+def _of_vm(run: Run, about: Circumstances) -> Ending | None:
+    """What the end of its VM means; a notice explains one that Google does not."""
+    if run.vm is None or not has_ended(run.vm):
+        return None
+    outcome, reason = vm_end(run.vm, run.attempt, about.now)
+    happened = run.vm.ended_at or run.vm.gone_at or about.now
+    if outcome is Outcome.LOST and run.heard.noticed_at is not None:
+        return Ending(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", happened, Notice.NOTICE, about.now)
+    if outcome is not Outcome.LOST or run.vm.ended_by or run.vm.end_reason is EndReason.GUEST_SHUTDOWN:
+        return Ending(outcome, reason, happened, Notice.OPERATION, about.now)
+    return Ending(outcome, reason, happened, Notice.STATUS, happened + _FACTS_ARRIVE)
+
+
+def _of_dev(run: Run, seen: Ending | None) -> Ending | None:
+    """A VM for development that was merely stopped is not at its end: its disk holds somebody's work."""
+    is_gone = run.vm is not None and run.vm.gone_at is not None
+    return seen if seen is not None and (is_gone or seen.outcome in _GOOGLES_ENDS) else None
+
+
+def _noticed(run: Run, about: Circumstances) -> Ending | None:
+    """After a notice the agent goes on until the machine dies; from its last word on, by the guard's own clock."""
+    noticed = run.heard.noticed_at
+    if noticed is None:
+        return None
+    due = (run.heard.at or noticed) + about.terms.dying
+    return Ending(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", noticed, Notice.NOTICE, due)
+
+
+def _stop_ignored(run: Run, about: Circumstances) -> Ending | None:
+    attempt = run.attempt
+    if attempt.stop_asked_at is None:
+        return None
+    due = attempt.stop_asked_at + about.terms.cancel_grace + _TO_HEAR
+    outcome, reason = _STOPPED_FOR.get(attempt.stop_why, _STOPPED_FOR["cancel"])
+    return Ending(outcome, f"{reason}; nothing was heard of its end", due, Notice.SILENCE, due)
+
+
+def _silent(run: Run, about: Circumstances) -> Ending | None:
+    """Nothing is concluded where our own door may be shut, or where nobody can say whether the VM runs."""
+    if about.all_silent or (run.vm is not None and not run.vm.is_known) or is_unheard(run, about):
+        return None
+    place, terms = place_of(run.attempt), about.terms
+    if run.heard.at is not None:
+        due = max(run.heard.at, about.listening_since) + terms.silence
+        reason = f"its agent in {place} was last heard at {clock(run.heard.at, about.now)}"
+        return Ending(Outcome.LOST, reason, run.heard.at, Notice.SILENCE, due)
+    if run.began_at is None:
+        return None
+    due = max(run.began_at + terms.boot, about.listening_since + terms.silence)
+    reason = f"its VM in {place} did not report within {span(terms.boot)} of its start"
+    return Ending(Outcome.NOT_STARTED, reason, due, Notice.SILENCE, due)
+
+
+def is_unheard(run: Run, about: Circumstances) -> bool:
+    """Whether nothing was heard of an agent since the database's generation began, before which it was launched.
+
+    Then it may speak to another guard, which works with a copy of this database, or with what came after the backup.
+    """
+    began_at = about.generation.began_at
+    if began_at is None or run.attempt.generation >= about.generation.number:
+        return False
+    return run.heard.at is None or run.heard.at < began_at
+
+
+def how(end: Exit) -> str:
+    """`code 3`, `signal 9`."""
+    if end.signal is not None:
+        return f"signal {end.signal}"
+    return f"code {end.code}" if end.code is not None else "no code"
+
+
+def _filled(end: Exit) -> str:
+    full = filled(end)
+    return f"; {full}" if full else ""
+
+
+def _now(outcome: Outcome, reason: str, end: Exit, about: Circumstances) -> Ending:
+    return Ending(outcome, reason, end.at, Notice.EXIT, about.now)
+
+
+_STOPPED_FOR = {
+    "cancel": (Outcome.CANCELLED, "the command was told to stop"),
+    "pause": (Outcome.PAUSED, "stopped because a budget is spent"),
+    "ceiling": (Outcome.TIME_LIMIT, "stopped because its ceiling is reached"),
+}

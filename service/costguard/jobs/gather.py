@@ -1,0 +1,108 @@
+"""Everything that decisions about jobs rest on, in a few queries for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.errors import StoreError
+from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vm_search
+from costguard.jobs.holds import Held
+from costguard.jobs.job_vms import SeenVm
+from costguard.jobs.view import AttemptView, JobView, VmStanding
+from costguard.ledger import projects
+from costguard.ledger.accrual import Accrual
+from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.instance import InstanceKey
+from costguard.model.job import Job
+from costguard.model.money import Priced
+from costguard.spend import job_costs
+
+Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, Held]]
+
+_EVERYTHING = "*"
+
+log = structlog.get_logger(__name__)
+
+
+def views(
+    connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
+) -> tuple[list[JobView], list[str]]:
+    """These jobs, the oldest first; and what is wrong with those that cannot be read, which stop no other."""
+    try:
+        return _views(connection, accrual, job_ids, holds, now), []
+    except StoreError:
+        raise
+    except Exception as error:
+        if len(job_ids) == 1:
+            (job_id,) = job_ids
+            log.exception("job_not_read", job=job_id)
+            return [], [f"Job {job_id} cannot be read ({type(error).__name__}: {error})."]
+    found: list[JobView] = []
+    odd: list[str] = []
+    for job_id in sorted(job_ids):
+        one, wrong = views(connection, accrual, [job_id], holds, now)
+        found += one
+        odd += wrong
+    return found, odd
+
+
+def _views(
+    connection: Connection, accrual: Accrual, job_ids: Collection[str], holds: Holds, now: datetime
+) -> list[JobView]:
+    found = sorted(job_rows.of_ids(connection, job_ids).values(), key=lambda job: (job.created_at, job.id))
+    ids = [job.id for job in found]
+    tried = attempts.of_jobs(connection, ids)
+    interrupted = interruptions.of_jobs(connection, ids)
+    costs = job_costs.costs(connection, accrual, ids)
+    looks = job_rows.checkpoint(connection, ids)
+    held = holds(connection, [job for job in found if not job.state.is_over], now)
+    strange = unknown_vm_search.holds(connection, found)
+    standings = _standings(connection, [one for some in tried.values() for one in some])
+    return [
+        JobView(
+            job=job,
+            attempts=tuple(AttemptView(one, standings.get(one.id)) for one in tried.get(job.id, ())),
+            interruptions=tuple(interrupted.get(job.id, ())),
+            cost=costs.get(job.id, Priced()),
+            checkpoint=looks.get(job.id),
+            hold=held[job.id].hold if job.id in held else "",
+            pause=held[job.id].pause if job.id in held else "",
+            pause_at=held[job.id].pause_at if job.id in held else None,
+            unknown=strange.get(job.id, ""),
+        )
+        for job in found
+    ]
+
+
+def _standings(connection: Connection, tried: Sequence[Attempt]) -> dict[int, VmStanding]:
+    """The VMs of live attempts, by attempt; those that the ledger has not seen are left out."""
+    keys = {
+        one.id: InstanceKey(one.project, one.gce_id)
+        for one in tried
+        if one.gce_id and one.state is not AttemptState.OVER
+    }
+    if not keys:
+        return {}
+    seen = job_vms.of_keys(connection, set(keys.values()))
+    blind = projects.unread(projects.read_all(connection))
+    return {
+        attempt_id: _standing(seen[key], blind.get(key.project, frozenset()))
+        for attempt_id, key in keys.items()
+        if key in seen
+    }
+
+
+def _standing(vm: SeenVm, blind: frozenset[str]) -> VmStanding:
+    return VmStanding(
+        status=vm.status,
+        is_known=vm.zone not in blind and _EVERYTHING not in blind,
+        gone_at=vm.gone_at,
+        ended_at=vm.ended_at,
+        end_reason=vm.end_reason,
+        ended_by=vm.ended_by,
+        started_at=vm.started_at,
+    )

@@ -1,0 +1,109 @@
+"""What budgets that are spent have against jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from costguard.access.teams import team_of
+from costguard.jobs.words import clock
+from costguard.model.budget import AtLimit, Budget, Period
+from costguard.model.job import JobSpec
+from costguard.model.money import Money
+from costguard.model.reminder import Team
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How much of a budget is spent in its present period. `reached_at` is when all of it first was."""
+
+    budget: Budget
+    spent: Money
+    starts_at: datetime
+    ends_at: datetime
+    reached_at: datetime | None = None
+
+    @property
+    def left(self) -> Money:
+        """Below zero once it is overspent."""
+        return self.budget.limit - self.spent
+
+    @property
+    def is_spent(self) -> bool:
+        return self.spent >= self.budget.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """`hold` is why no VM may be launched for a job, `pause` why its Spot VMs are to be stopped; "" lets them be."""
+
+    hold: str = ""
+    pause: str = ""
+    pause_at: datetime | None = None
+    by: Standing | None = None
+
+
+def counts(budget: Budget, spec: JobSpec, job_id: str, teams: Sequence[Team]) -> bool:
+    """Whether what VMs of this job cost is spent from this budget. A job that is not stored yet has no id."""
+    scope = budget.scope
+    team = team_of(spec.project, spec.owner, teams) if scope.team is not None else None
+    return (
+        scope.project in (None, spec.project)
+        and scope.preset in (None, spec.preset)
+        and (scope.owner is None or scope.owner.lower() == spec.owner.lower())
+        and (scope.team is None or (team is not None and team.name == scope.team))
+        and scope.job in (None, job_id)
+    )
+
+
+def held(standings: Sequence[Standing], now: datetime) -> Held:
+    """What of the budgets that a job counts against holds it up the longest; nothing where none does."""
+    spent = [each for each in standings if each.is_spent and each.budget.at_limit is not AtLimit.TELL]
+    if not spent:
+        return Held()
+    longest = max(spent, key=lambda each: each.ends_at)
+    stopping = [each for each in spent if each.budget.at_limit is AtLimit.STOP_SPOT]
+    if not stopping:
+        return Held(why(longest, now), by=longest)
+    stops = max(stopping, key=lambda each: each.ends_at)
+    since = min((each.reached_at for each in stopping if each.reached_at is not None), default=None)
+    return Held(why(longest, now), why(stops, now), since, longest)
+
+
+def why(of: Standing, now: datetime) -> str:
+    """Which budget, with its figures, and when there is money again."""
+    again = f"the next period begins {clock(of.ends_at, now)}"
+    return f"budget {of.budget.name} is spent: {of.spent} of {of.budget.limit} {_this(of.budget.period)}; {again}"
+
+
+def problem(of: Standing, spec: JobSpec, expected: Money | None, now: datetime) -> str | None:
+    """Why a job may not be taken in, with what to change; None: this budget lets it.
+
+    `expected` is what all of it would cost; None: not known. What of that falls into this period must fit.
+    """
+    if of.budget.at_limit is AtLimit.TELL:
+        return None
+    if of.is_spent:
+        return f"The {why(of, now)}. Launch it then, or have the budget's limit raised."
+    if expected is None:
+        return None
+    until = of.ends_at - now
+    share = expected if spec.expected is None or spec.expected <= until else _part(expected, until, spec.expected)
+    if spec.ceiling is not None:
+        share = min(share, spec.ceiling)
+    if share <= of.left:
+        return None
+    return (
+        f"It would cost about {share} until {clock(of.ends_at, now)}, and budget {of.budget.name} has {of.left} of "
+        f"{of.budget.limit} left until then. Give it a ceiling within that, or have the budget's limit raised."
+    )
+
+
+def _part(whole: Money, part: timedelta, of: timedelta) -> Money:
+    second = timedelta(seconds=1)
+    return Money(whole.nanos * (part // second) // max(of // second, 1))
+
+
+def _this(period: Period) -> str:
+    return "today" if period is Period.DAY else f"this {period.value}"

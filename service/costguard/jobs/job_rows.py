@@ -1,0 +1,258 @@
+"""Jobs: taken in once, read for pages and for the turn, and settled for good."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select, text, tuple_, update
+
+from costguard.db.bulk import chunks
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs
+from costguard.db.types import storable
+from costguard.jobs import seen_checkpoints
+from costguard.model.attempt import AttemptState
+from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
+from costguard.model.launch import Recipe
+
+# Keys that a later version wrote are passed over, and fields that an earlier one lacked have their defaults.
+_SPEC = TypeAdapter(JobSpec)
+_RECIPE = TypeAdapter(Recipe)
+
+_OPEN = text(OPEN_JOB)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilters:
+    """Each of several values lets any of them through; empty ones let everything."""
+
+    state: tuple[JobState, ...] = ()
+    owner: tuple[str, ...] = ()
+    preset: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
+    kind: tuple[JobKind, ...] = ()
+    open: bool | None = None
+    or_disk_kept: bool = False  # with `open`: also those that are over and whose disk is kept
+
+
+def add(connection: Connection, job: Job, idempotency_key: str | None, digest: str) -> tuple[Job, bool]:
+    """The job, and whether it is new: of a key that is known already, the job that came with it."""
+    if idempotency_key is not None:
+        known = of_key(connection, idempotency_key)
+        if known is not None:
+            return known, False
+    spec = job.spec
+    row = {
+        "id": job.id,
+        "idempotency_key": storable(idempotency_key),
+        "request_digest": digest,
+        "kind": spec.kind.value,
+        "name": storable(spec.name),
+        "owner": storable(spec.owner),
+        "preset": storable(spec.preset),
+        "project": storable(spec.project),
+        "spec": storable(_SPEC.dump_python(spec, mode="json")),
+        "recipe": storable(_RECIPE.dump_python(job.recipe, mode="json")),
+        "state": job.state.value,
+        "reason": storable(job.reason),
+        "via": storable(job.via),
+        "created_at": job.created_at,
+        "settled_at": job.settled_at,
+        "cancel_asked_at": job.cancel_asked_at,
+        "cancel_asked_by": storable(job.cancel_asked_by),
+        "next_at": job.next_at,
+    }
+    return _job(connection.execute(insert(jobs).values(row).returning(jobs)).one()), True
+
+
+def digest_of(connection: Connection, idempotency_key: str) -> str | None:
+    """Of the request that came with this key; None: it is not known."""
+    query = select(jobs.c.request_digest).where(jobs.c.idempotency_key == storable(idempotency_key))
+    return connection.scalar(query)
+
+
+def of_key(connection: Connection, idempotency_key: str) -> Job | None:
+    """The job that came with this key; None: it is not known."""
+    row = connection.execute(select(jobs).where(jobs.c.idempotency_key == storable(idempotency_key))).first()
+    return None if row is None else _job(row)
+
+
+def read(connection: Connection, job_id: str) -> Job | None:
+    row = connection.execute(select(jobs).where(jobs.c.id == storable(job_id))).first()
+    return None if row is None else _job(row)
+
+
+def of_ids(connection: Connection, job_ids: Collection[str]) -> dict[str, Job]:
+    """Those of them that there are."""
+    rows = (row for some in chunks(set(job_ids)) for row in connection.execute(select(jobs).where(jobs.c.id.in_(some))))
+    return {row.id: _job(row) for row in rows}
+
+
+def open_jobs(connection: Connection) -> list[Job]:
+    """All that are not over, the oldest first."""
+    rows = connection.execute(select(jobs).where(_OPEN)).all()
+    return sorted((_job(row) for row in rows), key=lambda job: (job.created_at, job.id))
+
+
+def page(
+    connection: Connection,
+    filters: JobFilters,
+    after: tuple[datetime, str] | None,
+    limit: int,
+    *,
+    oldest_first: bool = False,
+) -> list[Job]:
+    """The newest first, or the oldest; `after` is the creation and the id of the last one that was read."""
+    query, place = select(jobs).where(*_conditions(filters)), tuple_(jobs.c.created_at, jobs.c.id)
+    if after is not None:
+        query = query.where(place > after if oldest_first else place < after)
+    order = (jobs.c.created_at, jobs.c.id) if oldest_first else (jobs.c.created_at.desc(), jobs.c.id.desc())
+    rows = connection.execute(query.order_by(*order).limit(limit))
+    return [_job(row) for row in rows]
+
+
+def disk_kept(connection: Connection) -> list[Job]:
+    """All that are over and whose stopped VM may hold the only copy of what they saved."""
+    return [_job(row) for row in connection.execute(select(jobs).where(_disk_kept()).order_by(jobs.c.id))]
+
+
+def set_state(
+    connection: Connection, job_id: str, state: JobState, reason: str, next_at: datetime | None, now: datetime
+) -> bool:
+    """False: it is over already, and stays as it is."""
+    values = {
+        "state": state.value,
+        "reason": storable(reason),
+        "next_at": next_at,
+        "settled_at": now if state.is_over else None,
+    }
+    return connection.execute(update(jobs).where(jobs.c.id == job_id, _OPEN).values(values)).rowcount == 1
+
+
+def ask_cancel(connection: Connection, job_id: str, by: str, reason: str, at: datetime) -> bool:
+    """Write down who wants it cancelled, and `reason` as how it stands. False: it is over, or it was asked before."""
+    values = {"cancel_asked_at": at, "cancel_asked_by": storable(by), "reason": storable(reason), "next_at": None}
+    mine = update(jobs).where(jobs.c.id == job_id, jobs.c.cancel_asked_at.is_(None), _OPEN)
+    return connection.execute(mine.values(values)).rowcount == 1
+
+
+def give_disk_up(connection: Connection, job_id: str, by: str, at: datetime) -> bool:
+    """Write down who agreed that the disk of its VM goes, with all that it saved there. False: it was so before."""
+    values = {"disk_given_up_at": at, "disk_given_up_by": storable(by)}
+    mine = update(jobs).where(jobs.c.id == job_id, jobs.c.disk_given_up_at.is_(None))
+    return connection.execute(mine.values(values)).rowcount == 1
+
+
+def checkpoint(connection: Connection, job_ids: Collection[str]) -> dict[str, SeenCheckpoint]:
+    """What was seen at the location of each; jobs for which nobody has looked are left out."""
+    looked = select(*_LOOK).where(jobs.c.looked_at.is_not(None))
+    rows = (row for some in chunks(set(job_ids)) for row in connection.execute(looked.where(jobs.c.id.in_(some))))
+    return {row.id: _seen(row) for row in rows}
+
+
+def save_look(connection: Connection, job_id: str, seen: SeenCheckpoint) -> SeenCheckpoint:
+    """Keep how the last look went, and the checkpoint for the job's timeline. What is stored is given back.
+
+    After an error what was seen before stands. `advanced_at` is worked out here: when one that was written later than
+    the one before was first seen.
+    """
+    before = connection.execute(select(*_LOOK).where(jobs.c.id == job_id)).one()
+    if seen.error:
+        stored = replace(_seen(before), looked_at=seen.looked_at, error=seen.error)
+    else:
+        stored = replace(seen, advanced_at=before.advanced_at, seen_at=seen.looked_at if seen.resume_from else None)
+        if seen.resume_from and seen.written_at is not None:
+            seen_checkpoints.add(connection, job_id, seen.resume_from, seen.written_at, seen.step, seen.looked_at)
+            if before.look_written_at is None or seen.written_at > before.look_written_at:
+                stored = replace(stored, advanced_at=seen.looked_at)
+    values = {
+        "looked_at": stored.looked_at,
+        "look_error": storable(stored.error),
+        "look_torn": storable(stored.torn),
+        "look_resume_from": storable(stored.resume_from),
+        "look_step": stored.step,
+        "look_written_at": stored.written_at,
+        "look_files": stored.files,
+        "look_seen_at": stored.seen_at,
+        "advanced_at": stored.advanced_at,
+    }
+    connection.execute(update(jobs).where(jobs.c.id == job_id).values(values))
+    return stored
+
+
+_LOOK: tuple[ColumnElement[Any], ...] = (
+    jobs.c.id,
+    jobs.c.looked_at,
+    jobs.c.look_error,
+    jobs.c.look_torn,
+    jobs.c.look_resume_from,
+    jobs.c.look_step,
+    jobs.c.look_written_at,
+    jobs.c.look_files,
+    jobs.c.look_seen_at,
+    jobs.c.advanced_at,
+)
+
+
+def _seen(row: Row[*tuple[Any, ...]]) -> SeenCheckpoint:
+    return SeenCheckpoint(
+        looked_at=row.looked_at,
+        resume_from=row.look_resume_from,
+        step=row.look_step,
+        written_at=row.look_written_at,
+        advanced_at=row.advanced_at,
+        torn=tuple(row.look_torn),
+        error=row.look_error,
+        files=row.look_files,
+        seen_at=row.look_seen_at,
+    )
+
+
+def _job(row: Row[Any]) -> Job:
+    return Job(
+        id=row.id,
+        spec=_SPEC.validate_python(row.spec),
+        recipe=_RECIPE.validate_python(row.recipe),
+        state=JobState(row.state),
+        reason=row.reason,
+        created_at=row.created_at,
+        via=row.via,
+        settled_at=row.settled_at,
+        cancel_asked_at=row.cancel_asked_at,
+        cancel_asked_by=row.cancel_asked_by,
+        next_at=row.next_at,
+        disk_given_up_at=row.disk_given_up_at,
+        disk_given_up_by=row.disk_given_up_by,
+    )
+
+
+def _conditions(filters: JobFilters) -> list[ColumnElement[bool]]:
+    several = (
+        (jobs.c.state, filters.state),
+        (jobs.c.owner, filters.owner),
+        (jobs.c.preset, filters.preset),
+        (jobs.c.project, filters.project),
+        (jobs.c.kind, filters.kind),
+    )
+    conditions: list[ColumnElement[bool]] = [column.in_(map(str, wanted)) for column, wanted in several if wanted]
+    if filters.open is not None:
+        over = [state.value for state in JobState if state.is_over]
+        is_open = jobs.c.state.not_in(over)
+        if filters.open:
+            conditions.append(or_(is_open, _disk_kept()) if filters.or_disk_kept else is_open)
+        else:
+            conditions.append(jobs.c.state.in_(over))
+    return conditions
+
+
+def _disk_kept() -> ColumnElement[bool]:
+    """As `kept_disks.attempt_of` has it. Few attempts are live, and they have an index of their own."""
+    state = attempts.c.state.in_([AttemptState.ENDING.value, AttemptState.KEPT.value])
+    held = select(attempts.c.job_id).where(text(LIVE_ATTEMPT), state)
+    is_on_disk = jobs.c.spec[("checkpoint", "location")].as_string().startswith("/")
+    ended = jobs.c.state.in_([JobState.FAILED.value, JobState.CANCELLED.value])
+    is_training = jobs.c.kind == JobKind.TRAINING.value
+    return and_(jobs.c.id.in_(held), ended, is_training, is_on_disk, jobs.c.disk_given_up_at.is_(None))

@@ -1,0 +1,162 @@
+"""Deleting VMs of jobs: by their numeric id, again and again, and believed only when the VM is seen to be gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.errors import CloudError, NotFound
+from costguard.events import facts
+from costguard.jobs import attempts, launch_words
+from costguard.jobs.attempts import JobVm
+from costguard.jobs.boot import GUARD_LABEL
+from costguard.jobs.launch_pace import Kind
+from costguard.jobs.launch_step import AboutAttempt, Means, Urgency, is_of, put_off, request_uuid
+from costguard.jobs.view import DeleteOrphan
+from costguard.ledger import unknown_vms
+from costguard.ledger.unknown_vms import Verdict
+from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
+from costguard.model.generation import REQUEST_LABEL
+from costguard.model.instance import InstanceKey, Status
+
+_LOOK_AGAIN = timedelta(seconds=20)
+_LONGEST = timedelta(minutes=2)
+_ON_ITS_WAY = frozenset({Status.STOPPING, Status.DEPROVISIONING})
+# An insert of which no answer came may still take effect for so long. Until then a 404 is not believed.
+_LATE = timedelta(minutes=2)
+_ENDED = (AttemptState.ENDING, AttemptState.KEPT)
+_DOWN = _ON_ITS_WAY | {Status.STOPPED}
+
+
+@dataclass(slots=True)
+class Delete(AboutAttempt):
+    """The VM of an attempt whose outcome is known; that it was never there is found out here as well."""
+
+    gce_id: str = ""
+    is_gone: bool = False
+    is_asked: bool = False
+    urgency: Urgency = field(default=Urgency.DELETE, init=False)
+
+    def call(self) -> None:
+        attempt = self.attempt
+        seen = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
+        if seen is None or not is_of(seen, attempt, self.means.maker):
+            self.is_gone = True
+            return
+        self.gce_id = seen.gce_id
+        if seen.status in _ON_ITS_WAY and attempt.delete_asked_at is not None:
+            return
+        uuid = request_uuid(attempt.project, attempt.name, f"delete/{seen.gce_id}/{attempt.tries}")
+        self.means.launcher.delete(attempt.project, attempt.zone, seen.gce_id, uuid)
+        self.is_asked = True
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        attempt, ending = self.attempt, _ENDED
+        if isinstance(error, NotFound):
+            # It was there a moment ago: the next look says so for certain.
+            attempts.change(connection, attempt.id, ending, try_after=now, error="")
+            return True
+        if error is not None:
+            changes = put_off(attempt, error, now)
+            if self.gce_id:
+                changes["gce_id"] = self.gce_id
+            attempts.change(connection, attempt.id, ending, **changes)
+            return False
+        if self.is_gone:
+            return self._gone(connection, now)
+        attempts.change(
+            connection,
+            attempt.id,
+            ending,
+            state=AttemptState.ENDING,
+            gce_id=self.gce_id,
+            delete_asked_at=attempt.delete_asked_at or now,
+            tries=attempt.tries + 1 if self.is_asked else attempt.tries,
+            try_after=now + min(_LONGEST, _LOOK_AGAIN * 2 ** min(attempt.tries, 5)),
+            error="",
+        )
+        return False
+
+    def _gone(self, connection: Connection, now: datetime) -> bool:
+        attempt, ending = self.attempt, _ENDED
+        until = (attempt.ended_at or attempt.intended_at) + _LATE
+        if not attempt.gce_id and not attempt.operation and now < until:
+            attempts.change(connection, attempt.id, ending, try_after=until)
+            return False
+        over = AttemptState.OVER
+        attempts.change(connection, attempt.id, ending, state=over, gone_at=now, try_after=None, error="")
+        return False
+
+
+@dataclass(slots=True)
+class Orphan:
+    """A VM of ours that no live attempt stands for. Nothing of it is stored but that it was deleted.
+
+    One whose disk holds the only copy of what a job saved is stopped instead, and bills for its disk alone.
+    """
+
+    means: Means
+    guard_id: str
+    action: DeleteOrphan  # of a VM whose giving up the ledger proves
+    is_asked: bool = False
+    asked_in: str = ""
+    urgency: Urgency = field(default=Urgency.DELETE, init=False)
+    begins_with: Kind = field(default=Kind.READ, init=False)
+    job_id: str = field(default="", init=False)
+
+    @property
+    def project(self) -> str:
+        return self.action.project
+
+    def intend(self, connection: Connection, now: datetime) -> bool:
+        """An attempt may have come to stand for it meanwhile, or an admin may have changed their mind."""
+        self.asked_in = f"{now:%Y%m%d%H%M}"  # what failed once is asked under another request id a minute later
+        action = self.action
+        named = attempts.of_instances(connection, action.project, names=[action.name])
+        if any(stands_for(known, action.gce_id) for known in named):
+            return False
+        if any(gave_up(known, action.gce_id, action.request_uuid) for known in named):
+            return True
+        return unknown_vms.verdict_on(connection, InstanceKey(action.project, action.gce_id)) is Verdict.DELETE
+
+    def call(self) -> None:
+        action = self.action
+        seen = self.means.launcher.look(action.project, action.zone, action.name)
+        if seen is None or seen.gce_id != action.gce_id:
+            return
+        ours = seen.labels.get(GUARD_LABEL) == self.guard_id and seen.labels.get(ATTEMPT_LABEL) == action.name
+        ours = ours and seen.labels.get(REQUEST_LABEL, "") == action.request_uuid
+        if not ours or seen.status in _ON_ITS_WAY:
+            return
+        if action.keeps_disk:
+            if seen.status not in _DOWN:
+                uuid = request_uuid(action.project, action.name, f"orphan-stop/{action.gce_id}/{self.asked_in}")
+                self.means.launcher.stop(action.project, action.zone, action.gce_id, uuid)
+                self.is_asked = True
+            return
+        uuid = request_uuid(action.project, action.name, f"orphan/{action.gce_id}/{self.asked_in}")
+        self.means.launcher.delete(action.project, action.zone, action.gce_id, uuid)
+        self.is_asked = True
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        if error is None and self.is_asked:
+            named = (self.action.project, self.action.zone, self.action.name, self.action.gce_id)
+            told = launch_words.orphan_kept if self.action.keeps_disk else launch_words.orphan_deleted
+            facts.append(connection, [told(*named, self.action.reason, now)], now)
+        return False
+
+
+def stands_for(known: JobVm, gce_id: str) -> bool:
+    """Whether this attempt answers for that VM: deleting it is its own affair."""
+    return known.is_live and known.gce_id in ("", gce_id)
+
+
+def gave_up(known: JobVm, gce_id: str, request_uuid: str) -> bool:
+    """Whether this row proves that the ledger made the intent to launch that VM, and gave it up.
+
+    Its name alone proves nothing: an older database that was restored gives it out again. `request_uuid` is what its
+    label says; without one it was launched before there was that label, and only its id is proof.
+    """
+    return not known.is_live and (known.gce_id == gce_id or (bool(request_uuid) and known.request_uuid == request_uuid))

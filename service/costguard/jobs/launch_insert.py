@@ -1,0 +1,220 @@
+"""Making a VM: the attempt committed first, then asked of Google, and asked again only after a look at its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.errors import CloudError, RequestRefused
+from costguard.events import facts
+from costguard.jobs import attempts, image, interruptions, job_news, job_rows, launch_words, risk
+from costguard.jobs.launch_pace import Kind
+from costguard.jobs.launch_step import AboutAttempt, Means, Urgency, again_after, is_of, put_off, request_uuid
+from costguard.jobs.launch_written import end
+from costguard.jobs.resume import ResumePoint
+from costguard.jobs.view import JobView, LaunchAttempt
+from costguard.ledger import generation
+from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
+from costguard.model.job import Job, JobKind
+from costguard.model.observation import Sighting
+
+
+@dataclass(slots=True)
+class Insert:
+    """The next attempt of a job, in the place that was decided on."""
+
+    means: Means
+    view: JobView
+    action: LaunchAttempt
+    point: ResumePoint
+    attempt: Attempt | None = None
+    operation: str = ""
+    urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
+
+    @property
+    def job_id(self) -> str:
+        return self.view.job.id
+
+    @property
+    def project(self) -> str:
+        return self.view.job.spec.project
+
+    @property
+    def begins_with(self) -> Kind:
+        return Kind.WRITE
+
+    def intend(self, connection: Connection, now: datetime) -> bool:
+        """Not where somebody cancelled it since, nor beside an attempt that is open or has this number."""
+        if not job_news.may_follow(connection, self.job_id):
+            return False
+        job, action, spec = self.view.job, self.action, self.view.job.spec
+        life = generation.read(connection)
+        name = attempt_name(job.id, action.number, life.number)
+        self.attempt = attempts.intend(
+            connection,
+            attempts.NewAttempt(
+                job_id=job.id,
+                number=action.number,
+                name=name,
+                project=spec.project,
+                zone=action.zone,
+                gpu_type=job.recipe.gpu_type,
+                provisioning_model=action.provisioning_model,
+                # Of this very intent: should the database be restored, the same attempt has another one.
+                request_uuid=request_uuid(spec.project, name, f"insert/{now.isoformat()}"),
+                max_run=action.max_run,
+                intended_at=now,
+                generation=life.number,
+                rate=action.rate,
+                resume_from=self.point.resume_from,
+                resume_step=self.point.step,
+                resume_why=self.point.why,
+                image=_image(self.view),
+            ),
+        )
+        if self.attempt is None:
+            return False
+        self._reckon(connection, job, self.attempt, now)
+        return True
+
+    def call(self) -> None:
+        self.operation = _insert(self.means, self.view.job, _given(self.attempt))
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        attempt = _given(self.attempt)
+        if error is not None:
+            return troubled(connection, self.view.job, attempt, error, now)
+        return asked(connection, self.view.job, attempt, self.operation, now)
+
+    def _reckon(self, connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
+        """What the interruption before cost, now that it is known what is resumed from."""
+        if self.point.seen is not None:
+            job_rows.save_look(connection, job.id, self.point.seen)
+            # Nothing can write there any more, so what looks torn is.
+            facts.append(connection, [launch_words.torn(job, each, now) for each in self.point.seen.torn], now)
+        if self.point.passed_over:
+            facts.append(connection, [launch_words.passed_over(job, attempt, self.point.passed_over, now)], now)
+        ran = [one.attempt for one in self.view.attempts]
+        loss = risk.lost(ran, self.view.interruptions, self.point.written_at)
+        if loss is None:
+            return
+        is_zero = not attempt.resume_from
+        if self.view.interruptions:
+            last = self.view.interruptions[-1]
+            interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
+        if is_zero:
+            facts.append(connection, [launch_words.from_zero(job, attempt, loss, now)], now)
+
+
+@dataclass(slots=True)
+class InsertAgain(AboutAttempt):
+    """An attempt of which it is not known whether Google was asked."""
+
+    only_looks: bool = False  # another VM of its job may be at work, so that this one must not be made now
+    seen: Sighting | None = None
+    operation: str = ""
+    urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
+
+    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
+        stored = attempts.read(connection, self.attempt.id)
+        return stored is not None and stored.state is AttemptState.INTENDED
+
+    def call(self) -> None:
+        attempt = self.attempt
+        self.seen = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
+        if self.only_looks:
+            return
+        if self.seen is None and self.job.cancel_asked_at is None and not self.job.state.is_over:
+            self.operation = _insert(self.means, self.job, attempt)
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        job, attempt = self.job, self.attempt
+        if error is not None:
+            return troubled(connection, job, attempt, error, now)
+        if self.operation:
+            return asked(connection, job, attempt, self.operation, now)
+        if self.seen is None and self.only_looks and job.cancel_asked_at is None and not job.state.is_over:
+            return end(connection, job, attempt, Outcome.LOST, _OVERTAKEN, now)
+        if self.seen is None:
+            return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before there was a VM", now)
+        if is_of(self.seen, attempt, self.means.maker):
+            return adopted(connection, job, attempt, self.seen.gce_id, now)
+        return end(connection, job, attempt, Outcome.REFUSED, _taken(attempt), now)
+
+
+def asked(connection: Connection, job: Job, attempt: Attempt, operation: str, now: datetime) -> bool:
+    """Google accepted the insert. Nothing is to be decided until it is done, or the agent speaks."""
+    changed = attempts.change(
+        connection,
+        attempt.id,
+        [AttemptState.INTENDED],
+        state=AttemptState.ASKED,
+        asked_at=now,
+        operation=operation,
+        tries=0,
+        try_after=again_after(0, now),
+        error="",
+    )
+    if changed:
+        _launched(connection, job, attempt, now)
+    return False
+
+
+def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime) -> bool:
+    """Its VM is there. Its agent may have spoken before we knew: then the command runs already. A dev VM has none."""
+    runs = job.spec.kind is JobKind.DEV or job_news.has_started(connection, attempt.id)
+    changed = attempts.change(
+        connection,
+        attempt.id,
+        [AttemptState.INTENDED, AttemptState.ASKED],
+        state=AttemptState.RUNNING if runs else AttemptState.BOOTING,
+        asked_at=attempt.asked_at or now,
+        gce_id=gce_id,
+        made_at=now,
+        tries=0,
+        try_after=None,
+        error="",
+    )
+    if changed and attempt.asked_at is None:
+        _launched(connection, job, replace(attempt, gce_id=gce_id), now)
+    return False
+
+
+def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudError, now: datetime) -> bool:
+    """Refused for what it says: it is over. Everything else is asked again, after a look, under the same request id."""
+    if isinstance(error, RequestRefused):
+        return end(connection, job, attempt, Outcome.REFUSED, error.message.rstrip("."), now, str(error))
+    attempts.change(connection, attempt.id, [AttemptState.INTENDED], **put_off(attempt, error, now))
+    return False
+
+
+def _launched(connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
+    interruptions.set_requested(connection, job.id, now)
+    facts.append(connection, [launch_words.launched(job, attempt, now)], now)
+
+
+def _insert(means: Means, job: Job, attempt: Attempt) -> str:
+    request = means.maker.request(job, attempt)
+    return means.launcher.insert(attempt.project, attempt.zone, request, attempt.request_uuid)
+
+
+def _image(view: JobView) -> str:
+    """By the digest of its first pull, so that every VM runs the same image; by its tag where the job asks for it."""
+    spec = view.job.spec
+    digests = (seen.attempt.heard.image_digest for seen in view.attempts)
+    return spec.image if spec.pull else image.pinned(spec.image, next(filter(None, digests), ""))
+
+
+_OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be at work"
+
+
+def _taken(attempt: Attempt) -> str:
+    return f"the name {attempt.name} is taken in {attempt.zone} by a VM that this guard did not make; it is left alone"
+
+
+def _given(attempt: Attempt | None) -> Attempt:
+    if attempt is None:
+        raise ValueError("an insert was called before it was intended")
+    return attempt

@@ -1,0 +1,142 @@
+"""One step for a job's VM: committed before Google is asked, asked with no transaction open, its outcome committed."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from costguard.errors import CloudError
+from costguard.jobs import attempts
+from costguard.jobs.boot import VmMaker
+from costguard.jobs.launch_pace import Kind, PacedLauncher, Paused
+from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.job import Job
+from costguard.model.observation import Sighting
+
+_NAMESPACE = uuid.UUID("6f1d7c5a-62c5-5d0a-9b0e-6e0a3a7b1f52")  # means nothing, and must never change
+
+OPEN = frozenset(
+    {
+        AttemptState.INTENDED,
+        AttemptState.ASKED,
+        AttemptState.BOOTING,
+        AttemptState.RUNNING,
+        AttemptState.RESTING,
+        AttemptState.RESTARTING,
+    }
+)
+
+_FIRST_AGAIN = timedelta(seconds=4)
+_LONGEST_AGAIN = timedelta(minutes=1)
+
+
+class Urgency(IntEnum):
+    """What comes first where calls are scarce: what brings work back, what bills, what only looks."""
+
+    LAUNCH = 1
+    DELETE = 2
+    LOOK = 3
+
+
+class Note(Protocol):
+    """What is only written down. It may be run again after a transaction that was undone."""
+
+    @property
+    def job_id(self) -> str: ...
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        """Whether anything changed."""
+        ...
+
+
+class Step(Protocol):
+    """`intend` and `settle` may be run again after a transaction that was undone; `call` is run once at most."""
+
+    @property
+    def job_id(self) -> str: ...
+
+    @property
+    def project(self) -> str: ...
+
+    @property
+    def urgency(self) -> Urgency: ...
+
+    @property
+    def begins_with(self) -> Kind:
+        """What its first call counts as for Google."""
+        ...
+
+    def intend(self, connection: Connection, now: datetime) -> bool:
+        """Commit what is about to be done. False: it is not to be done any more."""
+        ...
+
+    def call(self) -> None:
+        """Ask Google, and keep what it says. Raises CloudError."""
+        ...
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        """Write down what came of it. Whether the job is to be decided on again at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What every step needs."""
+
+    launcher: PacedLauncher
+    maker: VmMaker
+
+
+@dataclass(slots=True)
+class AboutAttempt:
+    """A step whose intent was committed before it was decided on: with the attempt's state."""
+
+    means: Means
+    job: Job
+    attempt: Attempt
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    @property
+    def project(self) -> str:
+        return self.attempt.project
+
+    @property
+    def begins_with(self) -> Kind:
+        return Kind.READ
+
+    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
+        return True
+
+
+def request_uuid(project: str, name: str, what: str = "insert") -> str:
+    """The same for the same call, whoever makes it and however often."""
+    return str(uuid.uuid5(_NAMESPACE, f"{project}/{name}/{what}"))
+
+
+def again_after(tries: int, now: datetime, longest: timedelta = _LONGEST_AGAIN) -> datetime:
+    """When what was tried so often, or is under way, is asked about again: later each time."""
+    doubled: timedelta = _FIRST_AGAIN * 2 ** min(tries, 10)
+    return now + min(longest, doubled)
+
+
+def put_off(attempt: Attempt, error: CloudError, now: datetime) -> attempts.Changes:
+    """What is written of an attempt whose call came to nothing that is known. To be told to wait is no try."""
+    if isinstance(error, Paused):
+        return {"try_after": error.until, "error": str(error)}
+    tries = attempt.tries + 1
+    return {"tries": tries, "try_after": again_after(tries, now), "error": str(error)}
+
+
+def is_of(sighting: Sighting, attempt: Attempt, maker: VmMaker) -> bool:
+    """Whether this is the attempt's VM: by its numeric id once that is known, by its labels before."""
+    if attempt.gce_id:
+        return sighting.gce_id == attempt.gce_id
+    return maker.is_ours(sighting.labels, attempt)

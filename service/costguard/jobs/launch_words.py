@@ -1,0 +1,190 @@
+"""The facts of jobs' VMs: one sentence each, for the audit log and the timeline."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from costguard.jobs.disk import Disk
+from costguard.jobs.risk import WorkAtRisk
+from costguard.model.attempt import Attempt, Outcome
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobState, SeenCheckpoint
+from costguard.model.moments import zone_of
+
+_UTC = zone_of("UTC")
+
+
+def launched(job: Job, attempt: Attempt, now: datetime) -> Fact:
+    rate = f", about {attempt.rate} an hour" if attempt.rate is not None else ""
+    text = (
+        f"Attempt {attempt.number} of job {job.title} was asked of Google: {_model(attempt)} "
+        f"{job.recipe.machine_type} in {attempt.zone}{rate}, for at most {hours(attempt.max_run)}; {begins(attempt)}."
+    )
+    return of_attempt("AttemptLaunched", job, attempt, now, text, "launched")
+
+
+def restarted(job: Job, attempt: Attempt, now: datetime) -> Fact:
+    text = f"{attempt.name} of job {job.title} is started again in {attempt.zone}: its disk holds the checkpoints."
+    return of_attempt("AttemptRestarted", job, attempt, now, text, f"restarted/{attempt.restarts}")
+
+
+def ended(job: Job, attempt: Attempt, outcome: Outcome, reason: str, now: datetime) -> Fact:
+    text = f"Attempt {attempt.number} of job {job.title} in {attempt.zone} ended: {_closed(reason)}"
+    return of_attempt("AttemptEnded", job, attempt, now, text, "ended", outcome=outcome.value)
+
+
+def rested(job: Job, attempt: Attempt, run: int, reason: str, now: datetime) -> Fact:
+    text = (
+        f"Run {run} of attempt {attempt.number} of job {job.title} in {attempt.zone} was interrupted: {_closed(reason)}"
+    )
+    return of_attempt("AttemptInterrupted", job, attempt, now, text, f"rested/{run}", run=run)
+
+
+def started(job: Job, attempt: Attempt, run: int, at: datetime) -> Fact:
+    text = f"The command of job {job.title} runs in {attempt.zone} (attempt {attempt.number}): {begins(attempt)}."
+    return of_attempt("AttemptStarted", job, attempt, at, text, f"started/{run}", run=run)
+
+
+def resumed(job: Job, attempt: Attempt, run: int, after: timedelta, at: datetime) -> Fact:
+    text = f"Job {job.title} works again in {attempt.zone}, {span(after)} after it was interrupted; {begins(attempt)}."
+    seconds = after // timedelta(seconds=1)
+    return of_attempt("JobResumed", job, attempt, at, text, f"resumed/{run}", run=run, seconds=seconds)
+
+
+def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what: str = "from_zero") -> Fact:
+    """Loud: what was paid for is gone."""
+    cost = f", about {loss.cost}" if loss.cost is not None else ""
+    where = f" at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
+    why = f"there is no complete checkpoint{where}" if where else "it saves no checkpoints"
+    text = f"Job {job.title} starts again from the beginning, for {why}: {span(loss.span)} of work{cost}, are lost."
+    nanos = loss.cost.nanos if loss.cost is not None else None
+    seconds = loss.span // timedelta(seconds=1)
+    return of_attempt("JobRestartedFromZero", job, attempt, now, text, what, seconds=seconds, nanos=nanos)
+
+
+def torn(job: Job, what: str, now: datetime) -> Fact:
+    """`what` is the checkpoint's name, and why it is not complete."""
+    name = what.split(":", 1)[0]
+    text = f"A checkpoint of job {job.title} is not complete, and is passed over: {_closed(what)}"
+    return of_job("CheckpointTorn", job, now, text, f"torn/{name}", checkpoint=name)
+
+
+def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> Fact:
+    """Of a complete checkpoint. Nothing is deleted: its owner may know better."""
+    text = (
+        f"Attempt {attempt.number} of job {job.title} {begins(attempt).removeprefix('it ')}. "
+        f"{checkpoint} is left where it is."
+    )
+    return of_attempt("CheckpointPassedOver", job, attempt, now, text, "passed_over", checkpoint=checkpoint)
+
+
+def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Fact:
+    which = f"the newest is {seen.resume_from}" if seen.resume_from else "there is none yet"
+    rate = f" while it costs about {attempt.rate} an hour" if attempt.rate is not None else ""
+    cost = f", about {risk.cost}," if risk.cost is not None else ""
+    text = f"Job {job.title} saves nothing new{rate}: {which}; {span(risk.span)} of work{cost} would be lost."
+    saved = f"{seen.written_at:%Y%m%dT%H%M%S}" if seen.written_at is not None else "none"
+    return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.heard.run}/{saved}")
+
+
+def disk_low(job: Job, attempt: Attempt, run: int, disk: Disk, now: datetime) -> Fact:
+    """Once for each run."""
+    text = f"The VM of job {job.title} in {attempt.zone} runs out of disk: {disk.text}."
+    return of_attempt("DiskNearlyFull", job, attempt, now, text, f"disk/{run}", run=run, free_bytes=disk.free)
+
+
+def late(job: Job, deadline: datetime) -> Fact:
+    text = f"Job {job.title} was to be finished by {deadline.astimezone(_UTC):%a %-d %b %H:%M} UTC; it goes on."
+    return of_job("JobDeadlinePassed", job, deadline, text, "deadline")
+
+
+def waits(job: Job, episode: int, reason: str, now: datetime) -> Fact:
+    text = f"Job {job.title} {_closed(_said(reason))}"
+    return of_job("JobWaits", job, now, text, f"waits/{episode}")
+
+
+_OVER = {
+    JobState.SUCCEEDED: ("JobSucceeded", "finished"),
+    JobState.FAILED: ("JobFailed", "failed"),
+    JobState.CANCELLED: ("JobCancelled", "was cancelled"),
+}
+
+
+def over(job: Job, state: JobState, reason: str, cost: str, now: datetime) -> Fact:
+    kind, verb = _OVER[state]
+    priced = "" if cost in reason else f", at {cost}"
+    text = f"Job {job.title} {verb}{priced}: {_closed(reason)}"
+    return of_job(kind, job, now, text, "over", actor=job.cancel_asked_by if state is JobState.CANCELLED else "")
+
+
+def orphan_deleted(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Fact:
+    text = f"{name} in {zone} of project {project} is deleted: {_closed(reason)}"
+    return Fact(f"orphan/{project}/{gce_id}", "OrphanDeleted", now, text, project, gce_id, name)
+
+
+def orphan_kept(project: str, zone: str, name: str, gce_id: str, reason: str, now: datetime) -> Fact:
+    text = (
+        f"{name} in {zone} of project {project} is stopped and not deleted, since its disk may hold the only copy "
+        f"of what its job saved: {_closed(reason)} Its disk bills until somebody deletes the VM."
+    )
+    return Fact(f"orphan/{project}/{gce_id}/kept", "OrphanKept", now, text, project, gce_id, name)
+
+
+def disk_kept(job: Job, attempt: Attempt, holds: str, monthly: str, now: datetime) -> Fact:
+    text = (
+        f"{attempt.name} of job {job.title} is stopped in {attempt.zone}, and its disk of {job.recipe.disk_gib} GiB is "
+        f"kept: it holds {holds}. It bills {monthly} until you agree that it goes: costguard delete-disk {job.id}"
+    )
+    return of_attempt("DiskKept", job, attempt, now, text, "disk_kept")
+
+
+def disk_given_up(job: Job, by: str, holds: str, now: datetime) -> Fact:
+    text = f"{by} agreed that the disk of job {job.title} is deleted, and with it {holds}."
+    return of_job("DiskGivenUp", job, now, text, "disk_given_up", actor=by)
+
+
+def of_attempt(
+    kind: str, job: Job, attempt: Attempt, at: datetime, text: str, what: str, actor: str = "", **data: object
+) -> Fact:
+    key = f"attempt/{attempt.project}/{attempt.name}/{what}"
+    named = {"job": job.id, "attempt": attempt.name, **data}
+    return Fact(key, kind, at, text, attempt.project, attempt.gce_id, attempt.name, actor, named)
+
+
+def of_job(kind: str, job: Job, at: datetime, text: str, what: str, actor: str = "", **data: object) -> Fact:
+    return Fact(f"job/{job.id}/{what}", kind, at, text, job.spec.project, "", "", actor, {"job": job.id, **data})
+
+
+def begins(attempt: Attempt) -> str:
+    """How it begins, in words."""
+    if not attempt.resume_from:
+        return "it starts from the beginning"
+    step = f"step {attempt.resume_step}, " if attempt.resume_step is not None else ""
+    why = f", because {attempt.resume_why}" if attempt.resume_why else ""
+    return f"it resumes from {step}{attempt.resume_from}{why}"
+
+
+def hours(limit: timedelta) -> str:
+    whole, rest = divmod(limit // timedelta(minutes=1), 60)
+    return f"{whole} h {rest:02d} min" if rest else f"{whole} h"
+
+
+def span(of: timedelta) -> str:
+    """`45 s`, `12 min`, `3 h 05 min`."""
+    seconds = max(0, of // timedelta(seconds=1))
+    if seconds < 90:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else hours(of)
+
+
+def _closed(words: str) -> str:
+    return words if words.endswith((".", "…")) else f"{words}."
+
+
+def _said(reason: str) -> str:
+    return reason if reason.startswith("waits") else f"waits: {reason}"
+
+
+def _model(attempt: Attempt) -> str:
+    return "a Spot" if attempt.provisioning_model is ProvisioningModel.SPOT else "an on-demand"

@@ -1,0 +1,219 @@
+"""Jobs as page, API and command line all show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.jobs import attempts, interruptions, job_rows, kept_disks, seen_checkpoints
+from costguard.jobs.interruptions import Course
+from costguard.jobs.job_rows import JobFilters
+from costguard.jobs.kept_disks import KeptDisk
+from costguard.jobs.limits import crashes, preemptions
+from costguard.jobs.pace import Pace, pace, step_of
+from costguard.jobs.risk import WorkAtRisk, at_risk
+from costguard.jobs.seen_checkpoints import KeptCheckpoint
+from costguard.jobs.view import AttemptView, JobView
+from costguard.jobs.words import clock, span
+from costguard.ledger.accrual import Accrual
+from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
+from costguard.model.money import ZERO, Money, Priced
+from costguard.spend import job_costs
+
+_UP = frozenset({AttemptState.BOOTING, AttemptState.RUNNING})
+_RESTS = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
+_FRESH = timedelta(minutes=15)  # an older look does not say that there is nothing now
+_NOTEBOOK = "-- -L 8888:localhost:8888"  # its page is then at http://localhost:8888
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job among others. `step` is the last that is known; `attempts` are without their outputs."""
+
+    job: Job
+    cost: Priced
+    attempts: tuple[Attempt, ...]
+    preemptions: int
+    crashes: int
+    step: int | None
+    kept_disk: KeptDisk | None = None  # of a job that is over
+
+    @property
+    def last(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def image_digest(self) -> str:
+        """What its image was when it was pulled last; "" before that."""
+        return next((each.heard.image_digest for each in reversed(self.attempts) if each.heard.image_digest), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Work that was done in vain, as far as it is known, and how often there was nothing to resume from."""
+
+    span: timedelta = timedelta()
+    cost: Money = ZERO
+    from_zero: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """All about one job. The latest attempt that was heard comes with its machine's figures and its output.
+
+    `seen` are complete checkpoints, the oldest first. `risk` is None where no command runs, or nobody knows what was
+    saved. `ssh` is "" while there is no VM, `notebook` also for those that are no development VMs.
+    """
+
+    row: JobRow
+    interruptions: tuple[Interruption, ...]
+    checkpoint: SeenCheckpoint | None
+    is_checkpoint_deleted: bool
+    seen: tuple[KeptCheckpoint, ...]
+    pace: Pace
+    risk: WorkAtRisk | None
+    lost: Lost
+    next: str
+    ssh: str
+    notebook: str
+
+
+def jobs_page(
+    connection: Connection,
+    accrual: Accrual,
+    filters: JobFilters,
+    after: tuple[datetime, str] | None,
+    limit: int,
+    *,
+    oldest_first: bool = False,
+) -> list[JobRow]:
+    """The newest first, or the oldest; `after` is the creation and the id of the last one that was shown."""
+    found = job_rows.page(connection, filters, after, limit, oldest_first=oldest_first)
+    ids = [job.id for job in found]
+    tried = attempts.of_jobs(connection, ids)
+    interrupted = interruptions.of_jobs(connection, ids)
+    costs = job_costs.costs(connection, accrual, ids)
+    seen = job_rows.checkpoint(
+        connection, [job.id for job in found if kept_disks.attempt_of(job, tried.get(job.id, ()))]
+    )
+    rows = [_row(job, costs[job.id], tried.get(job.id, ()), interrupted.get(job.id, ())) for job in found]
+    return [
+        replace(row, kept_disk=kept_disks.of_job(row.job, row.attempts, seen.get(row.job.id), accrual)) for row in rows
+    ]
+
+
+def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDetail | None:
+    """None: there is no such job."""
+    job = job_rows.read(connection, job_id)
+    if job is None:
+        return None
+    tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
+    heard = heard_last(tried)
+    if heard is not None and (whole := attempts.read(connection, heard.id)) is not None:
+        tried = [whole if each.id == whole.id else each for each in tried]
+    ended = tuple(interruptions.of_jobs(connection, [job_id]).get(job_id, ()))
+    row = _row(job, job_costs.costs(connection, accrual, [job_id])[job_id], tried, ended)
+    checkpoint = job_rows.checkpoint(connection, [job_id]).get(job_id)
+    row = replace(row, kept_disk=kept_disks.of_job(job, tried, checkpoint, accrual))
+    risk = _risk(row, checkpoint, accrual.now)
+    ssh = _ssh(job, row.last)
+    return JobDetail(
+        row=row,
+        interruptions=ended,
+        checkpoint=checkpoint,
+        is_checkpoint_deleted=kept_disks.is_deleted(job, tried, checkpoint),
+        seen=tuple(reversed(seen_checkpoints.of_job(connection, job_id))),
+        pace=pace(tried, row.cost),
+        risk=risk,
+        lost=lost(ended),
+        next=_next(row, checkpoint, risk, accrual.now),
+        ssh=ssh,
+        notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",
+    )
+
+
+def heard_last(tried: Sequence[Attempt]) -> Attempt | None:
+    """The latest attempt whose agent said anything."""
+    return next((each for each in reversed(tried) if each.heard.at is not None), None)
+
+
+def lost(ended: Sequence[Interruption | Course]) -> Lost:
+    return Lost(
+        sum((each.lost for each in ended if each.lost is not None), timedelta()),
+        sum((each.lost_cost for each in ended if each.lost_cost is not None), ZERO),
+        sum(each.from_zero for each in ended),
+    )
+
+
+def _row(job: Job, cost: Priced, tried: Sequence[Attempt], ended: Sequence[Interruption]) -> JobRow:
+    view = JobView(job, tuple(AttemptView(each) for each in tried), tuple(ended), cost)
+    return JobRow(job, cost, tuple(tried), preemptions(view), crashes(view), step_of(tried))
+
+
+def _ssh(job: Job, last: Attempt | None) -> str:
+    if last is None or last.state not in _UP or job.state.is_over:
+        return ""
+    return f"gcloud compute ssh {last.name} --zone {last.zone} --project {last.project}"
+
+
+def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> WorkAtRisk | None:
+    """None on a VM's own disk until its agent has looked there."""
+    plan = row.job.spec.checkpoint
+    is_unseen = plan is not None and plan.is_on_disk and (checkpoint is None or checkpoint.error != "")
+    if row.last is None or row.job.state.is_over or is_unseen:
+        return None
+    return at_risk(row.last, checkpoint, now)
+
+
+def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None, now: datetime) -> str:
+    """How its VM begins, or what would come if that went away now; "" where nothing comes."""
+    job, last = row.job, row.last
+    if job.state.is_over or job.cancel_asked_at is not None:
+        return ""
+    if job.spec.kind is JobKind.DEV:
+        return "Its VM is not replaced once it is gone."
+    on_disk = job.spec.checkpoint is not None and job.spec.checkpoint.is_on_disk
+    if job.state is JobState.RUNNING and on_disk:
+        return "If its VM is preempted, the same one is started again, and goes on with what its disk holds."
+    if job.state is JobState.RUNNING and risk is not None:
+        cost = f" ({risk.cost})" if risk.cost is not None else ""
+        again = f"{span(risk.span)} of work{cost} would be done again"
+        return f"If its VM went away now, it would {_start(job, checkpoint, now)}: {again}."
+    if last is not None and last.state in _RESTS:
+        return "Its VM is started again, and goes on with what its disk holds."
+    if last is not None and last.is_open:
+        return f"Its VM will {_resumes(last.resume_from, last.resume_step)}."
+    return f"Its next VM will {_start(job, checkpoint, now)}."
+
+
+def _start(job: Job, checkpoint: SeenCheckpoint | None, now: datetime) -> str:
+    plan = job.spec.checkpoint
+    if plan is None:
+        return "start from the beginning, since it saves no checkpoints"
+    if plan.is_on_disk:
+        return "start from the beginning, on a disk of its own"
+    if checkpoint is None:
+        return f"resume from the newest complete checkpoint at {plan.location}, where nobody has looked yet"
+    if checkpoint.error and not checkpoint.resume_from:
+        return f"resume from what is at {plan.location} once it can be read"
+    if checkpoint.error:
+        step = f"step {checkpoint.step}, " if checkpoint.step is not None else ""
+        at = f" at {clock(checkpoint.seen_at, now)}" if checkpoint.seen_at is not None else ""
+        seen = f"{step}{checkpoint.resume_from}, was last seen complete{at}"
+        return f"resume from the newest complete checkpoint at {plan.location} once that can be read; {seen}"
+    if not checkpoint.resume_from and now - checkpoint.looked_at > _FRESH:
+        seen = f"at {clock(checkpoint.looked_at, now)} there was none"
+        return f"resume from the newest complete checkpoint at {plan.location}; {seen}"
+    if not checkpoint.resume_from:
+        return f"start from the beginning, since there is no complete checkpoint at {plan.location}"
+    return _resumes(checkpoint.resume_from, checkpoint.step)
+
+
+def _resumes(checkpoint: str, step: int | None) -> str:
+    if not checkpoint:
+        return "start from the beginning"
+    return f"resume from {f'step {step}, ' if step is not None else ''}{checkpoint}"

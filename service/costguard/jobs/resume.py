@@ -1,0 +1,92 @@
+"""What the next run resumes from, and how its command is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from costguard.errors import CheckpointError, CheckpointLocationUnavailable
+from costguard.jobs.suspects import passed_over, suspected_by, tried_again
+from costguard.model.attempt import Attempt
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
+from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
+from costguard.model.ports import Checkpoints
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """Where the next run begins: "" is the beginning. `seen` is the look that says so; None: nobody can look."""
+
+    resume_from: str = ""
+    step: int | None = None
+    written_at: datetime | None = None
+    seen: SeenCheckpoint | None = None
+    passed_over: str = ""  # the newest complete checkpoint, where an attempt that resumed from it failed at once
+    why: str = ""  # why another one is resumed from, or the same once more
+
+
+FROM_THE_BEGINNING = ResumePoint()
+
+
+def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Sequence[Attempt] = ()) -> ResumePoint:
+    """The newest complete checkpoint of a job whose last run cannot write any more. Raises CheckpointError.
+
+    Those from which the `failed` attempts resumed are passed over while there is another. A location that cannot be
+    read is an error, and never the beginning.
+    """
+    plan = job.spec.checkpoint
+    if plan is None or plan.is_on_disk:
+        return FROM_THE_BEGINNING
+    if checkpoints is None:
+        raise CheckpointError(f"Nobody can look at {plan.location}: this guard was built without access to it.")
+    newest, look, why = trusted(checkpoints, plan, failed)
+    if look.resume is None and any(one.state is CheckpointState.CHANGING for one in look.checkpoints):
+        raise CheckpointLocationUnavailable(
+            f"{plan.location} changed while it was read, though no VM of this job writes there.",
+            "It is looked at again; give each run a location of its own.",
+        )
+    found = seen_in(look, now)
+    passed = newest.resume_from if newest is not None and newest.resume_from != found.resume_from else ""
+    return ResumePoint(found.resume_from, found.step, found.written_at, found, passed, why)
+
+
+def trusted(
+    checkpoints: Checkpoints, plan: CheckpointPlan, failed: Sequence[Attempt]
+) -> tuple[Checkpoint | None, CheckpointLook, str]:
+    """The newest complete checkpoint, the look with the one that is resumed from, and why it is not the newest.
+
+    Raises CheckpointError.
+    """
+    look = checkpoints.look(plan.location, plan.look_for)
+    newest = look.resume
+    failure = suspected_by(newest, failed) if newest is not None else None
+    if newest is None or failure is None:
+        return newest, look, ""
+    look = checkpoints.look(plan.location, plan.look_for, examine=len(look.checkpoints))
+    complete = [one for one in look.checkpoints if one.is_complete]
+    other = next((one for one in complete if suspected_by(one, failed) is None), None)
+    if other is None:
+        return newest, look, tried_again(failure)
+    return newest, replace(look, resume=other), passed_over(failure)
+
+
+def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
+    """What a look found, and which newer checkpoints were passed over."""
+    if look.resume is None:
+        return SeenCheckpoint(now, torn=look.passed_over)
+    best = look.resume
+    return SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=look.passed_over)
+
+
+def arguments(job: Job, attempt: Attempt) -> tuple[str, ...]:
+    """What is added to the command of this attempt so that it resumes; nothing where it starts from the beginning."""
+    plan = job.spec.checkpoint
+    if plan is None or plan.is_on_disk or not attempt.resume_from:
+        return ()
+    return expanded(plan, attempt.resume_from, attempt.resume_step)
+
+
+def expanded(plan: CheckpointPlan, checkpoint: str, step: int | None) -> tuple[str, ...]:
+    """The words of the resume template, for this checkpoint."""
+    return tuple(filled(words_of(plan.resume), checkpoint, plan.location, step))

@@ -1,0 +1,170 @@
+"""What a VM calls for that is there: that its end is written down, that its command is told to stop, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from costguard.jobs.certain import would_repeat
+from costguard.jobs.ending import Ending, ending, is_unheard
+from costguard.jobs.kept_disk import nothing_saved, saves_on_disk
+from costguard.jobs.limits import stop_at, too_many
+from costguard.jobs.runs import Run, has_ended
+from costguard.jobs.step import Step, earliest, wait_stably
+from costguard.jobs.verdict import came_to_its_limit_in_vain
+from costguard.jobs.view import Circumstances, EndAttempt, JobView, RestAttempt, TellCommandToStop
+from costguard.jobs.words import clock, place_of
+from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobKind, JobState
+
+_ALLOWANCE = timedelta(minutes=2)  # for the agent to hear of it, and for what its cost does not hold yet
+_PAUSE_WAIT = timedelta(minutes=30)  # for a checkpoint, once a budget is spent
+
+_INTERRUPTS = frozenset({Outcome.PREEMPTED, Outcome.HOST_ERROR, Outcome.TIME_LIMIT, Outcome.CRASHED, Outcome.LOST})
+_RESTS = _INTERRUPTS | {Outcome.NOT_STARTED}
+
+
+def running(view: JobView, run: Run, about: Circumstances) -> Step:
+    end = ending(run, view.job, about)
+    if end is not None and end.due_at <= about.now:
+        return _ended(view, run, end, about)
+    is_up = view.job.spec.kind is JobKind.DEV or _works(run)
+    state = JobState.RUNNING if is_up else JobState.PROVISIONING
+    due = end.due_at if end is not None else None
+    if run.attempt.stop_asked_at is not None:
+        reason = (
+            f"the command in {place_of(run.attempt)} was told to stop at {clock(run.attempt.stop_asked_at, about.now)}"
+        )
+        return Step(state, reason, next_at=due)
+    stop = _stop(view, run, about)
+    if isinstance(stop, EndAttempt | TellCommandToStop):
+        return Step(state, stop.reason, (stop,))
+    deadline = view.job.spec.deadline
+    to_come = deadline if deadline is not None and deadline > about.now else None
+    next_at = earliest(due, stop, to_come)
+    next_at = wait_stably(view, next_at, about.now) if next_at is not None else None
+    return Step(state, _how_it_stands(view, run, about), next_at=next_at)
+
+
+def _works(run: Run) -> bool:
+    return run.attempt.state is AttemptState.RUNNING or run.heard.started_at is not None
+
+
+def _ended(view: JobView, run: Run, end: Ending, about: Circumstances) -> Step:
+    attempt, job = run.attempt, view.job
+    is_for_good = end.outcome is Outcome.TIME_LIMIT and attempt.stop_why == "ceiling"
+    interruption: Interruption | None = None
+    if end.outcome in _RESTS and not is_for_good and job.spec.kind is JobKind.TRAINING:
+        noticed = (run.heard.noticed_at if end.noticed_by is Notice.NOTICE else None) or end.due_at
+        interruption = Interruption(
+            attempt.id,
+            job.id,
+            run.number,
+            end.outcome,
+            end.happened_at,
+            noticed,
+            end.noticed_by,
+            started_at=run.heard.started_at,
+        )
+    if interruption is not None and _rests(view, run, end, interruption, about):
+        return Step(JobState.RECOVERING, end.reason, (RestAttempt(attempt.id, end.reason, interruption),))
+    # Runs of the same VM are told apart by their interruptions alone.
+    interruption = interruption if end.outcome in _INTERRUPTS or saves_on_disk(job) else None
+    action = EndAttempt(attempt.id, end.outcome, end.reason, interruption)
+    return Step(JobState.RECOVERING if interruption is not None else job.state, end.reason, (action,))
+
+
+def _rests(view: JobView, run: Run, end: Ending, interruption: Interruption, about: Circumstances) -> bool:
+    """Whether the same VM is started again, since its disk holds the checkpoints and another run is still allowed."""
+    job, seen = view.job, view.last
+    if seen is None or not saves_on_disk(job) or job.cancel_asked_at is not None:
+        return False
+    if run.vm is not None and run.vm.gone_at is not None:
+        return False
+    ended = replace(seen.attempt, outcome=end.outcome, reason=end.reason, ended_at=about.now)
+    over = replace(seen, attempt=ended)
+    after = replace(view, attempts=(*view.attempts[:-1], over), interruptions=(*view.interruptions, interruption))
+    if end.outcome is Outcome.NOT_STARTED and nothing_saved(view, replace(over, attempt=ended)):
+        return False  # there is nothing to lose: another VM, perhaps elsewhere, may do better
+    if would_repeat(ended, about.terms) or came_to_its_limit_in_vain(after):
+        return False
+    return not too_many(after, about.terms)
+
+
+def _stop(view: JobView, run: Run, about: Circumstances) -> EndAttempt | TellCommandToStop | datetime | None:
+    """The end that somebody or some limit wants, or the moment from when on one does."""
+    attempt, job = run.attempt, view.job
+    if job.cancel_asked_at is not None:
+        reason = f"cancelled by {job.cancel_asked_by or 'somebody'}"
+        return _notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, reason)
+    at = stop_at(view, attempt, about.terms.cancel_grace + _ALLOWANCE, about.now)
+    if at is not None and at <= about.now:
+        reason = f"its ceiling of {job.spec.ceiling} is reached: {view.cost.amount} are spent"
+        return _notice_or_end(run, job.spec.kind, "ceiling", Outcome.TIME_LIMIT, reason)
+    pause = _pause_at(view, run, about)
+    if pause is not None and pause <= about.now:
+        return _notice_or_end(run, job.spec.kind, "pause", Outcome.PAUSED, f"stopped for now: {view.pause}")
+    return earliest(at, pause)
+
+
+def _notice_or_end(run: Run, kind: JobKind, why: str, outcome: Outcome, reason: str) -> EndAttempt | TellCommandToStop:
+    """Where no command runs there is nobody to be told."""
+    if kind is JobKind.DEV or run.heard.exit is not None or not _works(run):
+        return EndAttempt(run.attempt.id, outcome, reason)
+    return TellCommandToStop(run.attempt.id, why, f"{reason}; the command gets its notice first")
+
+
+def _pause_at(view: JobView, run: Run, about: Circumstances) -> datetime | None:
+    """When a VM may be stopped for a budget: once something newer was saved, or half an hour later.
+
+    Never where that would delete what it is worth: checkpoints on its own disk, or somebody's development.
+    """
+    plan = view.job.spec.checkpoint
+    is_spot = run.attempt.provisioning_model is ProvisioningModel.SPOT
+    if not view.pause or not is_spot or view.job.spec.kind is JobKind.DEV or (plan is not None and plan.is_on_disk):
+        return None
+    if plan is None or view.pause_at is None:
+        return about.now
+    saved = view.checkpoint.written_at if view.checkpoint is not None else None
+    return about.now if saved is not None and saved > view.pause_at else view.pause_at + _PAUSE_WAIT
+
+
+def _how_it_stands(view: JobView, run: Run, about: Circumstances) -> str:
+    attempt, place = run.attempt, place_of(run.attempt)
+    heard = run.heard
+    if run.vm is not None and not run.vm.is_known:
+        return f"not known: {attempt.zone} could not be read, so nothing is concluded about its VM"
+    if view.job.spec.kind is JobKind.DEV:
+        if has_ended(run.vm):
+            return f"its VM in {place} is stopped, and its disk bills: start it again, or cancel it to delete both"
+        return f"its VM in {place} is up"
+    if heard.exit is not None:
+        return f"the command in {place} has ended; Google is asked why its machine did"
+    if heard.noticed_at is not None:
+        return f"Google takes back its VM in {place}, as announced at {clock(heard.noticed_at, about.now)}; it saves"
+    if about.all_silent and heard.at is not None and about.now - heard.at > about.terms.silence:
+        return f"no agent is heard, this one since {clock(heard.at, about.now)}: check that VMs reach the guard"
+    if is_unheard(run, about) and about.generation.began_at is not None:
+        began = clock(about.generation.began_at, about.now)
+        return f"its VM in {place} was not heard since the database was restored at {began}; it is left running"
+    if _works(run):
+        since = f" since {clock(heard.started_at, about.now)}" if heard.started_at is not None else ""
+        return f"runs in {place}{since}{_resumed(run)}{_late(view, about)}"
+    if heard.at is not None:
+        return f"its VM in {place} is up, and prepares the command"
+    return f"its VM in {place} boots"
+
+
+def _resumed(run: Run) -> str:
+    attempt = run.attempt
+    if attempt.resume_step is not None:
+        return f", resumed from step {attempt.resume_step}"
+    return ", resumed from its checkpoint" if attempt.resume_from or attempt.restarts else ""
+
+
+def _late(view: JobView, about: Circumstances) -> str:
+    deadline = view.job.spec.deadline
+    if deadline is None or deadline > about.now:
+        return ""
+    return f"; its deadline of {clock(deadline, about.now)} has passed"

@@ -1,0 +1,199 @@
+"""Taking jobs in, and asking for their end. Both are written down; the daemon's turn acts on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.access.rules import Rules
+from costguard.db.transaction import Database
+from costguard.errors import DiskNotKept, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
+from costguard.events import facts
+from costguard.jobs import attempts, job_rows, kept_disks, launch_words, roles
+from costguard.jobs.asked import Overrides, Refusal, Submission
+from costguard.jobs.assess import Assessor, Case, Launching
+from costguard.jobs.kept_disk import saves_on_disk
+from costguard.jobs.quotes import Quote, quote
+from costguard.model.access import Authority
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobKind, JobState
+from costguard.model.ports import Checkpoints, Clock
+
+__all__ = ["JobOffice", "Launching", "Overrides", "Quote", "Submission"]
+
+_QUEUED = "Taken in just now; a place for its VM is looked for within seconds."
+
+
+class JobOffice:
+    """Where jobs are asked for. `new_id` makes ids such as j7k2m9q4; `wake` asks the daemon for a turn."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        rules: Rules,
+        launching: Launching,
+        checkpoints: Checkpoints,
+        new_id: Callable[[], str],
+        wake: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._rules = rules
+        self._assessor = Assessor(database, clock, rules, launching, checkpoints)
+        self._new_id = new_id
+        self._wake = wake
+
+    def submit(
+        self, asked: Submission, idempotency_key: str | None, via: str, authority: Authority | None = None
+    ) -> tuple[Job, bool]:
+        """The job, and whether it is new. Raises JobRefused, or JobKeyTaken where the key came with something else.
+
+        `authority` is what it is asked with; None: the settings' lists say what its owner may. A repeat
+        under its key is answered with the job, even where it would be refused by now.
+        """
+        digest = _digest(asked)
+        if idempotency_key is not None:
+            with self._database.read() as connection:
+                known = _of_key(connection, idempotency_key, digest)
+            if known is not None:
+                return known, False
+        case = self._assessor.assess(asked, authority)
+        if case.refusals or case.recipe is None:
+            raise _refused(case.refusals)
+        now = self._clock.now()
+        job = Job(
+            id=self._new_id(),
+            spec=case.spec,
+            recipe=case.recipe,
+            state=JobState.QUEUED,
+            reason=" ".join((_QUEUED, *case.warnings)),
+            created_at=now,
+            via=via,
+        )
+        with self._database.write() as connection:
+            # Another request with this key may have come in meanwhile.
+            known = _of_key(connection, idempotency_key, digest) if idempotency_key is not None else None
+            if known is not None:
+                return known, False
+            made, _ = job_rows.add(connection, job, idempotency_key, digest)
+            facts.append(connection, [_submitted(made, case)], now)
+        self._wake()
+        return made, True
+
+    def quote(self, asked: Submission, hours: timedelta, authority: Authority | None = None) -> Quote:
+        """What it would cost, where it would start, and why it would be refused. Nothing is stored."""
+        case = self._assessor.assess(asked, authority)
+        return quote(self._database, self._rules, case, hours, self._clock.now())
+
+    def cancel(
+        self, job_id: str, by: str, reason: str, authority: Authority | None = None, *, delete_disk: bool = False
+    ) -> tuple[Job, bool]:
+        """The job, and whether that was asked for only now. Raises JobUnknown, JobNotTheirs, or JobIsOver.
+
+        Its command is given its notice first; a cancelled job is cancelled, whoever asks again. `delete_disk` agrees
+        that a disk which holds the only copy of what it saved is deleted; without it such a disk is kept.
+        """
+        now = self._clock.now()
+        with self._database.write() as connection:
+            job = self._theirs(connection, job_id, by, authority)
+            if job.state in (JobState.SUCCEEDED, JobState.FAILED):
+                raise JobIsOver(f"Job {job.title} is over: it {job.state.value}.", "There is nothing to cancel.")
+            is_new = job_rows.ask_cancel(connection, job_id, by, _cancelling(job, by, reason, delete_disk), now)
+            if is_new:
+                facts.append(connection, [_cancel_asked(job, by, reason, now)], now)
+            if delete_disk and saves_on_disk(job):
+                self._give_up(connection, job, by, now)
+            job = job_rows.read(connection, job_id) or job
+        if is_new or delete_disk:
+            self._wake()
+        return job, is_new
+
+    def delete_disk(self, job_id: str, by: str, authority: Authority | None = None) -> tuple[Job, bool]:
+        """Agrees that the disk that is kept of a job that is over goes. The job, and whether that is new.
+
+        Raises JobUnknown, JobNotTheirs, or DiskNotKept.
+        """
+        now = self._clock.now()
+        with self._database.write() as connection:
+            job = self._theirs(connection, job_id, by, authority)
+            if not job.state.is_over:
+                what_next = "Cancel it, with delete_disk if its disk is to go too."
+                raise DiskNotKept(f"Job {job.title} is {job.state.value}: its disk is in use.", what_next)
+            is_new = job.disk_given_up_at is None
+            if is_new:
+                tried = attempts.of_jobs(connection, [job_id]).get(job_id, [])
+                if kept_disks.attempt_of(job, tried) is None:
+                    raise DiskNotKept(f"No disk of job {job.title} is kept.", "There is nothing to delete.")
+                self._give_up(connection, job, by, now)
+            job = job_rows.read(connection, job_id) or job
+        self._wake()
+        return job, is_new
+
+    def _theirs(self, connection: Connection, job_id: str, by: str, authority: Authority | None) -> Job:
+        job = job_rows.read(connection, job_id)
+        if job is None:
+            raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
+        if refusal := roles.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, authority):
+            raise JobNotTheirs(refusal, "Ask one of them.")
+        return job
+
+    def _give_up(self, connection: Connection, job: Job, by: str, now: datetime) -> None:
+        if job_rows.give_disk_up(connection, job.id, by, now):
+            held = kept_disks.holds(job_rows.checkpoint(connection, [job.id]).get(job.id))
+            facts.append(connection, [launch_words.disk_given_up(job, by, held, now)], now)
+
+
+def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
+    """The job that came with this key; None where the key is new. Raises JobKeyTaken."""
+    known = job_rows.digest_of(connection, key)
+    if known is None:
+        return None
+    if known != digest:
+        raise JobKeyTaken(
+            "This Idempotency-Key came with another request before.",
+            "Use a new key for a new job, and a key again only to repeat the very same request.",
+        )
+    return job_rows.of_key(connection, key)
+
+
+def _digest(asked: Submission) -> str:
+    return hashlib.sha256(json.dumps(asdict(asked), sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _refused(refusals: tuple[Refusal, ...]) -> JobRefused:
+    return JobRefused([each.message for each in refusals], [each.where for each in refusals])
+
+
+def _submitted(job: Job, case: Case) -> Fact:
+    spec, made = job.spec, job.recipe
+    what = "A development VM" if spec.kind is JobKind.DEV else "A job"
+    model = "Spot" if made.provisioning_model is ProvisioningModel.SPOT else "on-demand"
+    limit = f", for at most {spec.ceiling}" if spec.ceiling is not None else ""
+    resume = f"; it resumes from {case.resume.resume_from}, which is there already" if case.resume is not None else ""
+    kind = f"{spec.preset} ({model} {made.machine_type})"
+    warnings = "".join(f" {each}" for each in case.warnings)
+    text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}.{warnings}"
+    return launch_words.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
+
+
+def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
+    why = f": {reason.rstrip('.')}" if reason else ""
+    if job.spec.kind is JobKind.DEV:
+        return f"{by} cancels it{why}; its VM is deleted."
+    what = "its command gets its notice first" if job.state is JobState.RUNNING else "no VM is launched for it any more"
+    if saves_on_disk(job):
+        disk = "is deleted, with all that it saved" if delete_disk or job.disk_given_up_at else "is kept, and bills"
+        what = f"{what}, and its disk {disk}"
+    return f"{by} cancels it{why}; {what}."
+
+
+def _cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Fact:
+    text = f"{by} asked to cancel job {job.title}{f': {reason}' if reason else ''}."
+    return launch_words.of_job("CancelAsked", job, now, text, "cancel_asked", actor=by, reason=reason)

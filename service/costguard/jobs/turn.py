@@ -1,0 +1,273 @@
+"""A turn of the jobs: what is new is gathered, decided on and carried out, until nothing more is due at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.errors import CheckpointError
+from costguard.jobs import gather, job_news, orphans, resume, steps, unknown_vm_search
+from costguard.jobs.agenda import Agenda
+from costguard.jobs.boot import VmMaker
+from costguard.jobs.decide import decide
+from costguard.jobs.ending import all_silent
+from costguard.jobs.job_news import News
+from costguard.jobs.launch_delete import Delete, Orphan
+from costguard.jobs.launch_insert import Insert
+from costguard.jobs.launch_pace import Kind, PacedLauncher, said
+from costguard.jobs.launch_step import Means, Note, Step
+from costguard.jobs.launches import WORKERS, Launching
+from costguard.jobs.placement import Place
+from costguard.jobs.progress import Progress
+from costguard.jobs.put_off import PutOff
+from costguard.jobs.rates import Shapes
+from costguard.jobs.resume import ResumePoint
+from costguard.jobs.surroundings import Surroundings, lately, may_launch
+from costguard.jobs.suspects import suspects
+from costguard.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt
+from costguard.ledger import generation, projects
+from costguard.ledger.accrual import accrual_at
+from costguard.model.job import Terms
+from costguard.model.ports import Checkpoints, Clock, Launcher
+
+_ROUNDS = 6  # from an end that was told to the request for the next VM there are three
+_ORPHANS_EVERY = timedelta(seconds=60)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class TurnReport:
+    """What one turn came to. `left` is what there was no time for: the next turn does it."""
+
+    open: int = 0
+    decided: int = 0
+    launched: int = 0
+    deleted: int = 0
+    calls: int = 0
+    left: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+class JobsTurn:
+    """Runs turns. One at a time, by the holder of the lease; the caller sees to that.
+
+    What it remembers between turns only saves work: a new one on the same database goes on where this one ended.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        launcher: Launcher,
+        maker: VmMaker,
+        checkpoints: Checkpoints | None,
+        terms: Terms,
+        shapes: Shapes,
+        holds: gather.Holds,
+        begin_generation: unknown_vm_search.BeginGeneration,
+        workers: int = WORKERS,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._paced = PacedLauncher(launcher, clock)
+        self._means = Means(self._paced, maker)
+        self._checkpoints = checkpoints
+        self._terms = terms
+        self._holds = holds
+        self._begin_generation = begin_generation
+        self._workers = workers
+        self._surroundings = Surroundings(self._paced, shapes, clock)
+        self._launching = Launching(database, clock, self._paced, workers, monotonic)
+        self._agenda = Agenda()
+        self._put_off = PutOff()
+        self._progress = Progress()
+        self._listening_since = clock.now()
+        self._looked_for_orphans_at: datetime | None = None
+        self._looks: tuple[datetime, ...] | None = None  # of the projects, when VMs were last compared with attempts
+        self._whole: set[str] = set()  # projects of which this process has seen every zone
+
+    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> TurnReport:
+        """Raises LeaseLost when another daemon took over, and StoreError when the database failed."""
+        now = self._clock.now()
+        self._compare(fence, now)
+        with self._database.read() as connection:
+            news = job_news.read(connection)
+        self._progress.forget(news.marks.keys())
+        report = TurnReport(open=len(news.marks))
+        more = self._orphans(now)
+        due = self._agenda.due(news, now)
+        for _ in range(_ROUNDS):
+            if not (due or more) or (stop is not None and stop.is_set()):
+                break
+            due = self._round(due, more, news, report, fence, stop)
+            more = []
+            if report.left:
+                break
+        if report.calls or report.troubles:
+            log.info("jobs", open=report.open, decided=report.decided, launched=report.launched, calls=report.calls)
+        return report
+
+    def _round(
+        self,
+        job_ids: Collection[str],
+        more: Sequence[Step],
+        news: News,
+        report: TurnReport,
+        fence: Lease | None,
+        stop: threading.Event | None,
+    ) -> set[str]:
+        """Which jobs are to be decided on again at once."""
+        now = self._clock.now()
+        with self._database.read() as connection:
+            accrual = accrual_at(connection, now)
+            views, odd = gather.views(connection, accrual, job_ids, self._holds, now)
+            life = generation.read(connection)
+            unread = self._unread(connection)
+            asking = [view for view in views if may_launch(view)]
+            known = lately(connection, now) if asking else {}
+        report.troubles += odd
+        views = [self._held_up(_unseen(view, unread), now) for view in views]
+        places = self._surroundings.places(asking, accrual, known)
+        silent = all_silent(news.heard.values(), self._terms, now, self._listening_since)
+        about = Circumstances(self._terms, now, self._listening_since, silent, life)
+        decided = [(view, decision) for view in views if (decision := self._decide(view, places, about, report))]
+        decided, points = self._prepared(decided, places, about, report)
+        notes: list[Note] = []
+        todo: list[Step] = list(more)
+        for view, decision in decided:
+            written, asked = steps.of_decision(view, decision, points, self._means, now)
+            notes += [*written, *self._progress.news(view, now)]
+            todo += asked
+            self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
+        done = self._launching.carry_out(notes, todo, fence, stop)
+        for job_id, until in done.paused.items():
+            self._agenda.decided(job_id, news, until, now)
+        report.decided += len(decided)
+        report.calls += done.calls
+        report.left = done.left
+        report.troubles += done.troubles
+        report.deleted += sum(isinstance(step, Delete | Orphan) and step.is_asked for step in todo)
+        report.launched += sum(isinstance(step, Insert) and step.operation != "" for step in todo)
+        return done.changed & news.marks.keys()
+
+    def _decide(
+        self, view: JobView, places: dict[str, list[Place]], about: Circumstances, report: TurnReport
+    ) -> JobDecision | None:
+        try:
+            found = places.get(view.job.id, [])
+            return decide(view, found, about)
+        except Exception as error:  # one job's oddity must not keep the others from being decided on
+            log.exception("job_not_decided", job=view.job.id)
+            report.troubles.append(f"Job {view.job.id} could not be decided on ({type(error).__name__}: {error}).")
+            return None
+
+    def _prepared(
+        self,
+        decided: Sequence[tuple[JobView, JobDecision]],
+        places: dict[str, list[Place]],
+        about: Circumstances,
+        report: TurnReport,
+    ) -> tuple[list[tuple[JobView, JobDecision]], dict[str, ResumePoint]]:
+        """Where each launch resumes from. Those that nobody can tell of are decided on again, as held up."""
+        launches = [view for view, decision in decided if _launches(decision)]
+        if not launches:
+            return list(decided), {}
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="looks") as pool:
+            found = dict(zip((view.job.id for view in launches), pool.map(self._point, launches), strict=True))
+        ready: list[tuple[JobView, JobDecision]] = []
+        for view, decision in decided:
+            job_id = view.job.id
+            if job_id in found and found[job_id] is None:
+                again = self._decide(self._held_up(view, about.now), places, about, report)
+                ready += [(view, again)] if again is not None else []
+                continue
+            ready.append((view, decision))
+        return ready, {job_id: point for job_id, point in found.items() if point is not None}
+
+    def _point(self, view: JobView) -> ResumePoint | None:
+        job, now = view.job, self._clock.now()
+        paused = self._paced.paused_until(job.spec.project, Kind.WRITE)
+        if paused is not None:
+            self._put_off.until_then(job.id, paused, said(job.spec.project, paused))
+            return None
+        try:
+            failed = suspects((seen.attempt for seen in view.attempts), self._terms)
+            point = resume.find(self._checkpoints, job, now, failed)
+        except CheckpointError as error:
+            self._put_off.for_longer(job.id, f"its checkpoints cannot be looked at: {error}", now)
+            return None
+        except Exception as error:  # nobody knows what lies there, and to begin anew may cost days
+            log.exception("checkpoints_not_looked_at", job=job.id)
+            reason = f"its checkpoints cannot be looked at ({type(error).__name__}: {error})"
+            self._put_off.for_longer(job.id, reason, now)
+            return None
+        self._put_off.forget(job.id)
+        return point
+
+    def _held_up(self, view: JobView, now: datetime) -> JobView:
+        why = self._put_off.why(view.job.id, now)
+        return replace(view, hold=why) if why and not view.hold else view
+
+    def _next(self, view: JobView, decision: JobDecision, now: datetime) -> datetime | None:
+        """When it is to be decided on again without news."""
+        later = [self._put_off.until(view.job.id), view.job.spec.deadline]
+        later += [seen.attempt.try_after for seen in view.attempts if seen.attempt.gone_at is None]
+        moments = [moment for moment in later if moment is not None and moment > now]
+        return min([*moments, *([decision.next_at] if decision.next_at is not None else [])], default=None)
+
+    def _compare(self, fence: Lease | None, now: datetime) -> None:
+        """After each look: VMs with our labels against the attempts. It comes before anything is decided.
+
+        What a restore lost may run: it is adopted, or nothing is launched for its job meanwhile.
+        """
+        with self._database.read() as connection:
+            looks = tuple(look.last_tried_at for look in projects.read_all(connection))
+            if looks == self._looks:
+                return
+            ours = orphans.labelled(connection, self._means.maker.guard_id)
+            found = unknown_vm_search.find(connection, ours, self._looks is None, now)
+        if found:
+            with self._database.write(fence) as connection:
+                unknown_vm_search.write(connection, found, self._begin_generation, now)
+        self._looks = looks
+
+    def _unread(self, connection: Connection) -> dict[str, frozenset[str]]:
+        """The zones, by project, that this process has never read. What it has read once is in the ledger."""
+        looks = projects.read_all(connection)
+        found = projects.unread([look for look in looks if look.project not in self._whole])
+        self._whole |= {project for project, zones in found.items() if not zones}
+        return {project: zones for project, zones in found.items() if zones}
+
+    def _orphans(self, now: datetime) -> list[Step]:
+        last = self._looked_for_orphans_at
+        if last is not None and now - last < _ORPHANS_EVERY:
+            return []
+        self._looked_for_orphans_at = now
+        guard_id = self._means.maker.guard_id
+        with self._database.read() as connection:
+            found = orphans.find(connection, orphans.labelled(connection, guard_id), self._terms.orphan_grace, now)
+        return [Orphan(self._means, guard_id, action) for action in found]
+
+
+def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:
+    """Where it may not be seen yet what runs for a job, nothing is launched for it."""
+    zones = unread.get(view.job.spec.project, frozenset()) & {*view.job.recipe.zones, "*"}
+    if not zones or view.hold:
+        return view
+    which = "its project" if "*" in zones else ", ".join(sorted(zones))
+    return replace(view, hold=f"{which} was not read since this guard started, so a VM of it may run unseen")
+
+
+def _launches(decision: JobDecision) -> bool:
+    return any(isinstance(action, LaunchAttempt) for action in decision.actions)

@@ -1,0 +1,244 @@
+"""A tiny cloud and a tiny guard that carry decisions about one job out, with every outcome drawn by lot.
+
+It keeps what the decisions may not be wrong about: which VMs there are, and which of them can write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from random import Random
+
+from tests.jobs.jobbed import ANA, LONG_AGO, NOW, PLACES, TERMS, attempt, exited, standing
+
+from costguard.jobs.decide import decide
+from costguard.jobs.view import (
+    AskAgain,
+    AttemptView,
+    Circumstances,
+    DeleteVm,
+    EndAttempt,
+    JobAction,
+    JobDecision,
+    JobView,
+    LaunchAttempt,
+    RestartVm,
+    RestAttempt,
+    StopVm,
+    TellCommandToStop,
+    VmStanding,
+)
+from costguard.model.attempt import Attempt, AttemptState, Heard, Interruption, Outcome
+from costguard.model.instance import Status
+from costguard.model.job import Job, JobKind, JobState
+from costguard.model.lifetime import EndReason
+from costguard.model.money import Money, Priced
+
+Look = Callable[["World", JobDecision], None]
+TICK = timedelta(seconds=20)
+ENDS = 8 * [(EndReason.PREEMPTED, "system")] + [
+    (EndReason.HOST_ERROR, "system"),
+    (EndReason.RUN_TIME_LIMIT, "system"),
+    (EndReason.STOPPED, ANA),
+    (EndReason.DELETED, "robot@acme.iam.gserviceaccount.com"),
+    (EndReason.UNKNOWN, ""),
+]
+
+
+@dataclass
+class Vm:
+    """`seen` is what the ledger shows, which may be behind what is so."""
+
+    is_there: bool = False
+    runs: bool = False
+    began_at: datetime | None = None
+    runs_begun: int = 0
+    dies_at: datetime | None = None
+    dies_of: tuple[EndReason, str] = (EndReason.PREEMPTED, "system")
+    seen: VmStanding | None = None
+    has_saved: bool = False  # a command ran on its disk
+
+
+@dataclass
+class World:
+    lot: Random
+    job: Job
+    is_kind: bool = False  # from now on everything goes well
+    now: datetime = NOW
+    attempts: list[Attempt] = field(default_factory=list)
+    vms: dict[int, Vm] = field(default_factory=dict)
+    interruptions: dict[tuple[int, int], Interruption] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+    hold: str = ""
+    pause: str = ""
+    spent: Money = field(default_factory=Money)
+
+    def view(self) -> JobView:
+        seen = tuple(AttemptView(each, self.vms[each.id].seen) for each in self.attempts)
+        told = tuple(self.interruptions.values())
+        return JobView(self.job, seen, told, Priced(self.spent), hold=self.hold, pause=self.pause)
+
+    def turn(self, look: Look) -> None:
+        """One decision, checked, and carried out, or not: a guard may be killed before it does."""
+        decision = decide(self.view(), PLACES, Circumstances(TERMS, self.now, LONG_AGO))
+        look(self, decision)
+        if not self.job.state.is_over:
+            self.job = replace(self.job, state=decision.state, reason=decision.reason, next_at=decision.next_at)
+        for action in decision.actions:
+            if self.goes_well(0.9):
+                self.carry_out(action)
+
+    def goes_well(self, chance: float) -> bool:
+        return self.is_kind or self.lot.random() < chance
+
+    def carry_out(self, action: JobAction) -> None:
+        match action:
+            case LaunchAttempt():
+                new = attempt(AttemptState.INTENDED, action.number, intended_at=self.now, max_run=action.max_run)
+                self.attempts.append(replace(new, zone=action.zone, rate=action.rate, heard=Heard()))
+                self.vms[new.id] = Vm()
+            case AskAgain(attempt_id):
+                self.ask(attempt_id)
+            case EndAttempt(attempt_id, outcome, reason, told):
+                self.end(attempt_id, outcome, reason, told)
+            case RestAttempt(attempt_id, reason, told):
+                self.outcomes.append(told.outcome)
+                self.interrupt(told)
+                self.change(attempt_id, state=AttemptState.RESTING, reason=reason)
+            case RestartVm(attempt_id):
+                starts = self.attempt(attempt_id).restarts + 1
+                self.change(attempt_id, state=AttemptState.RESTARTING, restarts=starts)
+            case StopVm(attempt_id):
+                self.stop(attempt_id)
+            case DeleteVm(attempt_id):
+                vm = self.vms[attempt_id]
+                assert self.may_lose(attempt_id)
+                if vm.is_there and self.goes_well(0.5):
+                    vm.is_there = vm.runs = False
+                elif not vm.is_there:
+                    self.change(attempt_id, state=AttemptState.OVER, gone_at=self.now)
+            case TellCommandToStop(attempt_id, why):
+                self.change(attempt_id, stop_asked_at=self.now, stop_why=why)
+
+    def may_lose(self, attempt_id: int) -> bool:
+        """Whether its disk is no only copy: it succeeded, nothing ran there, or its owner agreed."""
+        vm, job = self.vms[attempt_id], self.job
+        is_done = Outcome.SUCCEEDED in [each.outcome for each in self.attempts] or job.disk_given_up_at is not None
+        return not (self.keeps_disk and vm.is_there and vm.has_saved) or is_done
+
+    def stop(self, attempt_id: int) -> None:
+        vm, each = self.vms[attempt_id], self.attempt(attempt_id)
+        if vm.runs:
+            vm.runs = not self.goes_well(0.5)
+        elif not vm.is_there and each.state is AttemptState.RESTING:
+            self.end(attempt_id, Outcome.LOST, "its VM is gone", None)
+        elif not vm.is_there:
+            self.change(attempt_id, state=AttemptState.OVER, gone_at=self.now)
+        elif each.state is AttemptState.ENDING:
+            self.change(attempt_id, state=AttemptState.KEPT)
+
+    def ask(self, attempt_id: int) -> None:
+        state, vm = self.attempt(attempt_id).state, self.vms[attempt_id]
+        if not self.goes_well(0.7):
+            self.change(attempt_id, tries=1, try_after=self.now + TICK)
+        elif state is AttemptState.INTENDED:
+            self.change(attempt_id, state=AttemptState.ASKED, asked_at=self.now)
+        elif state is AttemptState.ASKED and not self.goes_well(0.6):
+            outcome = self.lot.choice([Outcome.STOCKOUT, Outcome.STOCKOUT, Outcome.QUOTA, Outcome.REFUSED])
+            self.end(attempt_id, outcome, "no room", None)
+        elif state is AttemptState.ASKED:
+            self.change(attempt_id, state=AttemptState.BOOTING, made_at=self.now, gce_id="7")
+            vm.is_there = vm.runs = True
+            vm.began_at = self.now
+            vm.runs_begun = 1
+        elif not self.goes_well(0.6):
+            self.change(attempt_id, state=AttemptState.RESTING, try_after=self.now + TICK)
+        else:
+            self.change(attempt_id, state=AttemptState.BOOTING)
+            vm.runs_begun += 1
+            vm.runs, vm.dies_at, vm.began_at = True, None, self.now
+
+    def end(self, attempt_id: int, outcome: Outcome, reason: str, told: Interruption | None) -> None:
+        self.outcomes.append(outcome)
+        if told is not None:
+            self.interrupt(told)
+        self.change(attempt_id, state=AttemptState.ENDING, outcome=outcome, reason=reason, ended_at=self.now)
+
+    def interrupt(self, told: Interruption) -> None:
+        self.interruptions.setdefault((told.attempt_id, told.run), told)
+
+    def change(self, attempt_id: int, **values: object) -> None:
+        at = next(place for place, each in enumerate(self.attempts) if each.id == attempt_id)
+        self.attempts[at] = replace(self.attempts[at], **{"try_after": None, **values})  # type: ignore[arg-type]
+
+    def attempt(self, attempt_id: int) -> Attempt:
+        return next(each for each in self.attempts if each.id == attempt_id)
+
+    def pass_time(self) -> None:
+        """Whatever happens to the VMs and is heard of it, or not."""
+        self.now += TICK if self.lot.random() < 0.8 else 10 * TICK
+        for each in list(self.attempts):
+            vm = self.vms[each.id]
+            if vm.dies_at is not None and vm.dies_at <= self.now:
+                vm.runs, vm.dies_at = False, None
+                vm.is_there = self.keeps_disk
+            if vm.runs and each.state in (AttemptState.BOOTING, AttemptState.RUNNING):
+                self.work(each, vm)
+            self.observe(each, vm)
+
+    @property
+    def keeps_disk(self) -> bool:
+        plan = self.job.spec.checkpoint
+        return plan is not None and plan.is_on_disk
+
+    def work(self, each: Attempt, vm: Vm) -> None:
+        """The agent's part; a VM for development has none."""
+        self.spent += Money.of("0.01")
+        if vm.dies_at is None and not self.goes_well(0.9):
+            vm.dies_at = self.now + timedelta(seconds=30)
+            vm.dies_of = self.lot.choice(ENDS)
+            if self.lot.random() < 0.5 and each.heard.exit is None and vm.dies_of[0] is EndReason.PREEMPTED:
+                self.change(each.id, heard=replace(each.heard, at=self.now, noticed_at=self.now))
+            return
+        if self.job.spec.kind is JobKind.DEV or (each.heard.exit is not None and each.heard.run == vm.runs_begun):
+            return
+        if not self.goes_well(0.8):
+            return
+        run = vm.runs_begun
+        vm.has_saved = True
+        if each.heard.run != run:
+            news = Heard(at=self.now, run=run, started_at=self.now)
+            self.change(each.id, state=AttemptState.RUNNING, heard=news)
+            return
+        said = replace(each.heard, at=self.now)
+        asked = "preemption" if vm.dies_at else "cancel" if each.stop_asked_at else ""
+        if asked or self.lot.random() < 0.2:
+            code = 0 if self.goes_well(0.6) else 1
+            said = replace(said, exit=exited(code, moment=self.now, asked=asked))
+        self.change(each.id, heard=said)
+
+    def observe(self, each: Attempt, vm: Vm) -> None:
+        """A pass of the ledger, which may not come."""
+        if not self.goes_well(0.4) or each.made_at is None:
+            return
+        if vm.runs:
+            vm.seen = standing(started_at=vm.began_at)
+            return
+        why, by = vm.dies_of if each.outcome is None else (EndReason.DELETED, "guard")
+        known = vm.seen if vm.seen is not None and vm.seen.started_at == vm.began_at else None
+        ended = (known.ended_at if known is not None else None) or self.now
+        gone = None if vm.is_there else self.now
+        vm.seen = standing(Status.STOPPED, why, by, started_at=vm.began_at, ended_at=ended, gone_at=gone)
+
+    @property
+    def writers(self) -> list[int]:
+        """Attempts whose command may write now: its VM runs, and it has not ended."""
+        return [each.id for each in self.attempts if self.vms[each.id].runs and each.heard.exit is None]
+
+    @property
+    def is_settled(self) -> bool:
+        """Over, or waiting for its budget: without a VM, or with a stopped one whose disk holds its work."""
+        left = {each.state for each in self.attempts} - {AttemptState.OVER}
+        waits = bool(self.hold) and self.job.state in (JobState.QUEUED, JobState.RECOVERING)
+        return left <= {AttemptState.RESTING} if waits else left <= {AttemptState.KEPT} and self.job.state.is_over

@@ -1,0 +1,176 @@
+"""An office that takes jobs in, with recipes, prices and a store of checkpoints that a test can break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.fakes import HandClock
+
+from costguard.access.rules import JobRules, Rules, by_name
+from costguard.db.transaction import Database
+from costguard.errors import CheckpointError, CloudUnavailable, NotFound
+from costguard.jobs.submit import JobOffice, Launching, Overrides, Submission
+from costguard.model.checkpoint import (
+    Checkpoint,
+    CheckpointLook,
+    CheckpointState,
+    Framework,
+    Listing,
+    LookFor,
+    StoredFile,
+)
+from costguard.model.instance import Shape
+from costguard.model.job import JobKind, JobSpec
+from costguard.model.launch import Recipe
+from costguard.model.preset import Match, Preset
+
+T4 = Recipe(
+    machine_type="n1-standard-4",
+    zones=("us-central1-a", "us-central1-b"),
+    image="projects/ml/global/images/family/common",
+    max_run=timedelta(hours=24),
+    gpu_type="nvidia-tesla-t4",
+    gpu_count=1,
+    attaches_gpus=True,
+    disk_gib=70,
+    disk_type="pd-standard",
+    service_account="trainer@lab.iam.gserviceaccount.com",
+)
+PRESETS = (
+    Preset(
+        "t4",
+        Match(gpu_types=frozenset({"nvidia-tesla-t4"})),
+        timedelta(hours=8),
+        "debugging",
+        launch=T4,
+        dev_image="projects/ml/global/images/family/dev",
+        may_override=("zones", "spot"),
+    ),
+    Preset("other", Match(), None),
+)
+# Sold as Spot, by flex-start or by reservation, and not on demand.
+B200 = replace(T4, machine_type="a4-highgpu-8g", gpu_type="nvidia-b200", gpu_count=8, attaches_gpus=False)
+RULES = Rules(by_name(PRESETS), jobs=JobRules(guard_url="https://guard.example"))
+SHAPES = {
+    "n1-standard-4": Shape("n1-standard-4", 4, 15 * 1024),
+    "n1-standard-8": Shape("n1-standard-8", 8, 30 * 1024),
+}
+SPEC = JobSpec(JobKind.TRAINING, "t4", "", "ada@lab.example", command=("python", "train.py"))
+# A Spot VM: 4 x 0.01 + 15 x 0.001 + 0.11 for the T4, and 0.004 for the disk.
+SPOT, ON_DEMAND = "0.169", "0.534"
+
+
+def asked(overrides: Overrides | None = None, **changed: Any) -> Submission:
+    return Submission(replace(SPEC, **changed), overrides or Overrides())
+
+
+@dataclass
+class Store:
+    """Checkpoints: `there` is what lies at every location, `trouble` is raised instead, `notes` come with files."""
+
+    notes: tuple[str, ...] = ()
+    there: Checkpoint | None = None
+    trouble: CheckpointError | None = None
+    on_look: Callable[[], object] = lambda: None
+    looked_at: list[str] = field(default_factory=list)
+
+    def listing(self, location: str) -> Listing:
+        raise AssertionError("a look tells more")
+
+    def look(
+        self,
+        location: str,
+        look_for: LookFor,
+        earlier: Listing | None = None,
+        examine: int = 1,
+    ) -> CheckpointLook:
+        self.on_look()
+        self.looked_at.append(location)
+        if self.trouble is not None:
+            raise self.trouble
+        files = {"a.txt": StoredFile("a.txt", 1, "", NOW)} if self.notes else {}
+        return CheckpointLook(location, Listing(location, files), (), self.there, self.notes)
+
+
+COMPLETE = Checkpoint(
+    Framework.HUGGING_FACE,
+    "checkpoint-500",
+    "gs://lab/run/checkpoint-500",
+    500,
+    CheckpointState.COMPLETE,
+    (),
+    NOW,
+    1,
+    1,
+)
+
+
+class WatchedDatabase(Database):
+    """Knows whether a transaction is open."""
+
+    transactions = 0  # that are open
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        with super().read() as connection, self._counted():
+            yield connection
+
+    @contextmanager
+    def write(self, fence: Any = None) -> Iterator[Any]:
+        with super().write(fence) as connection, self._counted():
+            yield connection
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.transactions += 1
+        try:
+            yield
+        finally:
+            self.transactions -= 1
+
+
+@dataclass
+class Office:
+    """A JobOffice with everything that it was given."""
+
+    database: Database
+    rules: Rules = RULES
+    projects: tuple[str, ...] = ("lab",)
+    clock: HandClock = field(default_factory=lambda: HandClock(NOW))
+    store: Store = field(default_factory=Store)
+    woken: int = 0
+    ids: Iterator[str] = field(default_factory=lambda: (f"j{number}" for number in range(1, 1000)))
+    cannot_ask: bool = False
+    lacking: frozenset[str] = frozenset()  # zones in which Google offers no machine type that is asked for
+
+    @property
+    def it(self) -> JobOffice:
+        launching = Launching(self.projects, self._shape)
+        return JobOffice(
+            self.database, self.clock, self.rules, launching, self.store, lambda: next(self.ids), self._wake
+        )
+
+    def _shape(self, project: str, zone: str, name: str) -> Shape | None:
+        assert project in self.projects
+        assert zone
+        if self.cannot_ask:
+            raise CloudUnavailable("Google does not answer.")
+        if zone in self.lacking:
+            raise NotFound(f"Unknown machine type {name} in zone {zone} of project {project}.", "Choose another.")
+        return SHAPES.get(name)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+
+def priced(database: Database) -> Database:
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection, "lab")
+    return database

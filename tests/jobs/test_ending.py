@@ -1,0 +1,253 @@
+"""What the end of a run means, whoever told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.builders import at
+from tests.jobs.jobbed import (
+    ANA,
+    GONE,
+    HOUR,
+    LONG_AGO,
+    MINUTE,
+    NOW,
+    ON_DEMAND,
+    ON_DISK,
+    TERMS,
+    attempt,
+    exited,
+    heard,
+    interruption,
+    job,
+    standing,
+)
+
+from costguard.jobs.ending import Ending, all_silent, ending
+from costguard.jobs.runs import present_run
+from costguard.jobs.view import AttemptView, Circumstances, VmStanding
+from costguard.model.attempt import AttemptState, Exit, Interruption, Notice, Outcome
+from costguard.model.instance import Status
+from costguard.model.job import Job, JobKind
+from costguard.model.lifetime import EndReason
+
+ROBOT = "guard@acme.iam.gserviceaccount.com"
+
+
+def end_of(
+    vm: VmStanding | None = None,
+    of: Job | None = None,
+    now: Any = NOW,
+    silent: bool = False,
+    listening: Any = LONG_AGO,
+    before: tuple[Interruption, ...] = (),
+    **given: Any,
+) -> Ending | None:
+    """What is concluded by now; None where nothing is yet."""
+    run = present_run(AttemptView(attempt(**given), vm), before)
+    found = ending(run, of or job(), Circumstances(TERMS, now, listening, silent))
+    return found if found is not None and found.due_at <= now else None
+
+
+def outcome(**given: Any) -> Outcome | None:
+    found = end_of(**given)
+    return found.outcome if found is not None else None
+
+
+def told(exit: Exit, **given: Any) -> Outcome | None:
+    more = {name: given.pop(name) for name in ("noticed_at",) if name in given}
+    return outcome(heard=heard(exit=exit, **more), **given)
+
+
+@pytest.mark.parametrize(
+    ("exit", "means"),
+    [
+        (exited(0), Outcome.SUCCEEDED),
+        (exited(1), Outcome.CRASHED),
+        (exited(None, signal=6), Outcome.CRASHED),
+        (exited(0, asked="preemption"), Outcome.PREEMPTED),
+        (exited(143, asked="preemption"), Outcome.PREEMPTED),
+        (exited(0, asked="maintenance"), Outcome.HOST_ERROR),
+        (exited(None, "not_started", error="no such image"), Outcome.NOT_STARTED),
+        (exited(0, asked="shutdown"), None),
+        (exited(None, "cut_off"), None),
+        (exited(None, signal=9), None),
+        (exited(137), None),
+    ],
+)
+def test_the_agents_last_word(exit: Exit, means: Outcome | None) -> None:
+    """Code 0 is a success only where nobody had asked; what the machine may have done waits for Google's word."""
+    assert told(exit) is means
+
+
+@pytest.mark.parametrize(
+    ("exit", "means"),
+    [
+        (exited(0, asked="shutdown"), Outcome.PREEMPTED),
+        (exited(None, "cut_off"), Outcome.LOST),
+        (exited(None, signal=9), Outcome.CRASHED),
+    ],
+)
+def test_google_is_given_two_minutes_to_say_why(exit: Exit, means: Outcome) -> None:
+    """After that the likeliest counts: a Spot VM that is shut down was preempted."""
+    assert told(exit, now=NOW + 2 * MINUTE) is means
+    assert told(exit, vm=standing(Status.STOPPED, EndReason.PREEMPTED)) is Outcome.PREEMPTED
+    assert told(exit, vm=standing(Status.STOPPED, EndReason.STOPPED, ANA)) is Outcome.REMOVED
+
+
+def test_an_on_demand_vm_is_not_preempted() -> None:
+    """A shutdown that nobody explains is a loss there, and a killed command has crashed at once."""
+    assert told(exited(0, asked="shutdown"), provisioning_model=ON_DEMAND, now=NOW + 2 * MINUTE) is Outcome.LOST
+    assert told(exited(137), provisioning_model=ON_DEMAND) is Outcome.CRASHED
+
+
+def test_a_crash_after_the_notice_is_the_preemption() -> None:
+    """Within minutes; one before the notice is a crash, and a success is a success."""
+    assert told(exited(1), noticed_at=at("11:59")) is Outcome.PREEMPTED
+    assert told(exited(1, moment=at("11:50")), noticed_at=at("11:59")) is Outcome.CRASHED
+    assert told(exited(1), noticed_at=at("11:50")) is Outcome.CRASHED
+    assert told(exited(0), noticed_at=at("11:59")) is Outcome.SUCCEEDED
+    assert told(exited(1), vm=standing(Status.STOPPING, EndReason.PREEMPTED)) is Outcome.PREEMPTED
+    assert told(exited(1, moment=at("11:30")), vm=standing(Status.STOPPING, EndReason.PREEMPTED)) is Outcome.CRASHED
+
+
+def test_a_shutdown_at_the_vms_limit_is_its_limit() -> None:
+    """Nobody waits for Google to confirm what was arranged."""
+    assert told(exited(0, asked="shutdown"), max_run=2 * HOUR - MINUTE) is Outcome.TIME_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("why", "means"),
+    [("cancel", Outcome.CANCELLED), ("pause", Outcome.PAUSED), ("ceiling", Outcome.TIME_LIMIT), ("", Outcome.LOST)],
+)
+def test_a_stop_that_was_asked_for_ends_as_what_it_was_for(why: str, means: Outcome) -> None:
+    """And the cancel of a job covers them all."""
+    assert told(exited(0, asked="cancel"), stop_why=why) is means
+    assert told(exited(0, asked="cancel"), stop_why=why, of=job(cancel_asked_at=NOW)) is Outcome.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("reason", "by", "means"),
+    [
+        (EndReason.PREEMPTED, "system", Outcome.PREEMPTED),
+        (EndReason.HOST_ERROR, "system", Outcome.HOST_ERROR),
+        (EndReason.HOST_MAINTENANCE, "system", Outcome.HOST_ERROR),
+        (EndReason.RUN_TIME_LIMIT, "system", Outcome.TIME_LIMIT),
+        (EndReason.GUEST_SHUTDOWN, "", Outcome.LOST),
+        (EndReason.STOPPED, ANA, Outcome.REMOVED),
+        (EndReason.DELETED, ANA, Outcome.REMOVED),
+        (EndReason.SUSPENDED, ANA, Outcome.REMOVED),
+        (EndReason.DELETED, ROBOT, Outcome.LOST),
+        (EndReason.DELETED, "", None),
+        (EndReason.UNKNOWN, "", None),
+    ],
+)
+def test_the_end_of_the_vm(reason: EndReason, by: str, means: Outcome | None) -> None:
+    """A person who removes it wants it gone; what a service account does does not end the work."""
+    assert outcome(vm=standing(Status.STOPPED, reason, by)) is means
+    assert outcome(vm=standing(Status.STOPPED, reason, by), now=NOW + 2 * MINUTE) is (means or Outcome.LOST)
+
+
+def test_the_reason_names_who_removed_it() -> None:
+    """And when, and where."""
+    found = end_of(vm=standing(Status.STOPPED, EndReason.DELETED, ANA, **GONE))
+    assert found is not None
+    assert found.reason == "its VM in us-central1-a (Spot) was deleted by ana@example.com at 11:59 UTC"
+
+
+def test_a_vm_that_could_not_be_read_has_not_ended() -> None:
+    """Nor is its agent's silence a loss."""
+    hidden = standing(Status.STOPPED, EndReason.PREEMPTED, is_known=False)
+    assert outcome(vm=hidden) is None
+    assert outcome(vm=hidden, heard=heard(at("11:00"))) is None
+
+
+def test_a_notice_is_the_end_once_the_machine_must_be_dead() -> None:
+    """40 seconds after the agent's last word, and only where no exit came; Google's own moment is kept."""
+    noticed = heard(noticed_at=at("11:59:30"))
+    assert outcome(heard=noticed, now=at("12:00:39")) is None
+    found = end_of(heard=noticed, now=at("12:00:40"))
+    assert found is not None
+    assert (found.outcome, found.noticed_by) == (Outcome.PREEMPTED, Notice.NOTICE)
+    assert found.happened_at == at("11:59:30")
+    assert outcome(heard=noticed, vm=standing(Status.STOPPED, EndReason.UNKNOWN)) is Outcome.PREEMPTED
+
+
+def test_silence_is_a_loss_after_a_while() -> None:
+    """Counted from when this guard began to listen, and never where no agent at all is heard."""
+    quiet = heard(at("11:50"))
+    assert outcome(heard=quiet) is Outcome.LOST
+    assert outcome(heard=heard(at("11:50:01"))) is None
+    assert outcome(heard=quiet, listening=at("11:55")) is None
+    assert outcome(heard=quiet, silent=True) is None
+    assert outcome(heard=quiet, vm=standing()) is Outcome.LOST
+    assert outcome(heard=quiet, of=job(checkpoint=ON_DISK)) is Outcome.LOST  # its VM is stopped, and keeps its disk
+
+
+def test_a_vm_that_never_reports_did_not_start() -> None:
+    """Half an hour after it was there; a guard that just began to listen waits for a first word."""
+    booting: dict[str, Any] = {"state": AttemptState.BOOTING}
+    assert outcome(**booting, now=at("10:30:59")) is None
+    assert outcome(**booting, now=at("10:31")) is Outcome.NOT_STARTED
+    assert outcome(**booting, now=at("10:31"), listening=at("10:30")) is None
+    assert outcome(**booting, now=at("10:31"), heard=heard(at("10:30"), started_at=None)) is None
+
+
+def test_a_command_that_ignores_its_notice_is_not_waited_for() -> None:
+    """A minute of its own, and half a one for the agent to hear of it."""
+    stopped: dict[str, Any] = {"stop_asked_at": at("11:58:30"), "stop_why": "cancel"}
+    assert outcome(**stopped) is Outcome.CANCELLED
+    assert outcome(**stopped, now=at("11:59:59")) is None
+
+
+def test_what_was_told_of_an_earlier_run_is_not_told_of_this_one() -> None:
+    """A VM that was started again has its old exit and its old end until there is news."""
+    old: dict[str, Any] = {
+        "of": job(checkpoint=ON_DISK),
+        "state": AttemptState.BOOTING,
+        "restarts": 1,
+        "asked_at": NOW,
+        "heard": heard(exit=exited(0, asked="preemption")),
+        "vm": standing(Status.STOPPED, EndReason.PREEMPTED),
+        "before": (interruption(),),
+    }
+    assert outcome(**old) is None
+    assert outcome(**{**old, "heard": heard(run=2, exit=exited(1))}) is Outcome.CRASHED
+    again = standing(Status.STOPPED, EndReason.PREEMPTED, started_at=NOW, ended_at=NOW)
+    assert outcome(**{**old, "vm": again}) is Outcome.PREEMPTED
+    assert outcome(**{**old, "heard": heard(exit=exited(None, "cut_off"))}) is None
+
+
+def test_a_vm_for_development_ends_only_when_it_is_gone() -> None:
+    """A stop keeps its disk; Google's own ends delete it."""
+    dev: dict[str, Any] = {"of": job(kind=JobKind.DEV, checkpoint=None), "state": AttemptState.BOOTING}
+    assert outcome(**dev, now=at("23:00")) is None
+    assert outcome(**dev, vm=standing(Status.STOPPED, EndReason.STOPPED, ANA)) is None
+    assert outcome(**dev, vm=standing(Status.STOPPED, EndReason.DELETED, ANA, **GONE)) is Outcome.REMOVED
+    assert outcome(**dev, vm=standing(Status.STOPPING, EndReason.PREEMPTED)) is Outcome.PREEMPTED
+    assert outcome(**dev, vm=standing(Status.STOPPING, EndReason.RUN_TIME_LIMIT)) is Outcome.TIME_LIMIT
+
+
+def test_our_own_door_is_suspected_when_no_agent_is_heard() -> None:
+    """Two at least; one that was heard of late clears it."""
+    old, fresh = at("11:54"), at("11:58")
+    assert all_silent([old, old], TERMS, NOW, LONG_AGO)
+    assert not all_silent([old], TERMS, NOW, LONG_AGO)
+    assert not all_silent([old, fresh], TERMS, NOW, LONG_AGO)
+    assert not all_silent([old, old], TERMS, NOW, at("11:58"))
+
+
+def test_a_vm_that_was_started_again_has_its_own_time_to_boot() -> None:
+    """From when it was asked for or seen to start; as long as neither is known, nothing is concluded."""
+    again: dict[str, Any] = {
+        "of": job(checkpoint=ON_DISK),
+        "state": AttemptState.BOOTING,
+        "restarts": 1,
+        "heard": heard(at("11:00")),
+        "before": (interruption(happened_at=at("11:00")),),
+    }
+    assert outcome(**again, now=at("13:00")) is None
+    assert outcome(**again, asked_at=at("12:30"), now=at("13:00")) is Outcome.NOT_STARTED
+    assert outcome(**again, asked_at=at("12:31"), now=at("13:00")) is None
+    assert outcome(**again, vm=standing(started_at=at("12:30")), now=at("13:00")) is Outcome.NOT_STARTED

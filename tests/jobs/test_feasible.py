@@ -1,0 +1,120 @@
+"""A deadline or a ceiling that a job cannot meet is refused with the figures; one that it may miss is a warning."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.builders import at
+from tests.jobs.jobbed import HOUR, MINUTE, ON_DEMAND, SPOT, A, B
+
+from costguard.jobs.feasible import Chance, Outlook, outlook
+from costguard.jobs.quote import Rate
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobKind, JobSpec
+from costguard.model.money import Money
+
+NOW = at("12:00")
+FREE = Money.of(0)
+# Ten hours cost $10 or $20 on Spot, $30 or $40 on-demand.
+RATES = {
+    (zone, model): Rate(Money.of(dollars), FREE, FREE)
+    for zone, model, dollars in ((A, SPOT, 1), (B, SPOT, 2), (A, ON_DEMAND, 3), (B, ON_DEMAND, 4))
+}
+BOTH = (SPOT, ON_DEMAND)
+
+
+def found(
+    models: tuple[ProvisioningModel, ...] = BOTH, is_resumed: bool = False, rates: Any = RATES, **given: Any
+) -> Outlook:
+    spec = JobSpec(JobKind.TRAINING, "t4", "lab", "ana@example.com", **{"expected": 10 * HOUR, **given})
+    return outlook(spec, rates, models, is_resumed, NOW)
+
+
+@pytest.mark.parametrize(
+    ("left", "models", "chance"),
+    [
+        (10 * HOUR - MINUTE, BOTH, Chance.NO),
+        (10 * HOUR - MINUTE, (ON_DEMAND,), Chance.NO),
+        (10 * HOUR, BOTH, Chance.AT_RISK),
+        (10 * HOUR + 19 * MINUTE, BOTH, Chance.AT_RISK),
+        (10 * HOUR + 20 * MINUTE, BOTH, Chance.YES),
+        (10 * HOUR + 20 * MINUTE, (SPOT,), Chance.AT_RISK),
+        (10 * HOUR + 40 * MINUTE, (SPOT,), Chance.YES),
+    ],
+)
+def test_a_deadline_needs_the_work_and_a_start(
+    left: timedelta, models: tuple[ProvisioningModel, ...], chance: Chance
+) -> None:
+    """Less than the work is certain to miss it; Spot without a fallback needs room for one preemption."""
+    of = found(models, deadline=NOW + left)
+    assert of.meets_deadline is chance
+    assert [each.where for each in of.refusals] == (["deadline"] if chance is Chance.NO else [])
+    assert len(of.warnings) == (chance is Chance.AT_RISK)
+
+
+def test_a_deadline_that_cannot_be_met_names_the_figures() -> None:
+    """How long it takes, when it would end, and the deadline."""
+    (refusal,) = found(deadline=at("20:00")).refusals
+    assert refusal.message == (
+        "It takes 10 h: begun this minute, on-demand, it would end 2026-11-02 22:00 UTC, after its deadline of "
+        "2026-11-02 20:00 UTC. Give a later one, or none."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "models", "chance"),
+    [
+        ("9.99", BOTH, Chance.NO),
+        ("10", BOTH, Chance.AT_RISK),
+        ("39.99", BOTH, Chance.AT_RISK),
+        ("40", BOTH, Chance.YES),
+        ("20", (SPOT,), Chance.YES),
+        ("29.99", (ON_DEMAND,), Chance.NO),
+    ],
+)
+def test_a_ceiling_is_held_against_the_cheapest_and_the_dearest_place(
+    ceiling: str, models: tuple[ProvisioningModel, ...], chance: Chance
+) -> None:
+    """Below the cheapest it cannot finish; between the two it depends on where there is room."""
+    of = found(models, ceiling=Money.of(ceiling))
+    assert of.within_ceiling is chance
+    assert [each.where for each in of.refusals] == (["ceiling"] if chance is Chance.NO else [])
+    assert len(of.warnings) == (chance is Chance.AT_RISK)
+
+
+def test_a_ceiling_that_is_too_low_names_the_figures() -> None:
+    """Both amounts, and where."""
+    (refusal,) = found(ceiling=Money.of(5)).refusals
+    assert refusal.message == (
+        "$5.00 is less than the $10.00 that 10 h in us-central1-a (Spot, $1.00 an hour) cost, the cheapest. Give more "
+        "than that, or none."
+    )
+    (warning,) = found(ceiling=Money.of(15)).warnings
+    assert warning == (
+        "Its ceiling of $15.00 does not pay for 10 h in us-central1-b (on-demand, $4.00 an hour), which cost $40.00."
+    )
+
+
+def test_a_job_that_resumes_is_warned_and_not_refused() -> None:
+    """A part of its work may be done already."""
+    of = found(is_resumed=True, deadline=at("20:00"), ceiling=Money.of(5))
+    assert of.refusals == ()
+    assert len(of.warnings) == 2
+    assert (of.meets_deadline, of.within_ceiling) == (Chance.NO, Chance.NO)
+
+
+@pytest.mark.parametrize("given", [{"expected": None}, {"expected": timedelta()}, {"kind": JobKind.DEV}])
+def test_without_a_length_nothing_is_certain(given: dict[str, Any]) -> None:
+    """Unknown is neither met nor missed."""
+    spec = {"deadline": at("12:30"), "ceiling": Money.of("0.01"), "expected": 10 * HOUR, **given}
+    kind = spec.pop("kind", JobKind.TRAINING)
+    of = outlook(JobSpec(kind, "t4", "lab", "ana@example.com", **spec), RATES, BOTH, False, NOW)
+    assert of == Outlook()
+
+
+def test_without_a_price_a_ceiling_is_unknown() -> None:
+    """What is not priced is never nothing."""
+    of = found(rates={(A, SPOT): Rate()}, ceiling=Money.of(5))
+    assert (of.least, of.most, of.within_ceiling) == (None, None, Chance.UNKNOWN)

@@ -1,0 +1,163 @@
+"""What agents tell is taken in once, in its order, by the guard's clock, and whatever a VM may make of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from costguard.jobs.hearing import MOST_OUTPUT, Event, Told, listen
+from costguard.model.attempt import AttemptState, Exit, Heard
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+BOOTING, RUNNING = AttemptState.BOOTING, AttemptState.RUNNING
+
+
+def event(seq: int, kind: str, ago: int = 0, **fields: Any) -> Event:
+    return Event(seq, kind, NOW - ago * SECOND, {"run": 1, **fields})
+
+
+def heard(
+    *events: Event, before: Heard | None = None, state: AttemptState = BOOTING, late: timedelta | None = None
+) -> Told:
+    """What is made of these; the VM's clock is `late` by so much."""
+    late = late or timedelta()
+    told = [Event(each.seq, each.kind, each.at - late, each.fields) for each in events]
+    return listen(before or Heard(), state, told, NOW, NOW - late)
+
+
+WHOLE = (
+    event(1, "boot", 90),
+    event(2, "start", 60, started_at=(NOW - 61 * SECOND).isoformat()),
+    event(4, "heartbeat", 45, step=7, step_at=(NOW - 50 * SECOND).isoformat(), output="step 7", machine={"cpu": 0.5}),
+    event(5, "notice", 30, what="preemption", value="TRUE"),
+    event(6, "stopping", 30, why="preemption", grace_s=22),
+    event(7, "exit", 5, reason="exited", code=0, asked="preemption", ended_at=(NOW - 6 * SECOND).isoformat()),
+)
+
+
+def test_a_run_is_heard_from_its_boot_to_its_exit() -> None:
+    """In the order of the numbers, however they come; the exit keeps what was told before it."""
+    told = heard(*reversed(WHOLE))
+    assert told.heard == Heard(
+        at=NOW,
+        run=1,
+        booted_at=NOW - 90 * SECOND,
+        started_at=NOW - 61 * SECOND,
+        noticed_at=NOW - 30 * SECOND,
+        step=7,
+        step_at=NOW - 50 * SECOND,
+        machine={"cpu": 0.5},
+        output="step 7",
+        exit=Exit("exited", NOW - 6 * SECOND, code=0, asked="preemption"),
+        accepted_through=7,
+    )
+    assert (told.state, told.is_news) == (None, True)
+
+
+def test_what_was_told_before_is_passed_over() -> None:
+    """A repeat changes nothing but when the agent was heard, and wakes nobody; nor does a heartbeat."""
+    first = heard(*WHOLE)
+    again = heard(*WHOLE, before=first.heard)
+    assert (again.heard, again.is_news, again.started_run) == (first.heard, False, False)
+    beat = heard(event(8, "heartbeat", step=7, output=""), before=first.heard)
+    assert (beat.is_news, beat.heard.accepted_through, beat.heard.step_at) == (False, 8, first.heard.step_at)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (AttemptState.BOOTING, RUNNING),
+        (AttemptState.RESTARTING, RUNNING),
+        (AttemptState.ASKED, None),  # its VM's id is to be learnt yet
+        (AttemptState.RUNNING, None),
+        (AttemptState.ENDING, None),
+    ],
+)
+def test_a_start_makes_it_run(state: AttemptState, expected: AttemptState | None) -> None:
+    """Where its VM is known; and not when the run is over by the same word."""
+    assert heard(*WHOLE[:2], state=state).state is expected
+    assert heard(*WHOLE, state=state).state is None
+
+
+def test_the_next_run_begins_anew() -> None:
+    """What was said of the run before stands for it no more, but for the output and the step that it had come to.
+
+    Late words of that run are nothing.
+    """
+    before = heard(*WHOLE).heard
+    told = heard(event(8, "boot", 9, run=2), before=before).heard
+    assert (told.run, told.exit, told.started_at, told.noticed_at, told.step) == (2, None, None, None, 7)
+    late = heard(event(9, "exit", run=1, reason="cut_off"), event(10, "start", 8, run=2), before=told)
+    assert (late.heard.exit, late.heard.started_at, late.state) == (None, NOW - 8 * SECOND, RUNNING)
+    assert late.heard.step is None
+
+
+@pytest.mark.parametrize("late", [timedelta(days=-400), timedelta(hours=7)])
+def test_a_wrong_clock_on_the_vm_misleads_nobody(late: timedelta) -> None:
+    """Moments are told relative to when the VM sent them; none is to come."""
+    told = heard(event(1, "boot", 90), event(2, "notice", -5, what="preemption"), late=late).heard
+    assert (told.booted_at, told.noticed_at) == (NOW - 90 * SECOND, NOW)
+
+
+def test_first_words_about_a_run_count() -> None:
+    """An agent that crashed between telling and noting it tells start and exit twice."""
+    twice = (event(8, "start", 1), event(9, "exit", reason="cut_off"), event(10, "boot", 1))
+    assert heard(*WHOLE, *twice).heard.exit == Exit("exited", NOW - 6 * SECOND, code=0, asked="preemption")
+    assert heard(*WHOLE, *twice).heard.started_at == NOW - 61 * SECOND
+
+
+def test_output_is_told_line_by_line() -> None:
+    """It is kept as the text that it was."""
+    assert heard(event(1, "heartbeat", output=["step 1", "", "step 2"])).heard.output == "step 1\n\nstep 2"
+    assert heard(event(1, "heartbeat", output=[])).heard.output == ""
+
+
+def test_what_is_too_much_is_cut() -> None:
+    """Of the output the end is kept, of the machine what fits; numbers that no database holds are none."""
+    machine = {
+        "cpu": 1,
+        "nan": float("nan"),
+        "deep": {"er": 1},
+        "gpus": [{"index": 0, "more": [1]}, 7],
+        "long": "x" * 20_000,
+    }
+    told = heard(event(1, "heartbeat", output="é" * 20_000 + "end", machine=machine, step=2**63)).heard
+    assert told.machine == {"cpu": 1, "gpus": [{"index": 0}]}
+    assert told.output.endswith("éend")
+    assert len(told.output.encode()) <= MOST_OUTPUT
+    assert told.step is None
+
+
+def test_words_of_later_agents_are_passed_over() -> None:
+    """Kinds and fields that nobody knows here, and notices of other things; each number is accepted all the same."""
+    news = (
+        event(1, "dance", steps=3),
+        event(2, "notice", what="lunch"),
+        Event(3, "start", NOW),
+        event(4, "boot", mood=1),
+    )
+    told = heard(*news)
+    assert told.heard == Heard(at=NOW, run=1, booted_at=NOW, accepted_through=4)
+
+
+_JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("2026-11-20T12:00:00Z"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+_FIELDS = ("run", "step", "step_at", "output", "machine", "reason", "code", "error", "asked", "ended_at", "started_at")
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.tuples(st.sampled_from(["start", "exit", "notice"]), st.dictionaries(st.sampled_from(_FIELDS), _JUNK)))
+)
+def test_whatever_a_vm_says_is_taken(words: list[tuple[str, dict[str, Any]]]) -> None:
+    """Nothing of it raises, and all of it is accepted."""
+    events = [Event(number, kind, NOW, {"run": 1, **fields}) for number, (kind, fields) in enumerate(words, start=1)]
+    assert listen(Heard(), BOOTING, events, NOW, NOW).heard.accepted_through == len(words)

@@ -1,0 +1,36 @@
+"""How all open jobs stand."""
+
+from __future__ import annotations
+
+from tests.jobs import job_rows
+
+from costguard.db.transaction import Database
+from costguard.jobs import job_board
+from costguard.jobs.job_board import Standing
+from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.job import JobState
+from costguard.model.money import Money, Priced
+
+
+def test_open_jobs_are_counted_and_what_their_vms_cost_is_added_up(database: Database) -> None:
+    """Those that are over count for nothing; a VM whose rate is not known makes the sum less than all of it."""
+    with database.write() as connection:
+        job_rows.added(connection, "a0000001", state=JobState.RUNNING)
+        job_rows.added(connection, "a0000002", state=JobState.RUNNING)
+        job_rows.added(connection, "a0000003", state=JobState.QUEUED, owner="bob@lab.example")
+        job_rows.added(connection, "a0000004", state=JobState.FAILED)
+        job_rows.attempt(connection, "a0000001", state=AttemptState.RUNNING, rate=Money.of("1.5"))
+        job_rows.attempt(connection, "a0000002", state=AttemptState.BOOTING, rate=Money.of("0.25"))
+        job_rows.attempt(connection, "a0000003", state=AttemptState.RESTING, rate=Money.of(7))
+        over = job_rows.attempt(connection, "a0000004", state=AttemptState.OVER, outcome=Outcome.CRASHED)
+        assert over.rate is not None
+        running = {AttemptState.RUNNING, AttemptState.BOOTING, AttemptState.OVER}
+        found = set(job_board.standings(connection))
+        assert found == {
+            Standing(JobState.RUNNING, "ada@lab.example", "t4", 2),
+            Standing(JobState.QUEUED, "bob@lab.example", "t4", 1),
+        }
+        assert job_board.rate(connection, running) == Priced(Money.of("1.75"))
+        job_rows.attempt(connection, "a0000002", 2, state=AttemptState.RUNNING, rate=None)
+        assert job_board.rate(connection, running) == Priced(Money.of("1.75"), False)
+        assert job_board.rate(connection, {AttemptState.ASKED}) == Priced()

@@ -1,0 +1,90 @@
+"""How fast a job trains, what a thousand steps cost, and how long recoveries take."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from costguard.jobs.histogram import histogram
+from costguard.jobs.pace import Pace, pace, step_of
+from costguard.model.attempt import Attempt, AttemptState, Heard
+from costguard.model.instance import ProvisioningModel
+from costguard.model.money import Money, Priced
+
+START = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+PAID = Priced(Money.of(3))
+
+
+def attempt(step: int | None, minutes: int = 30, resumed_at: int | None = None, **given: Any) -> Attempt:
+    """It ran for so many minutes, and told this step at their end."""
+    told = {"started_at": START, "step": step, "step_at": START + minutes * MINUTE if step is not None else None}
+    heard = Heard(START, given.pop("run", 1), **told)  # type: ignore[arg-type]
+    values: dict[str, Any] = {
+        "id": 1,
+        "job_id": "j1",
+        "number": 1,
+        "name": "cg-j1-1",
+        "project": "lab",
+        "zone": "us-central1-a",
+        "provisioning_model": ProvisioningModel.SPOT,
+        "request_uuid": "",
+        "max_run": MINUTE,
+        "state": AttemptState.RUNNING,
+        "intended_at": START,
+        "resume_from": "" if resumed_at is None else "checkpoint",
+        "resume_step": resumed_at,
+        "heard": heard,
+    }
+    return Attempt(**{**values, **given})
+
+
+@pytest.mark.parametrize(
+    ("attempts", "cost", "expected"),
+    [
+        ([], PAID, Pace()),
+        ([attempt(None)], PAID, Pace()),
+        ([attempt(300)], PAID, Pace(300, Fraction(600), Money.of(10))),
+        # Work from 500 to 600 was done twice, and paid twice: it counts once.
+        ([attempt(600), attempt(900, 60, 500)], PAID, Pace(900, Fraction(400), Money.of("3.333333333"))),
+        # It went on where another job had saved.
+        ([attempt(800, 30, 500)], PAID, Pace(300, Fraction(600), Money.of(10))),
+        # A new attempt has not told a step yet: it stands where it resumed.
+        ([attempt(600), attempt(None, resumed_at=500)], PAID, Pace(500, Fraction(1200), Money.of(6))),
+        ([attempt(300)], Priced(Money.of(3), whole=False), Pace(300, Fraction(600), None)),
+        ([attempt(300)], Priced(), Pace(300, Fraction(600), None)),
+        ([attempt(10, 0)], PAID, Pace(10, None, Money.of(300))),
+        # Nobody knows at which step the checkpoint, or the second run on a disk, began.
+        ([attempt(900, resume_from="last.ckpt")], PAID, Pace()),
+        ([attempt(900, run=2)], PAID, Pace(900, None, Money.of("3.333333333"))),
+    ],
+)
+def test_only_steps_that_count_are_counted(attempts: list[Attempt], cost: Priced, expected: Pace) -> None:
+    """The pace is that of the latest attempt that tells; the price is everything that was paid."""
+    assert pace(attempts, cost) == expected
+
+
+def test_a_job_stands_where_it_was_heard_or_resumed_last() -> None:
+    """What was done after the checkpoint is not where it stands any more."""
+    assert step_of([attempt(600), attempt(None, resumed_at=500)]) == 500
+    assert step_of([attempt(600), attempt(None)]) == 600
+    assert step_of([]) is None
+
+
+def test_spans_fall_into_buckets() -> None:
+    """Half are at most the median, nine in ten at most the p90; clocks that differ make no span negative."""
+    found = histogram(timedelta(seconds=seconds) for seconds in (-3, 1, 2, 40, 5000))
+    assert (found.count, found.median, found.p90) == (5, timedelta(seconds=2), timedelta(seconds=5000))
+    assert found.longest == timedelta(seconds=5000)
+    filled = {edge and edge.total_seconds(): number for edge, number in found.buckets if number}
+    assert filled == {1: 2, 5: 1, 60: 1, None: 1}
+    assert sum(number for _, number in found.buckets) == found.count
+
+
+def test_without_spans_nothing_is_known() -> None:
+    """Not zero: nothing was measured."""
+    found = histogram([])
+    assert (found.count, found.median, found.p90, found.longest) == (0, None, None, None)

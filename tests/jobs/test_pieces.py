@@ -1,0 +1,219 @@
+"""Parts of the turns by themselves: Google's errors and limits, a process that stood still, a lost lease, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+from tests.builders import at
+from tests.fakes import HandClock
+from tests.jobs.cloud import CloudOfVms
+from tests.jobs.world import T4, World, world
+
+from costguard.db import lease as leases
+from costguard.engine import restoring
+from costguard.errors import CheckpointLocationUnavailable, LeaseLost, RateLimited
+from costguard.jobs import resume
+from costguard.jobs.attempts import JobVm
+from costguard.jobs.boot import label_of
+from costguard.jobs.launch_delete import gave_up
+from costguard.jobs.launch_pace import Kind, PacedLauncher
+from costguard.jobs.operation_errors import outcome_of, words_of
+from costguard.jobs.turn import JobsTurn
+from costguard.ledger.owner import OwnerRules
+from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing, LookFor
+from costguard.model.job import CheckpointPlan
+from costguard.model.launch import OperationAnswer
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", Outcome.STOCKOUT),
+        ("UNSUPPORTED_OPERATION", Outcome.STOCKOUT),
+        ("RESOURCE_NOT_READY", Outcome.STOCKOUT),
+        ("503", Outcome.STOCKOUT),
+        ("QUOTA_EXCEEDED", Outcome.QUOTA),
+        ("INVALID_FIELD_VALUE", Outcome.REFUSED),
+        ("RESOURCE_NOT_FOUND", Outcome.REFUSED),
+        ("INTERNAL_ERROR", Outcome.LOST),
+        ("", Outcome.LOST),
+    ],
+)
+def test_what_an_operations_error_means(code: str, outcome: Outcome) -> None:
+    """Stockouts and quotas move on, refusals are final, and what nobody knows is tried again."""
+    assert outcome_of(OperationAnswer(True, "", code, "")) is outcome
+
+
+def test_an_error_in_googles_words() -> None:
+    """With its code, for those who search for it."""
+    told = OperationAnswer(True, "", "QUOTA_EXCEEDED", "Quota 'GPUS'  exceeded.")
+    assert words_of(told) == "Quota 'GPUS' exceeded (QUOTA_EXCEEDED)"
+    assert words_of(OperationAnswer(True, "", "INTERNAL_ERROR", "")) == "Google says INTERNAL_ERROR"
+
+
+def test_googles_limit_pauses_a_projects_calls_of_one_kind() -> None:
+    """Twice as long each time, up to a minute; other kinds and projects go on."""
+    clock = HandClock(at("12:00:30"))
+    cloud = CloudOfVms(clock)
+    cloud.per_minute = 0
+    paced = PacedLauncher(cloud, clock)
+    pauses = []
+    for _ in range(7):
+        with pytest.raises(RateLimited, match="it goes on at"):
+            paced.look("acme", "z", "vm")
+        until = paced.paused_until("acme", Kind.READ)
+        assert until is not None
+        pauses.append((until - clock.now()).total_seconds())
+        clock.moment = until
+    assert pauses == [2, 4, 8, 16, 32, 60, 60]
+    assert cloud.refused_calls == 7
+    cloud.per_minute = None
+    assert paced.look("acme", "z", "vm") is None
+    cloud.per_minute = 0
+    clock.advance(timedelta(minutes=1))
+    with pytest.raises(RateLimited):
+        paced.look("acme", "z", "vm")
+    with pytest.raises(RateLimited, match="it goes on at"):
+        paced.look("acme", "z", "vm")
+    assert cloud.refused_calls == 8
+    assert paced.paused_until("acme", Kind.WRITE) is None
+    assert paced.paused_until("other", Kind.READ) is None
+
+
+def test_a_process_that_stood_still_asks_nothing(sqlite_url: str) -> None:
+    """Another guard may have taken over meanwhile: the lease is checked again, and then the name looked at first."""
+
+    def jumping() -> Iterator[float]:
+        yield from (0.0, 0.0, 1.0, 40.0)
+        while True:
+            yield 50.0
+
+    with world(sqlite_url) as w:
+        w.submit()
+        moments = jumping()
+        w.turn = _turn(w, lambda: next(moments))
+        w.step()
+        assert (w.cloud.calls["look"], w.cloud.calls["insert"]) == (1, 1)
+        assert w.attempts()[0].state is AttemptState.ASKED
+
+
+def test_a_guard_that_lost_its_lease_writes_and_asks_nothing(sqlite_url: str) -> None:
+    """Its turn ends there."""
+    with world(sqlite_url) as w:
+        w.submit()
+        old = leases.acquire(w.database, "daemon", "one", timedelta(seconds=30), w.clock.now())
+        w.clock.advance(timedelta(minutes=5))
+        leases.acquire(w.database, "daemon", "two", timedelta(seconds=30), w.clock.now())
+        with pytest.raises(LeaseLost):
+            w.turn.run(old)
+        assert (w.attempts(), w.cloud.calls["insert"]) == ([], 0)
+
+
+@pytest.mark.parametrize("fault", ["deaf", "mute"])
+def test_an_insert_is_repeated_under_its_own_request_id(sqlite_url: str, fault: str) -> None:
+    """Google ignores a repeat under the same id, so that a slow one makes no second VM; another name has its own."""
+    with world(sqlite_url) as w:
+        w.submit()
+        w.submit("j2")
+        setattr(w.cloud, fault, 4)
+        w.until_up("cg-j1-1")
+        w.until_up("cg-j2-1")
+        stored = {one.name: one.request_uuid for job in ("j1", "j2") for one in w.attempts(job)}
+        assert set(w.cloud.asked_for) == set(stored.items())
+        assert len(w.cloud.asked_for) >= (4 if fault == "deaf" else 2)
+        assert len(set(stored.values())) == 2
+
+
+def test_the_orphan_of_a_finished_attempt_is_deleted(sqlite_url: str) -> None:
+    """A proxy's 404 closed the attempt while its VM went on: after the grace it is deleted, and the event says why."""
+    with world(sqlite_url) as w:
+        w.submit()
+        w.until_up("cg-j1-1")
+        with w.database.write() as connection:
+            connection.execute(
+                text("UPDATE attempts SET state = 'over', outcome = 'lost', ended_at = made_at, gone_at = made_at")
+            )
+            connection.execute(text("UPDATE jobs SET state = 'cancelled'"))
+        w.settle(9)
+        assert len(w.cloud.running()) == 1
+        w.settle(10)
+        assert w.cloud.running() == []
+        (event,) = w.facts("OrphanDeleted")
+        assert "job j1 is done with the attempt that it was made for" in event.text
+
+
+def test_a_vm_that_took_the_name_later_is_not_deleted(sqlite_url: str) -> None:
+    """An attempt's VM is known by its numeric id: another VM under its name is a stranger's, and stays."""
+    with world(sqlite_url) as w:
+        w.submit()
+        w.until_up("cg-j1-1")
+        w.start()
+        ours = w.vm()
+        w.exit()
+        w.cloud.remove(ours, "bob@example.com")
+        w.clock.advance(timedelta(minutes=2))
+        w.cloud.insert(ours.project, ours.zone, ours.request, "by bob")
+        strangers = w.cloud.all[-1]
+        strangers.labels = {}
+        w.settle(10)
+        assert strangers in w.cloud.running()
+
+
+class Unsteady:
+    """A location where the only checkpoint is still written."""
+
+    def listing(self, location: str) -> Listing:
+        return Listing(location, {})
+
+    def look(
+        self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
+    ) -> CheckpointLook:
+        assert (look_for, earlier) == (LookFor(), None)
+        at = datetime(2026, 11, 2, tzinfo=UTC)
+        one = Checkpoint(
+            Framework.FILES, "ckpt_7.pt", "", 7, CheckpointState.CHANGING, ("it may still be written",), at, 10, examine
+        )
+        return CheckpointLook(location, self.listing(location), (one,), None)
+
+
+def test_a_location_that_changes_is_never_the_beginning(sqlite_url: str) -> None:
+    """Some other run writes there: the launch waits, and work does not start from step zero in silence."""
+    with world(sqlite_url) as w:
+        w.submit(checkpoint=CheckpointPlan("gs://acme/run", "--from {checkpoint}"))
+        with pytest.raises(CheckpointLocationUnavailable):
+            resume.find(Unsteady(), w.job(), w.clock.now())
+
+
+@pytest.mark.parametrize(
+    ("is_live", "gce_id", "request_uuid", "is_proof"),
+    [
+        (False, "70000", "", True),
+        (False, "70001", "r1", True),
+        (False, "70001", "r2", False),
+        (False, "70001", "", False),
+        (True, "70000", "r1", False),
+    ],
+)
+def test_a_name_proves_no_intent(is_live: bool, gce_id: str, request_uuid: str, is_proof: bool) -> None:
+    """An older database that was restored gives names out again: only the VM's id, or the request's, is proof."""
+    known = JobVm(1, "j1", "ana@example.com", "cg-j1-1", "us-central1-a", "70000", is_live=is_live, request_uuid="r1")
+    assert gave_up(known, gce_id, request_uuid) is is_proof
+
+
+def test_an_address_as_a_label() -> None:
+    """Only where reading the label would give the same address again."""
+    rules = OwnerRules(domain="example.com", addresses={"bo": "bo@partner.org", "ci": "robots@example.com"})
+    assert label_of("ana@example.com", rules) == "ana"
+    assert label_of("bo@partner.org", rules) == "bo"
+    assert label_of("bo@example.com", rules) == ""
+    assert label_of("ana.b@example.com", rules) == ""
+    assert label_of("ana@elsewhere.org", rules) == ""
+
+
+def _turn(w: World, monotonic: Callable[[], float]) -> JobsTurn:
+    outside = (w.database, w.clock, w.cloud, w.maker(), w.shelf)
+    return JobsTurn(*outside, w.terms, lambda *_: T4, lambda *_: {}, restoring.begin, workers=1, monotonic=monotonic)

@@ -1,0 +1,293 @@
+"""What comes next for a job: its VM, its end, the next VM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.builders import at
+from tests.jobs.jobbed import (
+    ANA,
+    BEN,
+    GONE,
+    HOUR,
+    MINUTE,
+    NOW,
+    ON_DISK,
+    SPOT,
+    A,
+    B,
+    attempt,
+    decided,
+    ended,
+    exited,
+    heard,
+    interruption,
+    job,
+    no_room,
+    only,
+    standing,
+    view,
+)
+
+from costguard.jobs.view import (
+    AskAgain,
+    AttemptView,
+    DeleteVm,
+    EndAttempt,
+    LaunchAttempt,
+    RestartVm,
+    RestAttempt,
+    VmStanding,
+)
+from costguard.model.attempt import AttemptState, Notice, Outcome
+from costguard.model.instance import Status
+from costguard.model.job import JobKind, JobState
+from costguard.model.lifetime import EndReason
+
+OPEN = [state for state in AttemptState if state not in (AttemptState.ENDING, AttemptState.KEPT, AttemptState.OVER)]
+
+
+def launched(*attempts: AttemptView, **given: Any) -> LaunchAttempt | None:
+    """The VM that is asked for next, if any."""
+    decision = decided(view(*attempts, **given))
+    found = [action for action in decision.actions if isinstance(action, LaunchAttempt)]
+    return found[0] if found else None
+
+
+def test_a_queued_job_is_launched_in_the_best_place() -> None:
+    """And says where, and at which price."""
+    decision = decided(view(of=job(JobState.QUEUED)))
+    assert decision.state is JobState.PROVISIONING
+    assert decision.reason == "asks for a VM in us-central1-a (Spot, $0.50 an hour)"
+    action = only(decision)
+    assert isinstance(action, LaunchAttempt)
+    assert (action.number, action.zone, action.provisioning_model, action.max_run) == (1, A, SPOT, 24 * HOUR)
+
+
+def test_a_hold_keeps_a_job_waiting() -> None:
+    """Queued before its first VM, recovering after it, with the budget's words."""
+    for attempts, state in (((), JobState.QUEUED), ((ended(Outcome.PREEMPTED),), JobState.RECOVERING)):
+        decision = decided(view(*attempts, hold="the budget vision is spent"))
+        assert (decision.state, decision.reason, decision.actions) == (state, "waits: the budget vision is spent", ())
+        assert decision.next_at == NOW + 5 * MINUTE
+
+
+@pytest.mark.parametrize("state", [AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING])
+def test_the_unknown_is_asked_about_and_nothing_else_is_done(state: AttemptState) -> None:
+    """Not before it is due, and whatever else is wanted; a second VM is never asked for meanwhile."""
+    for of in (job(), job(cancel_asked_at=NOW, cancel_asked_by=ANA)):
+        assert isinstance(only(decided(view(attempt(state), of=of))), AskAgain)
+        later = decided(view(attempt(state, try_after=at("12:01"), error="timed out"), of=of))
+        assert (later.state, later.actions, later.next_at) == (JobState.PROVISIONING, (), at("12:01"))
+        assert "timed out" in later.reason
+
+
+def test_a_running_job_is_left_alone() -> None:
+    """Until its silence would count; it says where it runs, since when, and what from."""
+    decision = decided(view(attempt(resume_from="gs://runs/one/step-400", resume_step=400)))
+    assert (decision.state, decision.actions, decision.next_at) == (JobState.RUNNING, (), NOW + 10 * MINUTE)
+    assert decision.reason == "runs in us-central1-a (Spot) since 10:05 UTC, resumed from step 400"
+    assert decided(view(attempt(AttemptState.BOOTING)), at("10:05")).state is JobState.PROVISIONING
+
+
+def test_the_next_look_is_not_moved_with_every_word_of_the_agent() -> None:
+    """An earlier moment that is written down already will do."""
+    kept = view(attempt(heard=heard(at("12:03"))), of=job(next_at=at("12:10")))
+    assert decided(kept, at("12:03")).next_at == at("12:10")
+
+
+def test_an_end_is_written_down_before_it_is_judged() -> None:
+    """So that a crash in between loses nothing: the job's own end follows from the attempt's."""
+    decision = decided(view(attempt(heard=heard(exit=exited(0)))))
+    assert decision.state is JobState.RUNNING
+    assert only(decision) == EndAttempt(1, Outcome.SUCCEEDED, "finished with code 0")
+    over = decided(view(ended(Outcome.SUCCEEDED, gone=False, reason="finished with code 0")))
+    assert (over.state, over.reason) == (JobState.SUCCEEDED, "finished with code 0 (on 1 VM, for $0.00)")
+    assert isinstance(only(over), DeleteVm)
+
+
+def test_a_preemption_is_an_interruption_with_its_moments() -> None:
+    """Google's moment, the guard's, and who told first."""
+    action = only(decided(view(attempt(heard=heard(noticed_at=at("11:59"), exit=exited(0, asked="preemption"))))))
+    assert isinstance(action, EndAttempt)
+    assert action.interruption == interruption(noticed_at=at("11:59"), started_at=at("10:05"))
+    seen = AttemptView(attempt(), standing(Status.STOPPING, EndReason.PREEMPTED))
+    told = only(decided(view(seen)))
+    assert isinstance(told, EndAttempt)
+    assert told.interruption == interruption(noticed_at=NOW, noticed_by=Notice.OPERATION, started_at=at("10:05"))
+
+
+def test_the_next_vm_is_asked_for_while_the_last_one_is_deleted() -> None:
+    """Once it can write no more; both in one decision."""
+    told = ended(Outcome.PREEMPTED, gone=False, heard=heard(exit=exited(0, asked="preemption")))
+    decision = decided(view(told))
+    assert {type(action) for action in decision.actions} == {LaunchAttempt, DeleteVm}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "vm", "may_follow"),
+    [
+        (Outcome.PREEMPTED, None, False),  # 11:59:59 and 40 seconds are not over
+        (Outcome.LOST, None, False),
+        (Outcome.LOST, standing(), False),
+        (Outcome.LOST, standing(Status.STOPPING), False),
+        (Outcome.LOST, standing(Status.STOPPED, is_known=False), False),
+        (Outcome.LOST, standing(Status.STOPPED), True),
+        (Outcome.LOST, standing(Status.STOPPING, **GONE), True),
+        (Outcome.PAUSED, None, False),
+        (Outcome.STOCKOUT, None, True),
+    ],
+)
+def test_two_vms_never_write_into_the_same_checkpoints(
+    outcome: Outcome, vm: VmStanding | None, may_follow: bool
+) -> None:
+    """The next is asked for once the last one is seen at rest or gone, or must be dead."""
+    first = attempt(AttemptState.ENDING, outcome=outcome, ended_at=at("11:50"), heard=heard(at("11:59:59")))
+    assert (launched(AttemptView(first, vm)) is not None) is may_follow
+    over = attempt(AttemptState.OVER, outcome=outcome, ended_at=at("11:50"), heard=heard(at("11:59:59")))
+    assert launched(AttemptView(over, vm)) is not None
+
+
+def test_an_old_sight_of_a_vm_that_was_started_again_proves_nothing() -> None:
+    """It was at rest then; that it is now, the ledger has not seen."""
+    before = interruption(happened_at=at("11:00"))
+    again = attempt(
+        AttemptState.ENDING, outcome=Outcome.NOT_STARTED, ended_at=at("11:50"), restarts=3, heard=heard(at("11:00"))
+    )
+    old = standing(Status.STOPPED, EndReason.PREEMPTED, ended_at=at("11:00"))
+    given: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (before,)}
+    assert launched(AttemptView(again, old), **given) is None
+    new = standing(Status.STOPPED, EndReason.STOPPED, started_at=at("11:30"))
+    assert launched(AttemptView(again, new), **given) is None  # its disk holds what was saved
+    agreed = {**given, "of": job(checkpoint=ON_DISK, disk_given_up_at=at("11:55"))}
+    assert launched(AttemptView(again, new), **agreed) is not None
+
+
+def test_a_preempted_vm_is_dead_after_forty_seconds() -> None:
+    """From its notice, or the agent's last word if that came later."""
+    last = ended(Outcome.PREEMPTED, gone=False, heard=heard(at("11:59:40")))
+    waiting = view(last, interruptions=(interruption(happened_at=at("11:59:30")),))
+    assert decided(waiting, at("12:00:19")).next_at == at("12:00:19")  # its delete is due all the time
+    assert not any(isinstance(each, LaunchAttempt) for each in decided(waiting, at("12:00:19")).actions)
+    assert any(isinstance(each, LaunchAttempt) for each in decided(waiting, at("12:00:20")).actions)
+
+
+def test_a_delete_is_repeated_until_the_vm_is_gone() -> None:
+    """Not before it is due; also for jobs that are over, which get nothing else."""
+    waiting = ended(Outcome.SUCCEEDED, gone=False, try_after=at("12:05"))
+    for state in (JobState.RUNNING, JobState.SUCCEEDED):
+        decision = decided(view(waiting, of=job(state)))
+        assert (decision.state, decision.actions, decision.next_at) == (JobState.SUCCEEDED, (), at("12:05"))
+    assert isinstance(only(decided(view(waiting, of=job(JobState.SUCCEEDED)), at("12:05"))), DeleteVm)
+    assert decided(view(ended(Outcome.SUCCEEDED), of=job(JobState.SUCCEEDED))).actions == ()
+
+
+@pytest.mark.parametrize("state", OPEN)
+def test_a_job_that_is_over_leaves_nothing_behind(state: AttemptState) -> None:
+    """An attempt that is open all the same is settled, and ended."""
+    action = only(decided(view(attempt(state), of=job(JobState.FAILED))))
+    settles = state in (AttemptState.INTENDED, AttemptState.ASKED)
+    assert isinstance(action, AskAgain if settles else EndAttempt)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        (Outcome.REFUSED, JobState.FAILED),
+        (Outcome.REMOVED, JobState.CANCELLED),
+        (Outcome.CANCELLED, JobState.CANCELLED),
+        (Outcome.SUCCEEDED, JobState.SUCCEEDED),
+        (Outcome.PREEMPTED, JobState.PROVISIONING),
+        (Outcome.HOST_ERROR, JobState.PROVISIONING),
+        (Outcome.PAUSED, JobState.PROVISIONING),
+        (Outcome.STOCKOUT, JobState.PROVISIONING),
+        (Outcome.CRASHED, JobState.RECOVERING),
+        (Outcome.LOST, JobState.RECOVERING),
+        (Outcome.NOT_STARTED, JobState.RECOVERING),
+    ],
+)
+def test_what_an_outcome_means_for_the_job(outcome: Outcome, state: JobState) -> None:
+    """Crashes and losses wait a little before they are tried again."""
+    assert decided(view(ended(outcome, ended_at=NOW))).state is state
+
+
+def test_googles_words_stand_in_the_jobs_reason() -> None:
+    """So that a bad request can be mended."""
+    decision = decided(view(ended(Outcome.REFUSED, reason="nvidia-tesla-a100 and n1-highmem-8 are not compatible")))
+    assert decision.reason == "Google refuses its VM: nvidia-tesla-a100 and n1-highmem-8 are not compatible"
+
+
+def test_a_vm_with_its_checkpoints_on_its_disk_is_started_again() -> None:
+    """Stopped by Google, it rests, and is started where it is once it has stopped."""
+    on_disk = job(checkpoint=ON_DISK)
+    stopping = standing(Status.STOPPING, EndReason.PREEMPTED)
+    rest = decided(view(AttemptView(attempt(), stopping), of=on_disk))
+    assert (rest.state, type(only(rest))) == (JobState.RECOVERING, RestAttempt)
+    resting = attempt(AttemptState.RESTING, heard=heard())
+    known: dict[str, Any] = {"of": on_disk, "interruptions": (interruption(),)}
+    waits = decided(view(AttemptView(resting, stopping), **known))
+    assert (waits.state, waits.actions) == (JobState.RECOVERING, ())
+    stopped = AttemptView(resting, standing(Status.STOPPED, EndReason.PREEMPTED))
+    assert only(decided(view(stopped, **known))) == RestartVm(
+        1, "its VM in us-central1-a (Spot) is started again, with what it saved on its disk"
+    )
+
+
+def test_a_start_that_meets_a_stockout_waits_where_it_is() -> None:
+    """It cannot move; it says when it is asked again."""
+    resting = attempt(AttemptState.RESTING, try_after=at("12:04"), error="out of stock")
+    decision = decided(view(AttemptView(resting, standing(Status.STOPPED)), of=job(checkpoint=ON_DISK)))
+    assert (decision.actions, decision.next_at) == ((), at("12:04"))
+    assert decision.reason.endswith("could not be started: out of stock; asked again at 12:04 UTC")
+
+
+@pytest.mark.parametrize(
+    ("seen", "given", "outcome"),
+    [
+        (standing(Status.STOPPED, **GONE), {}, Outcome.LOST),
+        (standing(Status.STOPPED), {"cancel_asked_at": NOW, "cancel_asked_by": BEN}, Outcome.CANCELLED),
+    ],
+)
+def test_a_resting_vm_that_is_gone_or_unwanted_ends(seen: VmStanding, given: dict[str, Any], outcome: Outcome) -> None:
+    """Then the next begins from the beginning, or there is none."""
+    resting = AttemptView(attempt(AttemptState.RESTING), seen)
+    action = only(decided(view(resting, of=job(checkpoint=ON_DISK, **given))))
+    assert isinstance(action, EndAttempt)
+    assert action.outcome is outcome
+
+
+def test_a_disk_that_is_gone_with_its_vm_cannot_be_started() -> None:
+    """Then the attempt ends."""
+    seen = AttemptView(attempt(), standing(Status.STOPPING, EndReason.PREEMPTED, **GONE))
+    assert isinstance(only(decided(view(seen, of=job(checkpoint=ON_DISK)))), EndAttempt)
+
+
+def test_a_vm_for_development_is_up_once_it_is_there_and_never_replaced() -> None:
+    """It has no agent, so its silence says nothing; a preemption ends it, with what to do."""
+    dev = job(kind=JobKind.DEV, checkpoint=None)
+    up = decided(view(attempt(AttemptState.BOOTING), of=dev), at("23:00"))
+    assert (up.state, up.actions, up.next_at) == (JobState.RUNNING, (), None)
+    stopped = AttemptView(attempt(AttemptState.BOOTING), standing(Status.STOPPED, EndReason.STOPPED, ANA))
+    assert decided(view(stopped, of=dev)).reason.endswith("start it again, or cancel it to delete both")
+    lost = decided(view(ended(Outcome.PREEMPTED, reason="preempted in us-central1-a (Spot)"), of=dev))
+    assert (lost.state, lost.actions) == (JobState.FAILED, ())
+    assert "launch another one" in lost.reason
+    assert decided(view(ended(Outcome.TIME_LIMIT), of=dev)).state is JobState.SUCCEEDED
+
+
+def test_a_vm_for_development_looks_for_a_place_as_any_other() -> None:
+    """Only once it had one it is not moved."""
+    following = launched(no_room(1, A), of=job(JobState.QUEUED, kind=JobKind.DEV, checkpoint=None))
+    assert following is not None
+    assert (following.number, following.zone) == (2, B)
+
+
+def test_a_resting_vm_that_somebody_started_is_taken_back() -> None:
+    """It bills: a start that finds it running is done, and its agent is listened to again."""
+    known: dict[str, Any] = {"of": job(checkpoint=ON_DISK), "interruptions": (interruption(),)}
+    resting = attempt(AttemptState.RESTING)
+    begun = AttemptView(resting, standing(started_at=at("11:59:50")))
+    assert isinstance(only(decided(view(begun, **known))), RestartVm)
+    not_yet_seen = AttemptView(resting, standing())
+    assert decided(view(not_yet_seen, **known)).actions == ()

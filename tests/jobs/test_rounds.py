@@ -1,0 +1,178 @@
+"""The search for a place: each once in a round, and rounds further and further apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.builders import at
+from tests.jobs.jobbed import (
+    HOUR,
+    MINUTE,
+    NOW,
+    ON_DEMAND,
+    PLACES,
+    RECIPE,
+    SPOT,
+    TERMS,
+    A,
+    B,
+    C,
+    attempt,
+    decided,
+    ended,
+    heard,
+    job,
+    no_room,
+    place,
+    view,
+)
+
+from costguard.jobs.backoff import wait
+from costguard.jobs.view import JobDecision, LaunchAttempt
+from costguard.model.attempt import Outcome
+from costguard.model.job import JobState
+from costguard.model.money import Money, Priced
+
+ALL = (no_room(1, A), no_room(2, B), no_room(3, C))
+BOTH = (*PLACES, place(A, ON_DEMAND, "1.50"))
+FALLS_BACK = replace(RECIPE, falls_back_to_on_demand=True)
+
+
+def asked(decision: JobDecision) -> tuple[str, Any] | None:
+    found = [(each.zone, each.provisioning_model) for each in decision.actions if isinstance(each, LaunchAttempt)]
+    return found[0] if found else None
+
+
+def test_a_zone_without_room_is_followed_by_the_next_at_once() -> None:
+    """Stockouts and quotas alike; the reason tells what was tried."""
+    for outcome, words in ((Outcome.STOCKOUT, "out of stock"), (Outcome.QUOTA, "no quota left")):
+        decision = decided(view(no_room(1, A, outcome=outcome), of=job(JobState.QUEUED)))
+        assert asked(decision) == (B, SPOT)
+        (launch,) = decision.actions
+        assert isinstance(launch, LaunchAttempt)
+        assert launch.reason == f"{B}, Spot: ; {words} in 1 zone ({A})"
+
+
+def test_after_all_zones_it_waits_and_says_until_when() -> None:
+    """Then a new round begins with the best place."""
+    decision = decided(view(*ALL, of=job(JobState.QUEUED)))
+    until = NOW + wait(TERMS, "j1", 3, 1)
+    assert (decision.state, decision.actions, decision.next_at) == (JobState.QUEUED, (), until)
+    assert decision.reason.startswith(f"out of stock in 3 zones ({A}, {B} and {C}); asked again at 12:00 UTC")
+    assert asked(decided(view(*ALL), until)) == (A, SPOT)
+    assert asked(decided(view(*ALL, no_room(4, A, until)), until)) == (B, SPOT)
+
+
+def test_each_round_waits_longer_than_the_one_before() -> None:
+    """Doubled, up to a quarter of an hour, a little different for every attempt, and always the same for the same."""
+    waits = [wait(TERMS, "j1", number, number) for number in range(1, 12)]
+    for number, each in enumerate(waits, 1):
+        whole = min(TERMS.first_wait * 2 ** (number - 1), TERMS.longest_wait)
+        assert whole * 3 / 4 - timedelta(seconds=1) <= each <= whole * 5 / 4
+    assert len({wait(TERMS, f"j{number}", 1, 6) for number in range(50)}) > 40
+    twice = view(*ALL, *(no_room(number + 3, zone) for number, zone in enumerate((A, B, C), 1)))
+    assert decided(twice).next_at == NOW + wait(TERMS, "j1", 6, 2)
+
+
+def test_work_in_between_begins_the_search_anew() -> None:
+    """What was out of stock before the last VM was found says nothing about now."""
+    assert asked(decided(view(*ALL, ended(Outcome.PREEMPTED, 4)))) == (A, SPOT)
+
+
+def test_a_place_that_opens_during_a_wait_is_taken_at_once() -> None:
+    """Such as a zone whose quota was used up before."""
+    closed = (place(A), place(B), place(C, passed_over="the quota X of us-east1 is used up (4 of 4)"))
+    two = view(*ALL[:2])
+    assert asked(decided(two, places=closed)) is None
+    assert asked(decided(two)) == (C, SPOT)
+
+
+def test_where_every_quota_is_used_up_it_waits_and_says_so() -> None:
+    """Nothing is asked of Google but the quota."""
+    used = tuple(replace(each, passed_over="the quota X of us-central1 is used up (4 of 4)") for each in PLACES)
+    decision = decided(view(of=job(JobState.QUEUED)), places=used)
+    assert (decision.actions, decision.next_at) == ((), NOW + 2 * MINUTE)
+    assert decision.reason == ("waits: the quota X of us-central1 is used up (4 of 4); looked at again at 12:02 UTC")
+
+
+def test_on_demand_comes_after_every_spot_zone() -> None:
+    """Where the recipe falls back to it, the places hold it."""
+    of = job(recipe=FALLS_BACK)
+    assert asked(decided(view(*ALL[:2], of=of), places=BOTH)) == (C, SPOT)
+    assert asked(decided(view(*ALL, of=of), places=BOTH)) == (A, ON_DEMAND)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "expected", "model"),
+    [
+        ("16:40", 4 * HOUR, SPOT),  # two starts of 20 minutes fit
+        ("16:39", 4 * HOUR, ON_DEMAND),
+        ("16:39", 3 * HOUR, SPOT),
+        ("11:00", HOUR, ON_DEMAND),
+        ("16:39", None, SPOT),
+    ],
+)
+def test_on_demand_comes_first_where_spot_could_miss_the_deadline(
+    deadline: str, expected: timedelta | None, model: Any
+) -> None:
+    """Where it is known how long the work takes; and the launch says so."""
+    of = job(JobState.QUEUED, recipe=FALLS_BACK, deadline=at(deadline), expected=expected)
+    decision = decided(view(of=of), places=BOTH)
+    assert asked(decision) == (A, model)
+    (launch,) = decision.actions
+    assert isinstance(launch, LaunchAttempt)
+    assert ("Spot could miss the deadline" in launch.reason) is (model is ON_DEMAND)
+
+
+def test_a_recipe_that_stays_on_spot_is_late_rather_than_dear() -> None:
+    """Its deadline stops nothing; that it has passed is told."""
+    of = job(deadline=at("11:00"), expected=HOUR)
+    assert asked(decided(view(of=of))) == (A, SPOT)
+    assert decided(view(attempt(), of=of)).reason.endswith("; its deadline of 11:00 UTC has passed")
+
+
+def test_work_that_is_done_counts_for_the_deadline() -> None:
+    """Two hours ran before the preemption, and half an hour of it was lost."""
+    ran = ended(Outcome.PREEMPTED, heard=heard(started_at=at("09:59")), ended_at=at("11:59"))
+    of = job(recipe=FALLS_BACK, deadline=at("15:10"), expected=4 * HOUR)
+    assert asked(decided(view(ran, of=of), places=BOTH)) == (A, SPOT)
+    late = job(recipe=FALLS_BACK, deadline=at("14:39"), expected=4 * HOUR)
+    assert asked(decided(view(ran, of=late), places=BOTH)) == (A, ON_DEMAND)
+
+
+def test_the_ceiling_bounds_the_next_vm() -> None:
+    """By what is left at that place's price; a place too dear for ten minutes is no place."""
+    of = job(ceiling=Money.of(10))
+    spent = Priced(Money.of(9))
+    (launch,) = decided(view(of=of, cost=spent)).actions
+    assert isinstance(launch, LaunchAttempt)
+    assert launch.max_run == 2 * HOUR
+    dear = (place(A, rate="9"), place(B, rate=None), place(C, rate="1"))
+    assert asked(decided(view(of=of, cost=spent), places=dear)) == (C, SPOT)
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        ((place(A, rate="9"),), "its ceiling of $10.00 leaves $1.00, which pays for less than 10 min at $9.00 an hour"),
+        ((place(A, rate=None),), "no price is known in us-central1-a, so its ceiling could not be held"),
+        ((), "its recipe names no zone"),
+    ],
+)
+def test_a_ceiling_that_pays_for_no_vm_fails_the_job(places: Any, words: str) -> None:
+    """With the figures, and what to do."""
+    decision = decided(view(of=job(ceiling=Money.of(10)), cost=Priced(Money.of(9))), places=places)
+    assert (decision.state, decision.actions) == (JobState.FAILED, ())
+    assert decision.reason.startswith(words)
+
+
+def test_crashes_are_not_tried_again_at_once() -> None:
+    """Each in a row waits longer; a preemption follows at once."""
+    crashed = ended(Outcome.CRASHED, ended_at=NOW)
+    decision = decided(view(crashed))
+    assert decision.next_at == NOW + wait(TERMS, "j1", 1, 1)
+    assert asked(decided(view(crashed), NOW + MINUTE)) == (A, SPOT)
+    assert asked(decided(view(ended(Outcome.PREEMPTED, ended_at=NOW)))) == (A, SPOT)

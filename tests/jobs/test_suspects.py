@@ -1,0 +1,93 @@
+"""Which checkpoints are passed over because an attempt that resumed from one failed at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.jobs.jobbed import NOW, TERMS, attempt, exited
+
+from costguard.jobs.suspects import failed_at_once, passed_over, suspected_by, suspects, tried_again
+from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
+from costguard.model.checkpoint import Checkpoint, CheckpointState, Framework
+
+MINUTE = timedelta(minutes=1)
+LATER = timedelta(hours=3)
+
+
+def tried(
+    number: int = 2,
+    step: int | None = None,
+    after: timedelta = MINUTE,
+    outcome: Outcome = Outcome.CRASHED,
+    resume_from: str = "gs://r/300",
+    resume_step: int | None = 300,
+) -> Attempt:
+    """An attempt that resumed and ended so long after its start, at this step."""
+    heard = Heard(at=NOW, run=1, started_at=NOW - after, step=step, exit=exited(1, moment=NOW))
+    return replace(
+        attempt(AttemptState.OVER, number, outcome=outcome, intended_at=NOW - after - MINUTE, heard=heard),
+        resume_from=resume_from,
+        resume_step=resume_step,
+    )
+
+
+def checkpoint(resume_from: str = "gs://r/300", written: timedelta = -LATER) -> Checkpoint:
+    return Checkpoint(
+        Framework.FILES, "300", resume_from, 300, CheckpointState.COMPLETE, (), NOW + written, size=1, files=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "is_at_once"),
+    [
+        (tried(), True),
+        (tried(after=20 * MINUTE), False),
+        (tried(step=300, after=20 * MINUTE), True),
+        (tried(step=12, after=20 * MINUTE), True),
+        (tried(step=301), False),
+        (tried(step=12, after=LATER), False),
+        (tried(resume_step=None, step=7), True),
+        (tried(outcome=Outcome.PREEMPTED), False),
+        (tried(outcome=Outcome.NOT_STARTED), False),
+        (tried(resume_from="", resume_step=None), False),
+    ],
+    ids=[
+        "a crash soon after the start",
+        "a late one without steps",
+        "no step past the resumed one, though loading took a while",
+        "a step below it",
+        "a step past it",
+        "hours of work, whose steps are counted in another way",
+        "a checkpoint without a step",
+        "a preemption",
+        "a command that never started",
+        "a start from the beginning",
+    ],
+)
+def test_what_failing_at_once_is(one: Attempt, is_at_once: bool) -> None:
+    """A crash before the first step past the one resumed from, or soon after the start where no step is reported."""
+    assert failed_at_once(one, TERMS) is is_at_once
+
+
+def test_a_checkpoint_that_served_later_is_trusted_again() -> None:
+    """It was tried once more and came further: something else had failed."""
+    assert suspects([tried(2), tried(3, step=305)], TERMS) == ()
+    assert [one.number for one in suspects([tried(2), tried(3, resume_from="gs://r/200")], TERMS)] == [2, 3]
+
+
+def test_a_checkpoint_written_again_is_another_one() -> None:
+    """The same path, as of `last.ckpt`, is suspected only as it was when the attempt began."""
+    assert suspected_by(checkpoint(), [tried()]) is not None
+    assert suspected_by(checkpoint(written=timedelta()), [tried()]) is None
+    assert suspected_by(checkpoint("gs://r/200"), [tried()]) is None
+
+
+def test_the_reasons_name_attempt_and_checkpoint() -> None:
+    """A reader sees which attempt failed, from what, and what is done now."""
+    assert passed_over(tried()) == (
+        "attempt 2 failed at once after it resumed from step 300, gs://r/300: "
+        "the complete checkpoint before it is tried"
+    )
+    assert tried_again(tried(resume_step=None)).endswith("gs://r/300, and no other is complete: it is tried once more")

@@ -1,0 +1,388 @@
+"""A small world for jobs: a cloud, VMs whose agents speak, a guard that can be ended at any step and built anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+from tests.builders import PROJECT, at
+from tests.fakes import HandClock
+from tests.jobs.cloud import CloudOfVms, Vm
+
+from costguard.db.transaction import Database
+from costguard.engine import restoring
+from costguard.errors import CheckpointError
+from costguard.events import facts
+from costguard.jobs import attempts, interruptions, job_rows
+from costguard.jobs.agent_events import Event, Hearing
+from costguard.jobs.agent_tokens import Tokens
+from costguard.jobs.boot import VmMaker
+from costguard.jobs.holds import Held
+from costguard.jobs.turn import JobsTurn, TurnReport
+from costguard.ledger import prices
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.record import record
+from costguard.model.attempt import Attempt
+from costguard.model.checkpoint import (
+    Checkpoint,
+    CheckpointLook,
+    CheckpointState,
+    Framework,
+    Listing,
+    LookFor,
+)
+from costguard.model.fact import Fact
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
+from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
+from costguard.model.observation import Sighting
+from costguard.model.ports import Checkpoints
+from costguard.model.price import Price, PriceKey, Unit
+
+ZONES = ("us-central1-a", "us-central1-b", "us-east1-c")
+T4 = Shape("n1-standard-8", 8, 30720)
+ANA = "ana@example.com"
+BUCKET = "gs://runs/train"
+OWNERS = OwnerRules(domain="example.com")
+BELONGING = Belonging((), OWNERS)
+RECIPE = Recipe(
+    machine_type="n1-standard-8",
+    zones=ZONES,
+    image="projects/ml/global/images/family/common-cu128",
+    max_run=timedelta(hours=24),
+    gpu_type="nvidia-tesla-t4",
+    gpu_count=1,
+    attaches_gpus=True,
+)
+
+
+class Killed(BaseException):
+    """The process is ended; nothing catches it."""
+
+
+@dataclass
+class Fuse:
+    """Ends the process at the n-th step (0: never); from then on nothing of that process does anything any more."""
+
+    at: int = 0
+    count: int = 0
+    is_blown: bool = False
+
+    def step(self) -> None:
+        if self.is_blown:
+            raise Killed
+        self.count += 1
+        if self.count == self.at:
+            self.is_blown = True
+            raise Killed
+
+
+class FragileDatabase(Database):
+    """May end the process right before each commit and right after it. Every process has its own fuse.
+
+    They share their connections and SQLAlchemy's compiled statements, which are most of the time of a tiny world.
+    """
+
+    fuse = Fuse()
+
+    def of_process(self, fuse: Fuse) -> FragileDatabase:
+        process = copy(self)
+        process.fuse = fuse
+        return process
+
+    @contextmanager
+    def write(self, fence: Any = None) -> Iterator[Connection]:
+        with super().write(fence) as connection:
+            yield connection
+            self.fuse.step()
+        self.fuse.step()
+
+
+@dataclass
+class FragileLauncher:
+    """May end the process before each call and right after Google has done what was asked."""
+
+    cloud: CloudOfVms
+    fuse: Fuse
+
+    def look(self, project: str, zone: str, name: str) -> Sighting | None:
+        with self._stepping():
+            return self.cloud.look(project, zone, name)
+
+    def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
+        with self._stepping():
+            return self.cloud.insert(project, zone, vm, request_id)
+
+    def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._stepping():
+            return self.cloud.start(project, zone, instance, request_id)
+
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._stepping():
+            return self.cloud.stop(project, zone, instance, request_id)
+
+    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
+        with self._stepping():
+            return self.cloud.delete(project, zone, instance, request_id)
+
+    def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
+        with self._stepping():
+            return self.cloud.operation(project, zone, operation)
+
+    def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
+        with self._stepping():
+            return self.cloud.quotas(project, region)
+
+    @contextmanager
+    def _stepping(self) -> Iterator[None]:
+        self.fuse.step()
+        yield
+        self.fuse.step()
+
+
+@dataclass
+class Shelf:
+    """Checkpoints by location: step and when it was written. `trouble` is why nobody can look."""
+
+    clock: HandClock
+    fuse: Fuse = field(default_factory=Fuse)
+    saved: dict[str, list[tuple[int, datetime]]] = field(default_factory=dict)
+    torn: dict[str, list[tuple[int, datetime]]] = field(default_factory=dict)
+    trouble: CheckpointError | None = None
+    looks: int = 0
+
+    def save(self, step: int, location: str = BUCKET) -> None:
+        self.saved.setdefault(location, []).append((step, self.clock.now()))
+
+    def tear(self, step: int, location: str = BUCKET) -> None:
+        self.torn.setdefault(location, []).append((step, self.clock.now()))
+
+    def listing(self, location: str) -> Listing:
+        return Listing(location, {})
+
+    def look(
+        self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
+    ) -> CheckpointLook:
+        self.fuse.step()
+        self.looks += 1
+        if self.trouble is not None:
+            raise self.trouble
+        found = [_checkpoint(location, *one, torn=False) for one in self.saved.get(location, [])]
+        found += [_checkpoint(location, *one, torn=True) for one in self.torn.get(location, [])]
+        found.sort(key=lambda one: one.step or 0, reverse=True)
+        best = next((one for one in found if one.is_complete), None)
+        return CheckpointLook(location, Listing(location, {}), tuple(found), best)
+
+
+@dataclass
+class Outside:
+    """Everything but the guard: a deep copy of it is the same world at the same moment."""
+
+    clock: HandClock = field(default_factory=lambda: HandClock(at("12:00")))
+    seq: dict[str, int] = field(default_factory=dict)  # how far each agent's words were taken in
+
+    def __post_init__(self) -> None:
+        self.cloud = CloudOfVms(self.clock)
+        self.shelf = Shelf(self.clock)
+
+
+@dataclass
+class World:
+    """`database` is migrated. All of what one process remembers is in `turn`."""
+
+    database: FragileDatabase
+    outside: Outside = field(default_factory=Outside)
+    terms: Terms = field(default_factory=Terms)
+    held: dict[str, Held] = field(default_factory=dict)
+    has_looks: bool = True
+
+    def __post_init__(self) -> None:
+        self.clock, self.cloud, self.shelf = self.outside.clock, self.outside.cloud, self.outside.shelf
+        self.tokens = Tokens(b"key")
+        self.guard()
+
+    def begin(self) -> World:
+        """What every database holds before the first job."""
+        with self.database.write() as connection:
+            prices.add(connection, list(price_list()), self.clock.now())
+        return self
+
+    # The guard.
+
+    def guard(self, fuse: Fuse | None = None) -> JobsTurn:
+        """A new process on what is stored: it takes turns and hears agents. With a fuse it may end at any step."""
+        fuse = fuse or Fuse()
+        database = self.database.of_process(fuse)
+        self.shelf.fuse = fuse
+        self.hearing = Hearing(database, self.clock, self.tokens, lambda: None)
+        launcher = FragileLauncher(self.cloud, fuse)
+        checkpoints: Checkpoints | None = self.shelf if self.has_looks else None
+        self.turn = JobsTurn(
+            database,
+            self.clock,
+            launcher,
+            self.maker(),
+            checkpoints,
+            self.terms,
+            lambda *_: T4,
+            lambda connection, some, now: self.held,
+            restoring.begin,
+            workers=1,
+        )
+        return self.turn
+
+    def maker(self) -> VmMaker:
+        return VmMaker("g1", "https://guard.example.com", "", self.tokens.of, metadata, OWNERS)
+
+    def step(self, seconds: float = 5, passing: bool = False) -> TurnReport:
+        """Time goes on, and the guard takes a turn; with `passing`, after a look at all VMs."""
+        self.clock.advance(timedelta(seconds=seconds))
+        if passing:
+            self.look()
+        return self.turn.run()
+
+    def settle(self, minutes: float = 5, every: float = 10) -> None:
+        """A while in which nobody does anything but the guard."""
+        for number in range(round(minutes * 60 / every)):
+            self.step(every, passing=number % 6 == 5)
+
+    def look(self) -> None:
+        """A pass: the ledger as Google has it."""
+        record(self.database, self.cloud, self.cloud.observe(PROJECT, None), BELONGING, None)
+
+    # People.
+
+    def submit(self, job_id: str = "j1", **given: Any) -> Job:
+        recipe = given.pop("recipe", RECIPE)
+        plan = CheckpointPlan(BUCKET, "--from_checkpoint {checkpoint}")
+        values: dict[str, Any] = {
+            "kind": JobKind.TRAINING,
+            "preset": "t4",
+            "project": PROJECT,
+            "owner": ANA,
+            "name": "bert",
+            "command": ("python", "train.py"),
+            "checkpoint": plan,
+        }
+        spec = JobSpec(**{**values, **given})
+        job = Job(job_id, spec, recipe, JobState.QUEUED, "was taken in", self.clock.now(), "api")
+        with self.database.write() as connection:
+            return job_rows.add(connection, job, None, "")[0]
+
+    def cancel(self, job_id: str = "j1", by: str = ANA) -> None:
+        with self.database.write() as connection:
+            job_rows.ask_cancel(connection, job_id, by, f"{by} asked to cancel it", self.clock.now())
+
+    def agree(self, job_id: str = "j1", by: str = ANA) -> None:
+        """Its owner lets its disk go."""
+        with self.database.write() as connection:
+            job_rows.give_disk_up(connection, job_id, by, self.clock.now())
+
+    # The agent.
+
+    def say(self, name: str, *events: tuple[str, Mapping[str, object]]) -> bool:
+        """Whether the command is to stop."""
+        begin = self.outside.seq.get(name, 0) + 1
+        told = [
+            Event(seq, kind, self.clock.now(), {"run": 1, **fields}) for seq, (kind, fields) in enumerate(events, begin)
+        ]
+        answer = self.hearing.hear(name, self.tokens.of(name), told)
+        self.outside.seq[name] = answer.accepted_through
+        return answer.cancel
+
+    def start(self, name: str = "cg-j1-1", run: int = 1) -> None:
+        self.say(name, ("boot", {"run": run}), ("start", {"run": run}))
+
+    def beat(self, name: str = "cg-j1-1", run: int = 1, step: int | None = None) -> bool:
+        return self.say(name, ("heartbeat", {"run": run, "is_running": True, "step": step, "output": "loss 0.1"}))
+
+    def exit(self, name: str = "cg-j1-1", code: int = 0, run: int = 1, asked: str | None = None) -> None:
+        self.say(name, ("exit", {"run": run, "reason": "exited", "code": code, "asked": asked}))
+
+    def notice(self, name: str = "cg-j1-1", run: int = 1) -> None:
+        self.say(name, ("notice", {"run": run, "what": "preemption", "value": "TRUE"}))
+
+    def is_up(self, name: str) -> bool:
+        return any(vm.name == name for vm in self.cloud.running())
+
+    def vm(self, name: str = "cg-j1-1") -> Vm:
+        (only,) = [vm for vm in self.cloud.there() if vm.name == name]
+        return only
+
+    # What came of it.
+
+    def job(self, job_id: str = "j1") -> Job:
+        with self.database.read() as connection:
+            job = job_rows.read(connection, job_id)
+        assert job is not None
+        return job
+
+    def attempts(self, job_id: str = "j1") -> list[Attempt]:
+        with self.database.read() as connection:
+            return attempts.of_jobs(connection, [job_id]).get(job_id, [])
+
+    def interruptions(self, job_id: str = "j1") -> list[Any]:
+        with self.database.read() as connection:
+            return interruptions.of_jobs(connection, [job_id]).get(job_id, [])
+
+    def facts(self, kind: str) -> list[Fact]:
+        with self.database.read() as connection:
+            return [stored.fact for stored in facts.read(connection, kind=kind)]
+
+    def until_up(self, name: str, turns: int = 30) -> None:
+        """Turns until this VM runs and the guard knows it."""
+        for _ in range(turns):
+            self.step()
+            if self.is_up(name) and any(one.name == name and one.gce_id for one in self.attempts(_job_of(name))):
+                return
+        raise AssertionError(f"{name} did not come up: {self.job(_job_of(name)).reason}")
+
+
+@contextmanager
+def world(url: str, **given: Any) -> Iterator[World]:
+    with closing(FragileDatabase.open(url)) as database:
+        assert isinstance(database, FragileDatabase)
+        yield World(database, **given).begin()
+
+
+def _job_of(name: str) -> str:
+    return name.split("-")[1]
+
+
+def metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
+    return {"costguard-attempt": repr(sorted(settings.items())), "costguard-token": token}
+
+
+def _checkpoint(location: str, step: int, written_at: datetime, torn: bool) -> Checkpoint:
+    return Checkpoint(
+        framework=Framework.HUGGING_FACE,
+        name=f"checkpoint-{step}",
+        resume_from=f"{location}/checkpoint-{step}",
+        step=step,
+        state=CheckpointState.TORN if torn else CheckpointState.COMPLETE,
+        reasons=("optimizer.pt: missing.",) if torn else (),
+        written_at=written_at,
+        size=100,
+        files=3,
+    )
+
+
+def price_list() -> Iterator[Price]:
+    for number, region in enumerate(("us-central1", "us-east1")):
+        for model, share in ((ProvisioningModel.SPOT, 1), (ProvisioningModel.STANDARD, 3)):
+            for resource, nanos in (
+                ("n1:core", 10_000_000),
+                ("n1:ram", 1_000_000),
+                ("gpu:nvidia-tesla-t4", 100_000_000),
+            ):
+                rate = nanos * share + number
+                yield Price(PriceKey(resource, region, model), Unit.HOUR, rate, at("2026-01-01T00:00"), "test")
+            disk = PriceKey("disk:pd-balanced", region, ProvisioningModel.STANDARD)
+            if model is ProvisioningModel.STANDARD:
+                yield Price(disk, Unit.GIB_MONTH, 100_000_000, at("2026-01-01T00:00"), "test")
