@@ -23,7 +23,7 @@ from costguard.model.message import Button, Content, Posted, VmCard
 from costguard.model.person import Acquaintance, Person
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Asked, Request, Subject, Team
-from costguard.store import messages
+from costguard.reminders import message_rows
 
 ADA = "ada@lab.example"
 RULES = Rules(
@@ -132,7 +132,7 @@ class Office:
     @property
     def whispered(self) -> list[str]:
         with self.database.read() as connection:
-            waiting = messages.waiting(connection, NOW + timedelta(days=99), 100)
+            waiting = message_rows.waiting(connection, NOW + timedelta(days=99), 100)
         assert all(each.kind == "whisper" for each in waiting)
         return [str(each.data["text"]) for each in waiting]
 

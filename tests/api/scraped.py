@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW, T4
-from tests.engine import reminder_rows
 from tests.jobs import job_rows
+from tests.reminders import reminder_rows
 from tests.within import keep_rates
 
 from costguard.api.app import create_app
@@ -30,7 +30,7 @@ from costguard.model.job import JobState
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 from costguard.model.webhook import WebhookState
-from costguard.policy.watched import Plan
+from costguard.reminders.watched import Plan
 from costguard.web.meters import Meters, WatchMeters
 
 HOUR = timedelta(hours=1)

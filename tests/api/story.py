@@ -12,8 +12,8 @@ from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.dashboard import job_story
 from tests.doors import begun, gate, somebody
-from tests.engine import reminder_rows
 from tests.jobs.office import Office
+from tests.reminders import reminder_rows
 
 from costguard.access.gate import Gate
 from costguard.access.rules import Access, Rules

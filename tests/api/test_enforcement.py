@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.engine import reminder_rows
+from tests.reminders import reminder_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database

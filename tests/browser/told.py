@@ -13,8 +13,8 @@ from tests.api.conftest import Standstill
 from tests.api.rows import H100, NOW
 from tests.dashboard import job_story
 from tests.doors import signed_in
-from tests.engine import reminder_rows
 from tests.jobs import office
+from tests.reminders import reminder_rows
 from tests.within import keep_rates
 
 from costguard.access import people, session_rows

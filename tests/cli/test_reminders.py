@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run
-from tests.engine import reminder_rows
+from tests.reminders import reminder_rows
 
 from costguard.cli.reminders_table import show_preview
 from costguard.db.transaction import Database

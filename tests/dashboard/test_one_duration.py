@@ -16,7 +16,6 @@ from tests.fakes import FakeCloud
 
 from costguard.cli import fleet_table, history_table
 from costguard.db.transaction import Database
-from costguard.engine.acting import stop_words
 from costguard.ledger import lifetimes
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
@@ -25,6 +24,7 @@ from costguard.ledger.record import record
 from costguard.model.duration import elapsed, span_text
 from costguard.model.instance import Status
 from costguard.model.money import Priced
+from costguard.reminders import stop_words
 
 VM = "/vm/acme-training/1000"
 # 299.2 seconds between them, of which 300 are billed: the clock showed 10:00:00 and 10:05:00.

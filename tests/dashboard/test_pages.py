@@ -17,7 +17,7 @@ from costguard.api.deps import DaemonStatus
 from costguard.dashboard.show import why_not
 from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import OutboxTrouble
-from costguard.policy.not_stopped import Cause, NotStopped
+from costguard.reminders.not_stopped import Cause, NotStopped
 
 HOUR = timedelta(hours=1)
 

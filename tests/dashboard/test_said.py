@@ -9,7 +9,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.dashboard.html import tidy
 from tests.dashboard.test_pages import read
-from tests.engine import reminder_rows
+from tests.reminders import reminder_rows
 
 from costguard.db.transaction import Database
 

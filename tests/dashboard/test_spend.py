@@ -16,7 +16,7 @@ from tests.dashboard import story
 from tests.dashboard.html import Page, tidy
 from tests.dashboard.test_budgets import a_month
 from tests.dashboard.test_pages import read
-from tests.engine import reminder_rows
+from tests.reminders import reminder_rows
 
 from costguard.dashboard.curve import HEIGHT, climb
 from costguard.db.transaction import Database

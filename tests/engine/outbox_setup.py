@@ -19,8 +19,8 @@ from costguard.events import facts
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.person import Person
 from costguard.model.reminder import About, Subject, Target
-from costguard.store import messages
-from costguard.store.messages import Message, NewMessage
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message, NewMessage
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 MOMENT = timedelta(milliseconds=100)
@@ -71,7 +71,7 @@ class Place:
     def intend(self, key: str, address: str = "#ops", **given: object) -> None:
         new = NewMessage(key, **{"kind": "notice", "address": address, **given})  # type: ignore[arg-type]
         with self.database.write() as connection:
-            messages.intend(connection, new, self.clock.now())
+            message_rows.intend(connection, new, self.clock.now())
 
     def subject(self, name: str = "trainer-7") -> Subject:
         with self.database.write() as connection:

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import select, update
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.engine import reminder_rows
 from tests.fakes import HandClock
+from tests.reminders import reminder_rows
 
 from costguard.access.rules import Rules
 from costguard.db import tables
@@ -23,8 +23,8 @@ from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team
 from costguard.policy.digest import DigestRule
-from costguard.store import messages
-from costguard.store.messages import Message
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RULE = DigestRule(time(9), time(9), 0, "UTC")  # NOW is noon on a Friday
@@ -42,7 +42,7 @@ def watch(database: Database, clock: HandClock, channel: str = "#gpus") -> Diges
 def stored(database: Database) -> list[Message]:
     """Those intended last, first."""
     with database.read() as connection:
-        return messages.waiting(connection, NOW + 99 * DAY, 100)[::-1]
+        return message_rows.waiting(connection, NOW + 99 * DAY, 100)[::-1]
 
 
 def composed(database: Database, rules: Rules = RULES, weekly: bool = False, now: datetime = NOW) -> DigestContent:
@@ -119,7 +119,7 @@ def test_one_that_was_withdrawn_is_not_meant_again(database: Database) -> None:
         rows.project(connection)
     watch(database, HandClock(NOW)).intend()
     with database.write() as connection:
-        messages.withdraw(connection, stored(database)[0].id, "too late")
+        message_rows.withdraw(connection, stored(database)[0].id, "too late")
     assert watch(database, HandClock(NOW)).intend() == []
 
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import at
-from tests.engine.execute_setup import Scene
 from tests.engine.outbox_setup import Place
 from tests.jobs.world import world
+from tests.reminders.execute_setup import Scene
 from tests.webhooks.office import FakePoster, Office, webhook
 
 from costguard.db import lease as leases

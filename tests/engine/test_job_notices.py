@@ -26,9 +26,10 @@ from costguard.model.message import NoticeContent
 from costguard.model.money import Money
 from costguard.model.person import Person
 from costguard.model.reminder import Team
-from costguard.store import digest, messages
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message
+from costguard.store import digest
 from costguard.store.digest import MessageFilters
-from costguard.store.messages import Message
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 ADAS = "D-U0ADA"
@@ -144,7 +145,7 @@ def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
     assert content(card).title == "resnet has failed"
     assert content(card).output == "step 11999\nstep 12000"
     with office.database.read() as connection:
-        assert messages.live(connection) == []
+        assert message_rows.live(connection) == []
 
 
 def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: Office) -> None:

@@ -19,9 +19,9 @@ from costguard.model.generation import Cause
 from costguard.model.message import NoticeContent
 from costguard.model.money import Money
 from costguard.model.reminder import Team
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message
 from costguard.spend.budgets import BudgetWatch
-from costguard.store import messages
-from costguard.store.messages import Message
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LAB = Budget("lab", Scope(project="lab"), Money.of(100), Period.MONTH, (50,), (), contact="cfo@lab.example")
@@ -40,7 +40,7 @@ def intend(database: Database, rules: Rules = RULES, later: timedelta = timedelt
 def stored(database: Database) -> list[Message]:
     """In the order in which they were intended."""
     with database.read() as connection:
-        return messages.waiting(connection, NOW + DAY, 100)
+        return message_rows.waiting(connection, NOW + DAY, 100)
 
 
 def composed(database: Database, later: timedelta = timedelta(), rules: Rules = RULES) -> NoticeContent:

@@ -12,7 +12,7 @@ from costguard.db.transaction import Database
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.model.person import Acquaintance, Person
 from costguard.model.reminder import Target
-from costguard.store.messages import Message
+from costguard.reminders.message_rows import Message
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)

@@ -21,7 +21,7 @@ from costguard.errors import DatabaseLocked, SlackUnavailable
 from costguard.model.message import WhisperContent
 from costguard.model.person import Person, Standing
 from costguard.model.reminder import About, Asked, Request, Subject
-from costguard.store import messages
+from costguard.reminders import message_rows
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_refusal_is_whispered_where_it_was_pressed(office: Office) -> None:
     for _ in range(2):
         office.desk.press(press(subject, "vic", thread_ts="0.9"))
     with office.database.read() as connection:
-        (waiting,) = messages.waiting(connection, NOW, 10)
+        (waiting,) = message_rows.waiting(connection, NOW, 10)
     assert waiting.address == "U0VIC"
     assert (waiting.data["channel"], waiting.data["thread_ts"]) == ("C0GPU", "0.9")
     assert waiting.data["text"] == f"Only {ADA}, an operator of team vision or an admin can stop trainer-7."

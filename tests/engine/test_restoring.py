@@ -12,22 +12,23 @@ from sqlalchemy import select
 from tests.access.office import ADA, Office, press
 from tests.api.rows import NOW
 from tests.builders import PROJECT, at
-from tests.engine.execute_setup import Scene
-from tests.engine.last_check_setup import ROOT, judged_at
 from tests.engine.outbox_setup import Place
+from tests.reminders.execute_setup import Scene
+from tests.reminders.last_check_setup import ROOT, judged_at
 
 from costguard.access import people, requests
 from costguard.db.tables import messages as message_rows
 from costguard.db.transaction import Database
 from costguard.engine import restoring
-from costguard.engine.acting.stops import new_stop
 from costguard.ledger import generation, lifetimes, unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.generation import Cause
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import Asked, Enforcement
-from costguard.store import messages, stops
+from costguard.reminders import message_rows as messages
+from costguard.reminders import stop_rows
+from costguard.reminders.stops import new_stop
 
 
 def test_a_stop_that_somebody_asked_for_before_the_backup_is_refused(database: Database) -> None:
@@ -55,9 +56,9 @@ def test_a_stop_that_may_not_have_begun_is_withdrawn(database: Database, outcome
         vm = lifetimes.known(connection, subject.instance_id)
         assert vm is not None
         new = new_stop(connection, "stop/1", action, vm, Enforcement.STOP, StopOutcome.INTENDED, at("11:00"))
-        stop_id = stops.add(connection, new)
+        stop_id = stop_rows.add(connection, new)
         assert stop_id is not None
-        stops.advance(connection, stop_id, outcome)
+        stop_rows.advance(connection, stop_id, outcome)
     _restored(database)
     scene.executor().settle()
     assert scene.google.calls == []

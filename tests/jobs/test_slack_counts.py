@@ -17,8 +17,8 @@ from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
 from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
 from costguard.model.job import JobState
 from costguard.model.reminder import Team
+from costguard.reminders.message_rows import Message as Stored
 from costguard.slack.client import SlackNotifier
-from costguard.store.messages import Message as Stored
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.slack.messages import Message

@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import Connection
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.engine import reminder_rows
+from tests.reminders import reminder_rows
 
 from costguard.db.transaction import Database
 from costguard.ledger import answers

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import select
 from tests.builders import PROJECT, at, observation, operation, seen
-from tests.engine.execute_setup import ANA, Scene
 from tests.fakes import FakeCloud
+from tests.reminders.execute_setup import ANA, Scene
 from tests.within import charge_due
 
 from costguard.db.tables import daily_spend, instances, lifetimes, storage_spans

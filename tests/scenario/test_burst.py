@@ -15,8 +15,6 @@ from tests.scenario.fleet import HOUR, MINUTE, body
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.acting.execute import LiveExecutor
-from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.reconcile import Reconciler
 from costguard.engine.telling.acquainting import Acquainting
 from costguard.engine.telling.outbox import Composed, Outbox
@@ -27,9 +25,11 @@ from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.ports import Notifier
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import QuietRule
+from costguard.reminders import message_rows
+from costguard.reminders.execute import LiveExecutor
+from costguard.reminders.message_rows import Message
+from costguard.reminders.still_due import ByTheRules
 from costguard.slack.client import SlackNotifier
-from costguard.store import messages
-from costguard.store.messages import Message
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.slack.scopes import BOT_TOKEN
@@ -74,7 +74,7 @@ class Place:
 
     def waiting(self) -> int:
         with self.database.read() as connection:
-            return messages.backlog(connection).count
+            return message_rows.backlog(connection).count
 
 
 @pytest.fixture

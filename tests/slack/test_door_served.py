@@ -26,13 +26,13 @@ from costguard.db.transaction import Database
 from costguard.engine.telling.requests import Desk
 from costguard.model.message import Button, VmCard
 from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.reminders import message_rows
 from costguard.slack.client import SlackNotifier
 from costguard.slack.door import Door
 from costguard.slack.messages import render
 from costguard.slack.reception import Reception
 from costguard.slack.socket import Socket
 from costguard.slack.values import pack
-from costguard.store import messages
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 
@@ -154,7 +154,7 @@ def test_a_guest_gets_a_private_explanation(endpoint: str, slack: Workspace, gua
         assert slack.command("ana", "gpu-costs").ok
     assert guard.open == []
     with guard.database.read() as connection:
-        (whisper,) = messages.waiting(connection, rows.NOW, 10)
+        (whisper,) = message_rows.waiting(connection, rows.NOW, 10)
     (shown,) = (message for message in slack.messages("gpu-costs", ephemeral=True) if message.ephemeral_to)
     assert (whisper.address, shown.ephemeral_to) == (ana.id, ana.id)
     assert whisper.data["text"].startswith("You are a guest in this Slack workspace")

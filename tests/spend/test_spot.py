@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, insert, select, update
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.engine import reminder_rows
 from tests.jobs import job_rows
+from tests.reminders import reminder_rows
 from tests.within import charge_due
 
 from costguard.db import tables

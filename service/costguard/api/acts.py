@@ -18,12 +18,12 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Body, Moment, Out, Query, Text, Told, one_of
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN, Client, Key, acting, via_of
-from costguard.engine.asking import Outcome, ask
 from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNotTheirs, VmUnknown
 from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import Asked
+from costguard.reminders.asking import Outcome, ask
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 

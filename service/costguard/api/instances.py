@@ -13,13 +13,13 @@ from costguard.api import cursors, mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Query, Text, Texts, When
 from costguard.api.route import routes
-from costguard.engine import reminding
 from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger import history, prices, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.spans import LifetimeFilters
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.lifetime import EndReason
+from costguard.reminders import reminding
 from costguard.spend import fleet
 from costguard.web.problems import NOT_FOUND, ProblemError
 

@@ -16,7 +16,7 @@ from costguard.model.mending import command_for
 from costguard.model.money import Money
 from costguard.model.price import Price
 from costguard.model.utilisation import Evidence
-from costguard.policy.not_stopped import NotStopped
+from costguard.reminders.not_stopped import NotStopped
 from costguard.spend.fleet import FleetTotals, InstanceView
 
 

@@ -14,7 +14,7 @@ from costguard.api.route import routes
 from costguard.engine.telling.preview import Other, PreviewedSend, preview
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, StopInstance
 from costguard.model.reminder import Target
-from costguard.policy.watched import Decision
+from costguard.reminders.watched import Decision
 from costguard.store import digest
 from costguard.store.digest import MessageFilters, MessageRow
 

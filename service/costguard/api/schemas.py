@@ -12,7 +12,7 @@ from costguard.model.instance import Status
 from costguard.model.lifetime import EndReason
 from costguard.model.price import Unit
 from costguard.model.utilisation import IdleState
-from costguard.policy.not_stopped import Cause
+from costguard.reminders.not_stopped import Cause
 
 
 class Idle(Out):

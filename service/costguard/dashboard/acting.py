@@ -10,7 +10,6 @@ from http import HTTPStatus
 from costguard.dashboard.asked import BadAddress, never_seen
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
-from costguard.engine.asking import Outcome, ask
 from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.burn_rates import priced
@@ -19,6 +18,7 @@ from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Priced
 from costguard.model.reminder import Asked, ReminderRule
+from costguard.reminders.asking import Outcome, ask
 from costguard.spend import fleet
 
 _HOUR = timedelta(hours=1)

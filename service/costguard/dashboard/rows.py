@@ -10,14 +10,14 @@ from sqlalchemy import Connection
 
 from costguard.access import roles
 from costguard.access.rules import Rules
-from costguard.engine.reminding import look_at
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import elapsed
 from costguard.model.reminder import Asked, Ownership, Request
-from costguard.policy import claiming
-from costguard.policy.answer import pointless
-from costguard.policy.suspend import never_suspended
-from costguard.policy.watched import Decision
+from costguard.reminders import claiming
+from costguard.reminders.answer import pointless
+from costguard.reminders.reminding import look_at
+from costguard.reminders.suspend import never_suspended
+from costguard.reminders.watched import Decision
 from costguard.spend.fleet import InstanceView
 
 

@@ -20,7 +20,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.unseen import shown
-from costguard.policy.not_stopped import NotStopped
+from costguard.reminders.not_stopped import NotStopped
 
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")
 _LONGEST = 2_000  # characters of one value; the API has the whole

@@ -10,7 +10,6 @@ from costguard.dashboard.asked import never_seen
 from costguard.dashboard.folding import Folded, folded
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
-from costguard.engine import reminding
 from costguard.engine.telling import correspondence
 from costguard.engine.telling.correspondence import Entry
 from costguard.events import facts
@@ -22,7 +21,8 @@ from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.price import Price
-from costguard.policy.not_stopped import NotStopped
+from costguard.reminders import reminding
+from costguard.reminders.not_stopped import NotStopped
 from costguard.spend import fleet
 
 _FACTS = 100

@@ -14,7 +14,6 @@ import structlog
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine import reminding
 from costguard.errors import LeaseLost, StoreError
 from costguard.ledger import burn_rates, projects
 from costguard.ledger.charging import Charged, charge_due
@@ -23,8 +22,9 @@ from costguard.ledger.record import Recorded, close_account, failed, record
 from costguard.model.action import Action, SendReminder
 from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud
-from costguard.policy.plan import addresses_needed
-from costguard.policy.watched import Plan
+from costguard.reminders import reminding
+from costguard.reminders.decide import addresses_needed
+from costguard.reminders.watched import Plan
 
 _SENDS_AT_ONCE = 500  # reminders in one transaction
 

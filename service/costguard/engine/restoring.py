@@ -8,11 +8,11 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.access import people, requests
-from costguard.engine.acting.answering import refuse
 from costguard.ledger import generation
 from costguard.model.fact import Fact
 from costguard.model.generation import FIRST, Cause, Generation
-from costguard.store import messages
+from costguard.reminders import message_rows
+from costguard.reminders.answering import refuse
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +72,7 @@ def settle_in(connection: Connection, now: datetime) -> None:
 
 def _suspect_messages(connection: Connection, now: datetime) -> None:
     """Those whose place in Slack is known; of the others nobody can say whether they were sent."""
-    waiting = messages.intended(connection)
+    waiting = message_rows.intended(connection)
     known = people.of_addresses(connection, [each.address for each in waiting if "@" in each.address])
     for message in waiting:
         if message.kind == "whisper":
@@ -83,5 +83,5 @@ def _suspect_messages(connection: Connection, now: datetime) -> None:
             channel = person.direct_channel if person is not None else ""
         if not channel:
             continue
-        root = messages.root_of(connection, message.thread, message.address, channel) if message.thread else None
-        messages.suspect(connection, message, channel, root.ts if root is not None else "", now)
+        root = message_rows.root_of(connection, message.thread, message.address, channel) if message.thread else None
+        message_rows.suspect(connection, message, channel, root.ts if root is not None else "", now)

@@ -20,8 +20,6 @@ from costguard.db.health_rows import catalogue_read_at
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
-from costguard.engine.acting.execute import LiveExecutor, ShadowExecutor
-from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.webhooks import Webhooks
@@ -40,7 +38,9 @@ from costguard.main.webhooks import webhooks
 from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
-from costguard.policy.watched import Plan
+from costguard.reminders.execute import LiveExecutor, ShadowExecutor
+from costguard.reminders.still_due import ByTheRules
+from costguard.reminders.watched import Plan
 from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
 from costguard.web.meters import WatchMeters

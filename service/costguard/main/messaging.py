@@ -19,10 +19,10 @@ from costguard.engine.telling.outbox import Changed, Compose, Composed, Outbox, 
 from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule
+from costguard.reminders.message_rows import Message
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web import ENDPOINT
-from costguard.store.messages import Message
 
 
 @dataclass(frozen=True, slots=True)

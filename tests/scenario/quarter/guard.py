@@ -12,8 +12,6 @@ from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, Fragi
 from costguard.access.rules import Rules
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
-from costguard.engine.acting.execute import LiveExecutor
-from costguard.engine.acting.still_due import ByTheRules
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.telling.acquainting import Acquainting
@@ -26,11 +24,13 @@ from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
+from costguard.reminders.execute import LiveExecutor
+from costguard.reminders.message_rows import Message
+from costguard.reminders.still_due import ByTheRules
 from costguard.slack.client import SlackNotifier
 from costguard.slack.door import Door
 from costguard.slack.messages import render
 from costguard.slack.reception import Reception
-from costguard.store.messages import Message
 from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
 
 PROJECT = "acme-training"

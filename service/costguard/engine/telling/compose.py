@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 from costguard.access import people, requests
 from costguard.access.requests import StoredRequest
 from costguard.access.rules import Rules
-from costguard.engine import reminding
 from costguard.engine.telling import cards
 from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.ledger import history, lifetimes, spans
@@ -25,12 +24,12 @@ from costguard.model.message import Button, ReminderContent, State, StateKind, V
 from costguard.model.moments import moment_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Subject
-from costguard.policy.surroundings import Surroundings
-from costguard.policy.suspend import never_suspended
-from costguard.policy.watched import Decision, Watched, subject_of
-from costguard.store import stops
-from costguard.store.messages import Message
-from costguard.store.stops import Stop
+from costguard.reminders import reminding, stop_rows
+from costguard.reminders.message_rows import Message
+from costguard.reminders.stop_rows import Stop
+from costguard.reminders.surroundings import Surroundings
+from costguard.reminders.suspend import never_suspended
+from costguard.reminders.watched import Decision, Watched, subject_of
 
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
 _NOT_NOW = "It is not due any more. Somebody is asked again once it is idle or past its limit."
@@ -60,7 +59,7 @@ class _Scene:
 
     @cached_property
     def stops(self) -> Sequence[Stop]:
-        return stops.of_subjects(self.connection, [self.subject]).get(self.subject, ())
+        return stop_rows.of_subjects(self.connection, [self.subject]).get(self.subject, ())
 
     @cached_property
     def requests(self) -> Sequence[StoredRequest]:
@@ -209,7 +208,7 @@ def _state(scene: _Scene, message: Message) -> State:
     if asked:
         return State(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].asked]}.", asked[-1].at)
     ordered = scene.stops
-    if ordered and scene.vm.stop in stops.OPEN:
+    if ordered and scene.vm.stop in stop_rows.OPEN:
         return State(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
     if ordered and scene.vm.stop is StopOutcome.FAILED:
         return State(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)

@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from costguard.engine.telling.compose import told
 from costguard.ledger import answers
 from costguard.model.reminder import About, Claim, Keep, Subject
-from costguard.store import messages, stops
-from costguard.store.messages import Message
-from costguard.store.stops import Stop
+from costguard.reminders import message_rows, stop_rows
+from costguard.reminders.message_rows import Message
+from costguard.reminders.stop_rows import Stop
 
 _SUBJECTS = 40  # of so many lifetimes
 
@@ -47,11 +47,11 @@ def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], li
     latest = [*lifetimes[:_SUBJECTS], 0]  # 0: it may rest without ever having run
     subjects = [Subject(about, instance_id, each) for each in latest for about in About]
     found: list[Entry] = [
-        Said(message, told(message.shown)) for message in messages.reminders_of(connection, subjects, limit)
+        Said(message, told(message.shown)) for message in message_rows.reminders_of(connection, subjects, limit)
     ]
     for kept in answers.keeps_of(connection, subjects).values():
         found += kept
     found += answers.claims_of(connection, [instance_id]).get(instance_id, ())
-    for ordered in stops.of_subjects(connection, subjects).values():
+    for ordered in stop_rows.of_subjects(connection, subjects).values():
         found += map(Ordered, ordered)
     return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]

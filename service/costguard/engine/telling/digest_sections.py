@@ -21,11 +21,12 @@ from costguard.model.lifetime import Lifetime
 from costguard.model.message import Line
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence, IdleState
+from costguard.reminders import watched_rows
+from costguard.reminders.watched_rows import WatchedRow
 from costguard.spend import budgets, enforcements
 from costguard.spend.budget import Standing
 from costguard.spend.spend import Spend
-from costguard.store import digest, watched
-from costguard.store.watched import WatchedRow
+from costguard.store import digest
 
 SHOWN = 5
 _METHOD = "estimate: the machine's rate until it ran again, 24 h at most"
@@ -60,7 +61,7 @@ class Fleet:
         idle = utilisation.idle_runs(connection, accrual.now)
         found = [
             _Running(row, row.started_at, accrual.rate(row.shape, row.zone, row.provisioning_model), idle.get(row.key))
-            for row in watched.read(connection)
+            for row in watched_rows.read(connection)
             if row.started_at is not None
         ]
         found.sort(key=lambda vm: (vm.rate is not None, -vm.rate.nanos if vm.rate else 0, vm.row.name))

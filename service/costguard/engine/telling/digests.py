@@ -18,10 +18,11 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.message import DigestContent
 from costguard.model.ports import Clock
 from costguard.policy.digest import DigestRule, DueDigest, Every, due
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message, NewMessage
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Grouping, day_start
-from costguard.store import digest, messages
-from costguard.store.messages import Message, NewMessage
+from costguard.store import digest
 
 KIND = "digest"
 _DAY = timedelta(days=1)
@@ -46,7 +47,7 @@ class DigestWatch:
         if new:
             with self._database.write(fence) as connection:
                 for each in new:
-                    messages.intend(connection, _message(each, self._channel), now)
+                    message_rows.intend(connection, _message(each, self._channel), now)
         return new
 
 

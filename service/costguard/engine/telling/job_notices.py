@@ -17,8 +17,8 @@ from costguard.jobs.announcing import Announcement, Card, Form, JobFact, announc
 from costguard.ledger.accrual import accrual_at
 from costguard.model.fact import Fact
 from costguard.model.job import Job
-from costguard.store import messages
-from costguard.store.messages import Message, NewMessage
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message, NewMessage
 
 CARD = "job"
 NEWS = "notice"
@@ -57,7 +57,7 @@ def messages_of(connection: Connection, found: Sequence[Fact], rules: Rules, now
         by_job[job_id(fact)].append(fact)
     known = job_rows.of_ids(connection, by_job)
     interrupted = interruptions.of_jobs(connection, list(known))
-    cards = messages.data_of(connection, [_card_key(each) for each in known])
+    cards = message_rows.data_of(connection, [_card_key(each) for each in known])
     for job in known.values():
         news = [fact for fact in by_job[job.id] if not _is_their_own_doing(fact, job)]
         card = _card(cards.get(_card_key(job.id)))

@@ -10,12 +10,12 @@ from sqlalchemy import Connection
 from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
-from costguard.engine.asking import refusal, subject_of
 from costguard.model.access import Role
 from costguard.model.message import Button, ListContent, VmCard, WhisperContent
 from costguard.model.reminder import Asked, Ownership, Subject
-from costguard.store import watched
-from costguard.store.watched import WatchedRow
+from costguard.reminders import watched_rows
+from costguard.reminders.asking import refusal, subject_of
+from costguard.reminders.watched_rows import WatchedRow
 
 Cards = Callable[[Connection, Sequence[Subject], datetime], list[tuple[VmCard, tuple[Button, ...], str]]]
 
@@ -40,7 +40,7 @@ def listing(
     connection: Connection, rules: Rules, cards: Cards, address: str, text: str, now: datetime
 ) -> ListContent | WhisperContent:
     """Those that run first, the longest first. Without any, a sentence."""
-    there = watched.read(connection)
+    there = watched_rows.read(connection)
     found = [row for row in there if row.owner.lower() == address]
     title = "Your VMs"
     if text.lower().split() == ["all"]:

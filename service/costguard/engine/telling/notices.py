@@ -19,8 +19,9 @@ from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
-from costguard.store import digest, messages
-from costguard.store.messages import Message, NewMessage
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message, NewMessage
+from costguard.store import digest
 
 KIND = "notice"
 _PRICE = "PriceRefused"
@@ -64,7 +65,7 @@ class NoticeWatch:
         for at in range(0, len(new), _AT_ONCE):
             with self._database.write(fence) as connection:
                 for each in new[at : at + _AT_ONCE]:
-                    messages.intend(connection, each, now)
+                    message_rows.intend(connection, each, now)
         return [each.key for each in new]
 
 

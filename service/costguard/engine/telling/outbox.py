@@ -30,8 +30,8 @@ from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier
-from costguard.store import messages
-from costguard.store.messages import Message
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message
 
 log = structlog.get_logger(__name__)
 
@@ -84,7 +84,7 @@ class OutboxTrouble:
 def trouble_of(database: Database, workspace: str, channels: Mapping[str, str]) -> OutboxTrouble:
     """With what waits to be sent, as any process can read it."""
     with database.read() as connection:
-        backlog = messages.backlog(connection)
+        backlog = message_rows.backlog(connection)
     return OutboxTrouble(workspace, channels, backlog.count, backlog.since)
 
 
@@ -131,7 +131,7 @@ class Outbox:
         """
         calls = 0
         with self._database.read() as connection:
-            due = messages.waiting(connection, self._clock.now(), _MOST_READ)
+            due = message_rows.waiting(connection, self._clock.now(), _MOST_READ)
         # Somebody waits for a whisper right now: it must not stand behind a channel's many reminders.
         for message in sorted(due, key=lambda each: each.kind != "whisper"):
             if self._is_over(calls, stop):
@@ -153,7 +153,7 @@ class Outbox:
     def _rest(self, calls: int) -> timedelta | None:
         now = self._clock.now()
         with self._database.read() as connection:
-            first, later = messages.next_try(connection), messages.next_try(connection, now)
+            first, later = message_rows.next_try(connection), message_rows.next_try(connection, now)
         waits = [timedelta(seconds=1)] if self._to_edit or self._has_edits else []
         if later is not None:
             waits.append(later - now)
@@ -171,7 +171,7 @@ class Outbox:
             log.exception("message_not_sent", key=message.key)
             # Claimed, it may stand in Slack already: then it is settled, and not sent anew.
             with self._database.write(fence) as connection:
-                messages.put_off(connection, message.id, self._clock.now() + _AGAIN, str(error))
+                message_rows.put_off(connection, message.id, self._clock.now() + _AGAIN, str(error))
             return True
 
     # Sending.
@@ -184,7 +184,7 @@ class Outbox:
             composed = self._compose(connection, message, now)
         if isinstance(composed, Withdrawn):
             with self._database.write(fence) as connection:
-                messages.withdraw(connection, message.id, composed.why)
+                message_rows.withdraw(connection, message.id, composed.why)
             return False
         try:
             channel = self._addressing.channel(_address(message), fence)
@@ -193,10 +193,12 @@ class Outbox:
         if self._pacing.wait(channel, now) > timedelta():
             return False
         with self._database.write(fence) as connection:
-            root = messages.root_of(connection, message.thread, message.address, channel) if message.thread else None
+            root = (
+                message_rows.root_of(connection, message.thread, message.address, channel) if message.thread else None
+            )
             thread_ts = root.ts if root is not None else str(message.data.get("thread_ts", ""))
             now, claimed_s = self._clock.now(), self._monotonic()
-            if not messages.begin(connection, message.id, channel, thread_ts, now, now + SETTLE_AFTER):
+            if not message_rows.begin(connection, message.id, channel, thread_ts, now, now + SETTLE_AFTER):
                 return False
         self._pacing.sent(channel, now)
         try:
@@ -214,7 +216,7 @@ class Outbox:
         except SlackError as error:
             if error.code in _GONE and root is not None:
                 with self._database.write(fence) as connection:
-                    messages.lose(connection, root.id)
+                    message_rows.lose(connection, root.id)
             return self._refused(message, channel, error, fence)
         is_live = message.can_change and not composed.is_final
         self._accept(message, posted, composed.shown, is_live, fence, channel)
@@ -226,7 +228,7 @@ class Outbox:
         """`answered` is the channel for which Slack did what was asked; "" where it only may have."""
         now = self._clock.now()
         with self._database.write(fence) as connection:
-            messages.accept(connection, message.id, posted, shown, is_live, now)
+            message_rows.accept(connection, message.id, posted, shown, is_live, now)
             over = self._resumed(answered, now) if answered else []
             facts.append(connection, [*sent(connection, message, now), *over], now)
         self._told(message.kind, "accepted")
@@ -237,7 +239,7 @@ class Outbox:
             return True
         now = self._clock.now()
         with self._database.write(fence) as connection:
-            messages.doubt(connection, message.id, now + SETTLE_AFTER, str(error))
+            message_rows.doubt(connection, message.id, now + SETTLE_AFTER, str(error))
         self._told(message.kind, "in_doubt")
         log.warning("message_in_doubt", key=message.key, error=str(error))
         return True
@@ -260,7 +262,7 @@ class Outbox:
                 if not isinstance(error, SlackLimited):
                     self._note(message.channel, error, fence)
                 with self._database.write(fence) as connection:
-                    messages.doubt(connection, message.id, now + self._wait_after(message, error), str(error))
+                    message_rows.doubt(connection, message.id, now + self._wait_after(message, error), str(error))
                 return True
             found = None  # the thread is gone, and what stood in it
         if found is None:
@@ -277,7 +279,7 @@ class Outbox:
         if self._to_edit or (self._looked_at is not None and timedelta() <= now - self._looked_at < _LOOK_EVERY):
             return
         with self._database.read() as connection:
-            live = messages.live(connection)
+            live = message_rows.live(connection)
             self._to_edit = self._changed(connection, live, now) if live else []
         self._looked_at = now
 
@@ -294,7 +296,7 @@ class Outbox:
             composed = self._compose(connection, message, now)
         if isinstance(composed, Withdrawn):
             with self._database.write(fence) as connection:
-                messages.show(connection, message.id, message.shown, is_live=False)
+                message_rows.show(connection, message.id, message.shown, is_live=False)
             return False
         if self._stood_still(composed_s, fence):
             return False  # somebody else may show something newer by now; the next look tells
@@ -304,16 +306,16 @@ class Outbox:
         except SlackError as error:
             if error.code in _GONE:
                 with self._database.write(fence) as connection:
-                    messages.lose(connection, message.id)
+                    message_rows.lose(connection, message.id)
                 return True
             if error.code == _FIXED:  # it stays as it is; its buttons are checked when they are clicked
                 with self._database.write(fence) as connection:
-                    messages.show(connection, message.id, message.shown, is_live=False)
+                    message_rows.show(connection, message.id, message.shown, is_live=False)
                 return True
             self._note(message.channel, error, fence)
             return True
         with self._database.write(fence) as connection:
-            messages.show(connection, message.id, composed.shown, is_live=not composed.is_final)
+            message_rows.show(connection, message.id, composed.shown, is_live=not composed.is_final)
             facts.append(connection, self._resumed(message.channel, now), now)
         return True
 
@@ -331,7 +333,7 @@ class Outbox:
             self._told(message.kind, "failed")
             log.error("message_given_up", key=message.key, error=str(error))
             with self._database.write(fence) as connection:
-                messages.fail(connection, message.id, str(error))
+                message_rows.fail(connection, message.id, str(error))
             return True
         self._told(message.kind, "refused")
         attempts = None if is_its_fault else message.attempts
@@ -359,7 +361,7 @@ class Outbox:
         self, message: Message, wait: timedelta, error: str, fence: Lease | None, attempts: int | None = None
     ) -> None:
         with self._database.write(fence) as connection:
-            messages.put_back(connection, message.id, self._clock.now() + wait, error, attempts)
+            message_rows.put_back(connection, message.id, self._clock.now() + wait, error, attempts)
 
 
 def _address(message: Message) -> str:

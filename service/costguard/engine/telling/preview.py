@@ -8,11 +8,11 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
-from costguard.engine import reminding
 from costguard.ledger.accrual import accrual_at
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.reminder import Subject, Target
-from costguard.policy.watched import Decision
+from costguard.reminders import reminding
+from costguard.reminders.watched import Decision
 from costguard.spend import fleet
 from costguard.spend.fleet import InstanceView
 

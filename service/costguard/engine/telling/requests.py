@@ -13,7 +13,6 @@ from costguard.access import requests, roles
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine import asking
 from costguard.engine.telling import listing
 from costguard.engine.telling.cards import when, zone_of
 from costguard.engine.telling.introductions import Introductions
@@ -27,9 +26,9 @@ from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Request, Subject
-from costguard.store import messages, watched
-from costguard.store.messages import NewMessage
-from costguard.store.watched import WatchedRow
+from costguard.reminders import asking, message_rows, watched_rows
+from costguard.reminders.message_rows import NewMessage
+from costguard.reminders.watched_rows import WatchedRow
 
 log = structlog.get_logger(__name__)
 
@@ -127,7 +126,7 @@ class Desk:
         with self._database.write() as connection:
             if any(each.request.key == press.key for each in requests.of_subject(connection, press.subject)):
                 return  # delivered once more, and perhaps carried out by now
-            row = next(iter(watched.read(connection, [press.subject.instance_id])), None)
+            row = next(iter(watched_rows.read(connection, [press.subject.instance_id])), None)
             name = row.name if row is not None else _name(connection, press.subject)
             why = (
                 not_theirs
@@ -193,7 +192,7 @@ def _whisper(connection: Connection, press: Press, text: str, now: datetime) -> 
         address=press.user_id,
         data={"text": text, "channel": press.channel, "thread_ts": press.thread_ts},
     )
-    messages.intend(connection, new, now)
+    message_rows.intend(connection, new, now)
 
 
 def _request(press: Press, address: str, now: datetime) -> Request:

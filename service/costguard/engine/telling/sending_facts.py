@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from costguard.errors import SlackError
 from costguard.ledger import fleet_rows
 from costguard.model.fact import Fact
-from costguard.store.messages import Message
+from costguard.reminders.message_rows import Message
 
 
 def sent(connection: Connection, message: Message, now: datetime) -> list[Fact]:

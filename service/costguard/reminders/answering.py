@@ -1,0 +1,136 @@
+"""What people answered and asked for, settled: each in one transaction, and each once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from costguard.access import requests
+from costguard.events import facts
+from costguard.jobs import job_rows, launch_words
+from costguard.jobs.kept_disk import disk_fate
+from costguard.ledger import answers, lifetimes
+from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
+from costguard.model.fact import Fact
+from costguard.model.record import KnownInstance
+from costguard.model.reminder import Claim, Keep, Request
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import NewMessage
+
+
+def settle(
+    connection: Connection, action: KeepLifetime | AssignOwner | CancelJob | RefuseRequest, now: datetime
+) -> str:
+    """What came of it, in a sentence; "" where it had been settled before."""
+    request = action.request
+    if request.id is None or not is_open(connection, request):
+        return ""
+    vm = lifetimes.known(connection, request.subject.instance_id)
+    if isinstance(action, RefuseRequest) or vm is None:
+        reason = action.reason if isinstance(action, RefuseRequest) else "The VM is not in the ledger."
+        refuse(connection, request, reason, now)
+        return reason
+    if isinstance(action, CancelJob):
+        return _cancel(connection, vm, action, now)
+    if isinstance(action, KeepLifetime):
+        keep = Keep(request.subject, action.until, request.by, now, request.reason)
+        answers.add_keep(connection, keep, request.id)
+        fact = _kept(vm, action, now)
+    else:
+        answers.add_claim(connection, Claim(request.subject.instance_id, action.owner, request.by, now), request.id)
+        lifetimes.account_anew(connection, request.subject.instance_id)
+        fact = _assigned(vm, action, now)
+    facts.append(connection, [fact], now)
+    requests.settle(connection, request.id, "done", fact.text, now)
+    return fact.text
+
+
+def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: datetime) -> str:
+    """The turn of jobs does the rest: the command's notice first, and then its VM is deleted."""
+    request, job = action.request, job_rows.read(connection, action.job)
+    name = vm.record.name
+    if job is None or job.state.is_over:
+        refuse(connection, request, f"The job that {name} works on is over: {name} is about to be deleted.", now)
+        return f"job {action.job} is over"
+    why = f": {request.reason}" if request.reason else ""
+    text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets its notice first{why}."
+    text = f"{text}{disk_fate(job)}"
+    if job_rows.ask_cancel(connection, job.id, request.by, text, now):
+        told = launch_words.of_job(
+            "CancelAsked", job, now, text, "cancel_asked", actor=request.by, reason=request.reason, via=request.via
+        )
+        facts.append(connection, [told], now)
+    else:
+        text = f"Job {job.title} is being cancelled already, as {job.cancel_asked_by} asked."
+    requests.settle(connection, request.id, "done", text, now)
+    return text
+
+
+def is_open(connection: Connection, request: Request) -> bool:
+    return any(each.id == request.id for _, each in requests.open_requests(connection))
+
+
+def refuse(connection: Connection, request: Request, reason: str, now: datetime) -> None:
+    """The request is over, and the person is told why, in private where they came by Slack."""
+    assert request.id is not None  # only stored requests are carried out
+    requests.settle(connection, request.id, "refused", reason, now)
+    if request.user_id:
+        whisper = NewMessage(
+            key=f"whisper/{request.id}",
+            kind="whisper",
+            address=request.user_id,
+            data={"text": reason, "channel": ""},
+            subject=request.subject,
+            instance_id=request.subject.instance_id,
+        )
+        message_rows.intend(connection, whisper, now)
+
+
+def _kept(vm: KnownInstance, action: KeepLifetime, now: datetime) -> Fact:
+    request = action.request
+    why = f": {request.reason}" if request.reason else ""
+    return Fact(
+        key=f"LifetimeKept:{request.id}",
+        kind="LifetimeKept",
+        occurred_at=now,
+        text=f"{request.by} keeps {vm.record.name} until {moment(action.until)}{why}.",
+        project=vm.record.key.project,
+        gce_id=vm.record.key.gce_id,
+        name=vm.record.name,
+        actor=request.by,
+        data={
+            "subject": str(request.subject),
+            "until": action.until.isoformat(),
+            "reason": request.reason,
+            "rule": action.reason,
+            "via": request.via,
+        },
+    )
+
+
+def _assigned(vm: KnownInstance, action: AssignOwner, now: datetime) -> Fact:
+    request, name = action.request, vm.record.name
+    before = vm.record.attribution.owner
+    kind, text = "OwnerClaimed" if action.owner else "OwnerDisowned", action.reason.rstrip(".")
+    return Fact(
+        key=f"{kind}:{request.id}",
+        kind=kind,
+        occurred_at=now,
+        text=f"{text}; before, it was {before}'s." if before and action.owner else f"{text}.",
+        project=vm.record.key.project,
+        gce_id=vm.record.key.gce_id,
+        name=name,
+        actor=request.by,
+        data={
+            "subject": str(request.subject),
+            "owner": action.owner,
+            "before": before,
+            "via": request.via,
+        },
+    )
+
+
+def moment(at: datetime) -> str:
+    """`14:02 UTC on 2 Nov`"""
+    return f"{at:%H:%M} UTC on {at.day} {at:%b}"

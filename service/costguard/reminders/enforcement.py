@@ -1,0 +1,74 @@
+"""When silence stops a VM, where a preset says that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from costguard.model.duration import span_text
+from costguard.model.moments import moment_text
+from costguard.model.preset import Preset
+from costguard.model.reminder import Enforcement, ReminderRule
+from costguard.model.utilisation import Evidence, IdleState
+from costguard.reminders.due import Due
+from costguard.reminders.reminder import Standing, Warned
+
+
+def stop_at(rule: ReminderRule, standing: Standing, due: Due | None, protection: str) -> datetime | None:
+    """From when on nobody having answered is enough to stop it.
+
+    None: it never is, or not as many reminders as the rule wants were accepted yet. `protection` is what
+    `protected_because` says. A rest has no firm due moment, so nothing at rest is ever stopped.
+    """
+    if rule.enforcement is Enforcement.REMIND or protection or due is None:
+        return None
+    counted = counted_of(rule, standing, due)
+    return counted[-1].at + rule.grace if counted else None
+
+
+def counted_of(rule: ReminderRule, standing: Standing, due: Due) -> tuple[Warned, ...]:
+    """The reminders that a stop rests on, all of them or none, in the order in which they were accepted.
+
+    Only those accepted since it is due for good reason: one about weak evidence, or about idleness that ended
+    since, said nothing about this.
+    """
+    wanted = max(1, rule.stop_after)
+    since = [] if due.firm_at is None else [each for each in standing.warned if each.at >= due.firm_at]
+    # After an outage of Slack a stage may have been accepted before the one that it follows.
+    since.sort(key=lambda each: each.at)
+    return tuple(since[:wanted]) if len(since) >= wanted else ()
+
+
+def rule_text(preset: Preset) -> str:
+    """`preset a100: suspend after 3 unanswered reminders and 1 h`"""
+    rule = preset.reminders
+    reminders = "reminder" if rule.stop_after == 1 else "reminders"
+    return (
+        f"preset {preset.name}: {rule.enforcement.value} after {rule.stop_after} unanswered {reminders} "
+        f"and {span_text(rule.grace)}"
+    )
+
+
+def reason_text(due: Due, counted: tuple[Warned, ...], idle: Evidence | None, zone: ZoneInfo, now: datetime) -> str:
+    """The sentence that stands in the fact of the stop."""
+    first, last = (moment_text(each.at, zone, now) for each in (counted[0], counted[-1]))
+    count = (
+        f"{len(counted)} reminders since {first}, the last at {last}"
+        if len(counted) > 1
+        else f"the reminder of {first}"
+    )
+    evidence = f"; {idle.sentence}" if idle is not None and idle.state is IdleState.IDLE else ""
+    return f"{due.why}{evidence}; nobody answered {count}"
+
+
+def evidence_of(due: Due, counted: tuple[Warned, ...], idle: Evidence | None) -> Mapping[str, object]:
+    """What the stop rested on, for whoever asks later."""
+    found: dict[str, object] = {
+        "due_at": due.at.isoformat(),
+        "why": due.why,
+        "reminders": [{"key": each.key, "accepted_at": each.at.isoformat()} for each in counted],
+    }
+    if idle is not None:
+        found["idle"] = {"state": idle.state.value, "since": idle.since.isoformat(), "sentence": idle.sentence}
+    return found

@@ -1,0 +1,225 @@
+"""Why a VM was not stopped: the answer in one line, for the person who asks afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from costguard.access.rules import Rules
+from costguard.model.action import StopOutcome
+from costguard.model.duration import span_text
+from costguard.model.instance import Status
+from costguard.model.moments import moment_text
+from costguard.model.person import Acquaintance
+from costguard.model.preset import Preset
+from costguard.model.reminder import Asked, Enforcement
+from costguard.model.utilisation import Evidence, IdleState
+from costguard.reminders import enforcement, reminder
+from costguard.reminders.decide import due_of
+from costguard.reminders.due import Due, kept_to
+from costguard.reminders.ladder import next_step
+from costguard.reminders.protection import protected_because
+from costguard.reminders.surroundings import Surroundings
+from costguard.reminders.watched import Watched, subject_of
+
+
+class Cause(StrEnum):
+    """What keeps a VM from being stopped, the first that applies."""
+
+    GONE = "gone"
+    NOT_RUNNING = "not_running"
+    STOPPING = "stopping"
+    NOT_READ = "not_read"
+    REQUESTED = "requested"  # somebody asked for a stop, and the next pass carries it out
+    FAILED = "failed"
+    NO_PRESET = "no_preset"
+    REMINDS_ONLY = "reminds_only"
+    JOB = "job"
+    PROTECTED = "protected"
+    NO_LIMIT = "no_limit"
+    KEPT = "kept"
+    NOT_DUE = "not_due"
+    NO_SLACK = "no_slack"
+    WEAK_EVIDENCE = "weak_evidence"
+    WARNINGS = "warnings"
+    GRACE = "grace"
+    SHADOW = "shadow"
+    DUE_NOW = "due_now"
+
+
+@dataclass(frozen=True, slots=True)
+class NotStopped:
+    """`reason` is a clause; `missing` is what a stop by the rule still needs, in order; `step` happens at `at`."""
+
+    cause: Cause
+    reason: str
+    rule: str = ""  # `preset a100: stop after 3 unanswered reminders and 1 h`; "" where no rule stops anything
+    missing: tuple[str, ...] = ()
+    step: str = ""
+    at: datetime | None = None
+
+    def sentence(self, now: datetime, show: Callable[[datetime], str] | None = None) -> str:
+        """`Not stopped: its limit of 8 h has not passed (preset t4: stop after ...); ...`"""
+        rule = f" ({self.rule})" if self.rule else ""
+        missing = f"; still missing: {_listed(self.missing)}" if self.missing else ""
+        moment = show(self.at) if show and self.at else moment_text(self.at, _UTC, now) if self.at else ""
+        step = f"; {self.step}{' ' if moment else ''}{moment}" if self.step else ""
+        return f"{_OPENINGS.get(self.cause, 'Not stopped')}: {self.reason}{rule}{missing}{step}."
+
+
+_UTC = ZoneInfo("UTC")
+_OPENINGS = {Cause.GONE: "Nothing to stop", Cause.NOT_RUNNING: "Nothing to stop", Cause.STOPPING: "Not stopped yet"}
+_BEING_STOPPED = frozenset({StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN})
+_OFF = {
+    Status.STOPPED: "it is stopped already",
+    Status.SUSPENDED: "it is suspended already",
+    Status.STOPPING: "it is stopping already",
+    Status.SUSPENDING: "it is being suspended already",
+    Status.DEPROVISIONING: "it is being deleted already",
+}
+GONE = NotStopped(Cause.GONE, "it is gone already")
+
+
+def why_not_stopped(
+    vm: Watched,
+    rules: Rules,
+    unread: Collection[str],
+    people: Mapping[str, Acquaintance],
+    measured: Evidence | None,
+    now: datetime,
+) -> NotStopped:
+    """`unread` are the zones of its project that could not be read ("*": all); `measured` is what is known of its use.
+
+    The same rules as a pass decides by, asked for the first thing that keeps a stop from happening.
+    """
+    about = Surroundings(rules, people, now)
+    if (found := _state(vm, unread)) is not None:
+        return found
+    preset = about.preset(vm)
+    if preset is None:
+        return NotStopped(Cause.NO_PRESET, f"no rule is set for preset {vm.preset}")
+    if (found := _out_of_reach(vm, preset, rules)) is not None:
+        return found
+    due = due_of(vm, subject_of(vm), about)
+    found = _waiting(vm, preset, due, measured, about)
+    if rules.is_shadow and found.cause not in (Cause.SHADOW, Cause.NO_LIMIT):
+        note = f"{found.reason}; and shadow mode is on, in which rules stop nothing"
+        return NotStopped(found.cause, note, found.rule, found.missing, found.step, found.at)
+    return found
+
+
+def _state(vm: Watched, unread: Collection[str]) -> NotStopped | None:
+    """What the VM itself is at, whatever the rules say."""
+    if vm.is_gone:
+        return GONE
+    if vm.zone in unread or "*" in unread:
+        return NotStopped(Cause.NOT_READ, f"zone {vm.zone} could not be read, so nothing is decided about it")
+    if vm.status is Status.PENDING_STOP:
+        return NotStopped(Cause.STOPPING, "it is shutting down")
+    if vm.running_since is None:
+        is_off = vm.status in _OFF
+        return NotStopped(Cause.NOT_RUNNING, _OFF[vm.status] if is_off else f"it is {vm.status.value}, not running yet")
+    if vm.stop in _BEING_STOPPED:
+        return NotStopped(Cause.STOPPING, "its stop is under way")
+    stops = [each for each in vm.requests if each.asked in (Asked.STOP, Asked.SUSPEND)]
+    if stops:
+        wish = "stop" if stops[0].asked is Asked.STOP else "suspend"
+        return NotStopped(Cause.REQUESTED, f"{stops[0].by} asked to {wish} it, and the next pass carries that out")
+    if vm.stop is StopOutcome.FAILED:
+        return NotStopped(Cause.FAILED, "its stop failed; its events say how Google answered")
+    return None
+
+
+def _out_of_reach(vm: Watched, preset: Preset, rules: Rules) -> NotStopped | None:
+    """What no rule ever stops."""
+    rule = preset.reminders
+    if rule.enforcement is Enforcement.REMIND:
+        how = f'presets.{preset.name}.when_unanswered = "stop" would change that'
+        return NotStopped(Cause.REMINDS_ONLY, f"preset {preset.name} only reminds ({how})")
+    text = enforcement.rule_text(preset)
+    if vm.job:
+        return NotStopped(Cause.JOB, f"it works on job {vm.job}, which has limits of its own", text)
+    if vm.is_unknown:
+        return NotStopped(Cause.JOB, "the database was restored and does not know which job it works on", text)
+    if protection := protected_because(vm.name, vm.key.project, vm.labels, rules.protection):
+        return NotStopped(Cause.PROTECTED, f"it is protected by {protection}", text)
+    if preset.limit is None:
+        return NotStopped(Cause.NO_LIMIT, f"preset {preset.name} sets no limit, so its rule never begins", text)
+    return None
+
+
+def _waiting(
+    vm: Watched, preset: Preset, due: Due | None, measured: Evidence | None, about: Surroundings
+) -> NotStopped:
+    """How far its rule has come, and what it still needs."""
+    assert due is not None  # it runs, and its preset has a limit
+    rule, text, now = preset.reminders, enforcement.rule_text(preset), about.now
+    warnings, grace = _reminders(rule.stop_after), f"{span_text(rule.grace)} of grace"
+    until = kept_to(vm.keeps)
+    if until is not None and until > now and until >= due.at:
+        keep = next(each for each in vm.keeps if each.until == until)
+        why = f" ({keep.reason})" if keep.reason else ""
+        return NotStopped(Cause.KEPT, f"{keep.by} keeps it{why}", text, (warnings, grace), "the keep ends", until)
+    if due.at > now:
+        reason = f"its limit of {_limit(preset)} has not passed, and {_use(measured)}"
+        return NotStopped(Cause.NOT_DUE, reason, text, ("the limit", warnings, grace), "it is due", due.at)
+    if vm.stop is StopOutcome.SHADOW:
+        return NotStopped(Cause.SHADOW, "shadow mode is on, else it would have been stopped", text, (), _SHADOW)
+    if not about.rules.channel:
+        reason = "Slack is not set up, and nothing is stopped without reminders that were accepted"
+        return NotStopped(Cause.NO_SLACK, reason, text, (warnings, grace))
+    if due.firm_at is not None and due.firm_at > now:
+        reason = "it may be idle by CPU and network alone, which is enough to remind and not to stop"
+        missing = ("firm evidence or the limit", warnings, grace)
+        return NotStopped(Cause.WEAK_EVIDENCE, reason, text, missing, "its limit passes", due.firm_at)
+    return _warned(vm, preset, due, about, text)
+
+
+def _warned(vm: Watched, preset: Preset, due: Due, about: Surroundings, text: str) -> NotStopped:
+    rule = preset.reminders
+    standing = reminder.standing_of(vm.sent, vm.cycle)
+    at = enforcement.stop_at(rule, standing, due, "")
+    grace = f"{span_text(rule.grace)} of grace"
+    if at is None:
+        assert due.firm_at is not None  # of what runs
+        wanted = max(1, rule.stop_after)
+        count = sum(each.at >= due.firm_at for each in standing.warned)
+        reason = f"{count} of {_reminders(wanted)} {'has' if wanted == 1 else 'have'} gone without an answer"
+        subject = subject_of(vm)
+        assert subject is not None  # it runs
+        step = next_step(vm, subject, due, about)
+        missing = (_reminders(wanted - count, "more "), grace)
+        if standing.is_intended or step.next_at is None:
+            return NotStopped(Cause.WARNINGS, reason, text, missing, "Slack has to accept the next one")
+        return NotStopped(Cause.WARNINGS, reason, text, missing, "the next one is due", step.next_at)
+    if at > about.now:
+        reason = f"the grace of {span_text(rule.grace)} after the last reminder is not over"
+        return NotStopped(Cause.GRACE, reason, text, (), "if nobody answers, it is stopped", at)
+    if about.rules.is_shadow:
+        return NotStopped(Cause.SHADOW, "shadow mode is on, else it would be stopped now", text, (), _SHADOW)
+    return NotStopped(Cause.DUE_NOW, "everything is there, and the next pass stops it", text)
+
+
+_SHADOW = "set enforcement.shadow = false to let rules stop VMs"
+
+
+def _limit(preset: Preset) -> str:
+    assert preset.limit is not None  # else it is never due
+    return span_text(preset.limit)
+
+
+def _use(measured: Evidence | None) -> str:
+    if measured is None or measured.state is IdleState.UNKNOWN:
+        return "whether it is idle is not known"
+    return "it is busy" if measured.state is IdleState.BUSY else "it is not known to be idle for long enough"
+
+
+def _reminders(count: int, more: str = "") -> str:
+    return f"{count} {more}unanswered reminder{'' if count == 1 else 's'}"
+
+
+def _listed(parts: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else list(parts))

@@ -1,0 +1,270 @@
+"""The part of a pass that is about people: what they are asked, and who they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypedDict
+
+from sqlalchemy import Connection
+
+from costguard.access import people, requests, teams
+from costguard.access.rules import Rules
+from costguard.jobs import attempts
+from costguard.ledger import answers, generation, projects, unknown_vms, utilisation
+from costguard.ledger import fleet_rows as fleet
+from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.model.action import SendReminder, StopOutcome
+from costguard.model.instance import InstanceKey
+from costguard.model.money import Money
+from costguard.model.reminder import About, Claim, Keep, Ownership, Request, Sent, Subject, Target
+from costguard.model.utilisation import Evidence
+from costguard.reminders import message_rows, not_stopped, watched_rows
+from costguard.reminders import stop_rows as stops
+from costguard.reminders.decide import decide
+from costguard.reminders.message_rows import NewMessage
+from costguard.reminders.not_stopped import NotStopped
+from costguard.reminders.stop_rows import Stop
+from costguard.reminders.watched import Plan, Watched
+from costguard.reminders.watched_rows import WatchedRow
+
+
+class _SubjectPast(TypedDict):
+    sent: tuple[Sent, ...]
+    keeps: tuple[Keep, ...]
+    claims: tuple[Claim, ...]
+    stop: StopOutcome | None
+
+
+_UNCLAIMED = Ownership()
+_NOTHING_YET: _SubjectPast = {"sent": (), "keeps": (), "claims": (), "stop": None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What was sent, answered and begun about subjects that may be due."""
+
+    sent: Mapping[Subject, tuple[Sent, ...]]
+    keeps: Mapping[Subject, tuple[Keep, ...]]
+    claims: Mapping[int, tuple[Claim, ...]]
+    stops: Mapping[Subject, tuple[Stop, ...]]
+    began_at: datetime | None = None  # of the database's generation, where it is not the first
+
+    def of(self, subject: Subject | None, began: datetime | None) -> _SubjectPast:
+        """Claims before the subject began answered another one; stops before the last answer, another cycle."""
+        if subject is None:
+            return _NOTHING_YET
+        keeps = self._with_restore(subject, began)
+        if not (keeps or subject.instance_id in self.claims or subject in self.stops):  # as of nearly every one
+            return {**_NOTHING_YET, "sent": self.sent.get(subject, ())}
+        claims = tuple(each for each in self.claims.get(subject.instance_id, ()) if began is None or each.at >= began)
+        answered = [each.at for each in keeps] + [each.at for each in claims]
+        stops = [each for each in self.stops.get(subject, ()) if not answered or each.intended_at >= max(answered)]
+        return {
+            "sent": self.sent.get(subject, ()),
+            "keeps": keeps,
+            "claims": claims,
+            "stop": stops[-1].outcome if stops else None,
+        }
+
+    def _with_restore(self, subject: Subject, began: datetime | None) -> tuple[Keep, ...]:
+        """What people answered after the backup is lost, so the restore counts as an answer: they are asked again.
+
+        Nothing is stopped on the strength of a warning from before it.
+        """
+        kept = self.keeps.get(subject, ())
+        if self.began_at is None or began is None or began >= self.began_at:
+            return kept
+        answer = Keep(subject, self.began_at, "costguard", self.began_at, "its database was restored")
+        return tuple(sorted((*kept, answer), key=lambda each: each.at))
+
+
+def look_at(
+    connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None
+) -> tuple[Plan, list[Watched]]:
+    """What would be done now about the fleet as the ledger knows it, or about these VMs of it, in one order."""
+    found = gather(connection, rules, now, ids)
+    return decide_about(connection, found, rules, now), found
+
+
+def why_not_stopped(
+    connection: Connection, rules: Rules, instance_id: int, measured: Evidence | None, now: datetime
+) -> NotStopped:
+    """What keeps this VM from being stopped, by the rules of a pass at this moment."""
+    vm = next(iter(gather(connection, rules, now, [instance_id])), None)
+    if vm is None:
+        return not_stopped.GONE
+    zones = projects.unread(projects.read_all(connection)).get(vm.key.project, frozenset())
+    return not_stopped.why_not_stopped(vm, rules, zones, people.of_addresses(connection, None), measured, now)
+
+
+def decide_about(connection: Connection, fleet: Sequence[Watched], rules: Rules, now: datetime) -> Plan:
+    """What would be done about these VMs, with what is known of projects and people by now."""
+    return decide(
+        fleet, rules, projects.unread(projects.read_all(connection)), people.of_addresses(connection, None), now
+    )
+
+
+def gather(
+    connection: Connection,
+    rules: Rules,
+    now: datetime,
+    ids: Collection[int] | None = None,
+    without_stop: int | None = None,
+) -> list[Watched]:
+    """All that decisions rest on: of every VM that is there, or of these. `without_stop`: as if it had not begun."""
+    rows = watched_rows.read(connection, ids)
+    idle = utilisation.idle_runs(connection, now, ids)
+    asked: dict[int, list[Request]] = defaultdict(list)
+    for instance_id, request in requests.open_requests(connection):
+        asked[instance_id].append(request)
+    # What was sent and answered, and what it costs, is asked for where it can matter: a fleet within its limits
+    # costs nothing more.
+    alive = {
+        row.instance_id: row
+        for row in rows
+        if ids is not None or row.instance_id in asked or _may_be_due(row, rules, idle, now)
+    }
+    of_jobs = {row.job for row in rows if row.job}
+    at_work = attempts.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
+    unknown = {vm.key for vm in unknown_vms.there(connection)}
+    accrual = accrual_at(connection, now)
+    resting = [row.instance_id for row in rows if row.started_at is None]
+    storage = _storage_rates(connection, accrual, {*alive, *resting})
+    subjects = {
+        instance_id: subject
+        for instance_id, row in alive.items()
+        if (subject := _subject(row, instance_id in storage)) is not None
+    }
+    named = list(subjects.values())
+    past = _Past(
+        message_rows.sent_of(connection, named),
+        answers.keeps_of(connection, named),
+        answers.claims_of(connection, list(subjects)),
+        {
+            subject: tuple(each for each in begun if each.id != without_stop)
+            for subject, begun in stops.of_subjects(connection, named).items()
+        },
+        generation.read(connection).began_at,
+    )
+    ownerships = answers.ownerships(connection, list(asked))
+    found = [
+        Watched(
+            key=row.key,
+            name=row.name,
+            zone=row.zone,
+            status=row.status,
+            preset=row.preset,
+            running_since=row.started_at,
+            idle=idle.get(row.key),
+            instance_id=row.instance_id,
+            lifetime_id=row.lifetime_id,
+            rest_since=row.rests_since if row.instance_id in storage else None,
+            labels=row.labels,
+            owner=row.owner,
+            rate=_rate(row, accrual, storage) if row.instance_id in alive else None,
+            requests=tuple(asked[row.instance_id]) if row.instance_id in asked else (),
+            ownership=ownerships.get(row.instance_id, _UNCLAIMED),
+            job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
+            is_unknown=row.key in unknown,
+            **past.of(subjects.get(row.instance_id), row.started_at or row.rests_since),
+        )
+        for row in rows
+    ]
+    there = {row.instance_id for row in rows}
+    wanted = [each for each in asked if each not in there and (ids is None or each in ids)]
+    return [*found, *_gone(connection, wanted, asked)]
+
+
+def intend(
+    connection: Connection,
+    sends: Sequence[SendReminder],
+    vms: Mapping[InstanceKey, Watched],
+    rules: Rules,
+    now: datetime,
+) -> int:
+    """Write down what is to be sent, each stage to each of its targets once. How many are new."""
+    return sum(
+        message_rows.intend(connection, new, now) for send in sends for new in _messages(send, vms[send.key], rules)
+    )
+
+
+def recipients(send: SendReminder, vm: Watched, rules: Rules) -> list[tuple[Target, str]]:
+    """The addresses that the stage goes to; a target that nobody is named for is left out."""
+    team = teams.team_of(vm.key.project, vm.owner, rules.teams)
+    addresses = {
+        Target.OWNER: vm.owner,
+        Target.CHANNEL: teams.channel_of(team, rules),
+        Target.CONTACT: teams.contact_of(vm.key.project, vm.preset, vm.owner, rules),
+    }
+    return [(target, addresses[target]) for target in send.targets if addresses[target]]
+
+
+def _messages(send: SendReminder, vm: Watched, rules: Rules) -> list[NewMessage]:
+    return [
+        NewMessage(
+            key=f"reminder/{send.subject}/{send.cycle}/{send.stage}/{target.value}",
+            kind="reminder",
+            address=address,
+            data={"reason": send.reason},
+            subject=send.subject,
+            instance_id=send.subject.instance_id,
+            cycle=send.cycle,
+            stage=send.stage,
+            target=target,
+        )
+        for target, address in recipients(send, vm, rules)
+    ]
+
+
+def _gone(connection: Connection, ids: Sequence[int], asked: Mapping[int, Sequence[Request]]) -> list[Watched]:
+    """VMs that somebody asked something of, and that are no more: the asker is to be told."""
+    return [
+        Watched(
+            key=vm.key,
+            name=vm.name,
+            zone=vm.zone,
+            status=vm.status,
+            preset=vm.preset,
+            running_since=None,
+            instance_id=vm.id,
+            owner=vm.owner,
+            requests=tuple(asked[vm.id]),
+            is_gone=True,
+        )
+        for vm in fleet.known(connection, ids)
+    ]
+
+
+def _subject(row: WatchedRow, stores: bool) -> Subject | None:
+    if row.started_at is not None:
+        return Subject(About.RUN, row.instance_id, row.lifetime_id)
+    return Subject(About.REST, row.instance_id, row.lifetime_id) if stores else None
+
+
+def _may_be_due(row: WatchedRow, rules: Rules, idle: Mapping[InstanceKey, Evidence], now: datetime) -> bool:
+    if row.started_at is None:
+        after = rules.rest.after
+        return after is not None and row.rests_since is not None and now - row.rests_since >= after
+    preset = rules.presets.get(row.preset)
+    late = preset is not None and preset.limit is not None and now - row.started_at >= preset.limit
+    return late or row.key in idle
+
+
+def _storage_rates(connection: Connection, accrual: Accrual, ids: Collection[int]) -> dict[int, Money | None]:
+    rates: dict[int, Money | None] = {}
+    for row in watched_rows.open_storage(connection, ids):
+        rate = accrual.storage_rate(row.resource, row.size_mib, row.zone)
+        before = rates.get(row.instance_id, Money())
+        rates[row.instance_id] = None if rate is None or before is None else before + rate
+    return rates
+
+
+def _rate(row: WatchedRow, accrual: Accrual, storage: Mapping[int, Money | None]) -> Money | None:
+    stored = storage.get(row.instance_id, Money())
+    if row.started_at is None or stored is None:
+        return stored
+    machine = accrual.rate(row.shape, row.zone, row.provisioning_model)
+    return None if machine is None else machine + stored

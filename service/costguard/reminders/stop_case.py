@@ -1,0 +1,112 @@
+"""One stop with all that the ledger knows about it, and what can be read from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from costguard.access import requests
+from costguard.ledger import history, lifetimes, operations
+from costguard.ledger.accrual import accrual_at
+from costguard.model.action import StopOutcome
+from costguard.model.instance import Status
+from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.money import Money, Priced
+from costguard.model.observation import OperationStatus, SeenOperation, Sighting
+from costguard.model.record import KnownInstance
+from costguard.model.reminder import Request, Subject
+from costguard.reminders import stop_rows
+from costguard.reminders.stop_rows import Stop
+
+_SAME_START = timedelta(seconds=10)  # Google writes when a VM started as the operation ends, not at the same instant
+_SKEW = timedelta(minutes=1)  # between our clock and Google's
+_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`request` is the person's who asked for it; None where a rule did."""
+
+    stop: Stop
+    vm: KnownInstance
+    life: Lifetime | None
+    request: Request | None
+
+    @property
+    def name(self) -> str:
+        return self.vm.record.name
+
+    @property
+    def may_have_begun(self) -> bool:
+        return self.stop.outcome is not StopOutcome.INTENDED
+
+    @property
+    def address(self) -> tuple[str, str]:
+        return self.vm.record.key.project, self.vm.record.zone
+
+
+def load(connection: Connection, subject: Subject, stop_id: int) -> Case:
+    stop = next(each for each in stop_rows.of_subjects(connection, [subject])[subject] if each.id == stop_id)
+    vm = lifetimes.known(connection, subject.instance_id)
+    assert vm is not None  # instances are never deleted, and the stop's row refers to one
+    life = next((each for each in vm.lifetimes if each.id == subject.lifetime_id), None)
+    asked = requests.of_subject(connection, subject) if stop.request_id is not None else []
+    request = next((each.request for each in asked if each.request.id == stop.request_id), None)
+    return Case(stop, vm, life, request)
+
+
+def unlike(case: Case, sighting: Sighting | None) -> str:
+    """How the VM at this address differs from the one that was to be stopped; "" where it does not."""
+    if sighting is None:
+        return "it is not there any more"
+    if sighting.gce_id != case.vm.record.key.gce_id:
+        return "another VM has its name now"
+    if sighting.status is not Status.RUNNING:
+        return f"it is {sighting.status.value.replace('_', ' ')} already"
+    starts = [case.life.started_at if case.life is not None else None, case.vm.record.last_started_at]
+    known = max((start for start in starts if start is not None), default=None)
+    if known is None or (sighting.last_started_at is not None and sighting.last_started_at > known + _SAME_START):
+        return "it was started again since"
+    return ""
+
+
+def is_on_its_way(case: Case, life: Lifetime) -> bool:
+    """It does not run any more, it is not at rest yet, and the operation that says why was not read."""
+    record = case.vm.record
+    return life.end_reason is EndReason.UNKNOWN and record.status not in _REST and record.gone_at is None
+
+
+def is_our_end(case: Case, life: Lifetime) -> bool:
+    """An end by a stop since ours was intended; where no operation tells, the VM is at rest."""
+    if life.ended_at is None or life.ended_at < case.stop.intended_at - _SKEW:
+        return False
+    if life.end_reason is EndReason.UNKNOWN:
+        return case.vm.record.status in _REST
+    return life.end_reason in (EndReason.STOPPED, EndReason.SUSPENDED)
+
+
+def failed_operation(connection: Connection, case: Case) -> SeenOperation | None:
+    """What Google accepted and then did not do."""
+    key = case.vm.record.key
+    for each in operations.of_targets(connection, key.project, [key.gce_id]).get(key.gce_id, []):
+        if each.operation_id == case.stop.operation and each.status is OperationStatus.DONE and each.error_code:
+            return each
+    return None
+
+
+def rate_of(connection: Connection, vm: KnownInstance, now: datetime) -> Money | None:
+    """What a stop of it saves an hour: the machine; its storage goes on billing."""
+    record = vm.record
+    accrual = accrual_at(connection, now)
+    return accrual.rate(record.shape, record.zone, record.provisioning_model)
+
+
+def cost_of(connection: Connection, case: Case, now: datetime) -> Priced:
+    """Of the run that was stopped."""
+    accrual = accrual_at(connection, now)
+    for each in history.lifetimes_of(connection, accrual, case.stop.subject.instance_id):
+        if each.stored.id == case.stop.subject.lifetime_id:
+            return each.cost
+    return Priced(whole=False)

@@ -1,0 +1,91 @@
+"""Stops in words and keys: their natural keys, their facts, and what people are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID, uuid5
+
+from costguard.ledger.narrate import after_text, ended_text
+from costguard.model.action import StopInstance
+from costguard.model.fact import Fact
+from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.money import Priced
+from costguard.model.record import KnownInstance
+from costguard.model.reminder import Enforcement
+from costguard.reminders.answering import moment
+
+_OURS = UUID("6f3f0f0a-5f0e-4e8a-9a53-0c6f1f1f7a11")
+_DOING = {Enforcement.STOP: "stopped", Enforcement.SUSPEND: "suspended"}
+
+
+def key_of(action: StopInstance, prefix: str = "stop") -> str:
+    """A person's request, or a rule in one cycle of reminding, stops a run once."""
+    if action.request is not None:
+        return f"{prefix}/{action.subject}/{action.request.id}"
+    parts = action.reminder.split("/")
+    return f"{prefix}/{action.subject}/{f'c{parts[2]}' if len(parts) > 2 else action.rule}"
+
+
+def uuid_of(key: str, action: StopInstance, now: datetime) -> str:
+    """Of this very intent: row ids recur in another database, and keys once an older one was restored."""
+    parts = (key, action.key.project, action.key.gce_id, action.started_at.isoformat(), now.isoformat())
+    return str(uuid5(_OURS, "|".join(parts)))
+
+
+def fallen_back(request_uuid: str) -> str:
+    """Under which a VM is stopped that Google would not suspend."""
+    return str(uuid5(UUID(request_uuid), "stop"))
+
+
+def ordered(vm: KnownInstance, key: str, action: StopInstance, verb: Enforcement, instead: str, now: datetime) -> Fact:
+    """`instead` says why a VM that was to be suspended is stopped."""
+    by = action.request.by if action.request is not None else ""
+    text = f"{vm.record.name} is to be {_DOING[verb]} ({action.rule}): {action.reason.rstrip('.')}."
+    return fact(vm, f"InstanceStopOrdered:{key}", text + (f" {instead}." if instead else ""), now, told(action), by)
+
+
+def shadowed(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Fact:
+    text = f"{vm.record.name} would be {_DOING[action.verb]} ({action.rule}): {action.reason.rstrip('.')}."
+    return fact(vm, f"InstanceWouldBeStopped:{key}", text, now, told(action))
+
+
+def fact(vm: KnownInstance, key: str, text: str, now: datetime, data: Mapping[str, object], actor: str = "") -> Fact:
+    """Its kind is what the key begins with."""
+    return Fact(
+        key=key,
+        kind=key.split(":", 1)[0],
+        occurred_at=now,
+        text=text,
+        project=vm.record.key.project,
+        gce_id=vm.record.key.gce_id,
+        name=vm.record.name,
+        actor=actor,
+        data={"zone": vm.record.zone, **data},
+    )
+
+
+def told(action: StopInstance) -> dict[str, object]:
+    """All that the decision rested on."""
+    return {
+        "subject": str(action.subject),
+        "verb": action.verb.value,
+        "rule": action.rule,
+        "reminder": action.reminder,
+        "request": action.request.key if action.request is not None else "",
+        "due_at": action.due_at.isoformat() if action.due_at is not None else None,
+        "evidence": dict(action.evidence),
+    }
+
+
+def done(vm: KnownInstance, life: Lifetime, cost: Priced) -> str:
+    """`Stopped at 14:02 UTC on 2 Nov after 12 h; that run cost $41.20.`"""
+    assert life.ended_at is not None  # it is over
+    word = "Suspended" if life.end_reason is EndReason.SUSPENDED else "Stopped"
+    amount = f"{'' if cost.whole else 'at least '}{cost.amount}"
+    return f"{word} {vm.record.name} at {moment(life.ended_at)} {after_text(life)}; that run cost {amount}."
+
+
+def ended_otherwise(vm: KnownInstance, life: Lifetime) -> str:
+    assert life.ended_at is not None  # it is over
+    return f"{vm.record.name} {ended_text(life.end_reason or EndReason.UNKNOWN)} at {moment(life.ended_at)}."

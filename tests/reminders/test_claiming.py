@@ -1,0 +1,142 @@
+"""What a claim gives, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from costguard.access.rules import Access, Rules
+from costguard.model.instance import InstanceKey
+from costguard.model.reminder import Asked, Claim, Ownership, Team
+from costguard.reminders.claiming import HOLD, hold_text, is_held, outsider_text, refusal
+
+AT = datetime(2026, 11, 2, 10, 2, tzinfo=UTC)
+CLAIM = Claim(7, "ana@example.com", "ana@example.com", AT)
+VISION = Team("vision", frozenset({"ana@example.com"}))
+ROBOT = "ci@acme-training.iam.gserviceaccount.com"
+
+
+@pytest.mark.parametrize(
+    ("ownership", "later", "held"),
+    [
+        (Ownership(), timedelta(), False),
+        (Ownership(claim=CLAIM), timedelta(), True),
+        (Ownership(claim=CLAIM), HOLD - timedelta(microseconds=1), True),
+        (Ownership(claim=CLAIM), HOLD, False),
+        (Ownership(claim=replace(CLAIM, notified_at=AT + timedelta(seconds=2))), timedelta(seconds=2), False),
+        (Ownership(claim=replace(CLAIM, owner="")), timedelta(), False),
+    ],
+)
+def test_a_claim_is_held_until_somebody_could_object(ownership: Ownership, later: timedelta, held: bool) -> None:
+    """For an hour, or until the team's channel was notified; to disown a VM takes nothing that could be held."""
+    assert is_held(ownership, AT + later) is held
+
+
+def test_the_hold_says_until_when() -> None:
+    """And what ends it sooner, where there is a channel at all."""
+    ownership = Ownership(claim=CLAIM)
+    assert hold_text("trainer-7", ownership, "#vision") == (
+        "trainer-7 was claimed less than an hour ago. "
+        "It can be stopped when #vision has been notified, or from 11:02 UTC on."
+    )
+    assert hold_text("trainer-7", ownership, "").endswith("It can be stopped from 11:02 UTC on.")
+
+
+@pytest.mark.parametrize(
+    ("made_by", "team", "is_for_admins"),
+    [
+        (ROBOT, None, True),
+        ("123-compute@developer.gserviceaccount.com", None, True),
+        ("principal://iam.googleapis.com/projects/1/x", None, True),
+        ("system", None, True),
+        (ROBOT, VISION, False),
+        ("ben@example.com", None, False),
+        ("", None, False),
+    ],
+)
+def test_what_a_program_made_is_for_its_team(made_by: str, team: Team | None, is_for_admins: bool) -> None:
+    """Without a team nobody but an admin says that a service account's VM is theirs; an unknown maker is no program."""
+    text = outsider_text("trainer-7", Ownership(made_by), team)
+    assert (text is not None) is is_for_admins
+    assert text is None or made_by in text
+
+
+OLGA, OLAF, TESS, ADAM, VIC = (f"{name}@example.com" for name in ("olga", "olaf", "tess", "adam", "vic"))
+RULES = Rules(
+    {},
+    channel="#gpu-costs",
+    teams=(
+        Team("vision", frozenset({"ana@example.com", OLAF}), frozenset({TESS}), frozenset({"vision-lab"}), "#vision"),
+        Team("speech", frozenset({OLGA}), projects=frozenset({"speech-lab"})),
+    ),
+    access=Access(frozenset({"@example.com"}), frozenset({OLGA, OLAF}), frozenset({ADAM})),
+)
+EVERYBODY = (OLGA, OLAF, TESS, ADAM, VIC)
+
+
+@dataclass(frozen=True)
+class Vm:
+    key: InstanceKey
+    owner: str = ""
+    name: str = "trainer-7"
+    job: str = ""
+
+
+def may(asked: Asked, vm: Vm, ownership: Ownership = Ownership(), later: timedelta = timedelta()) -> set[str]:
+    """Who of everybody."""
+    return {by for by in EVERYBODY if refusal(asked, by, vm, ownership, RULES, None, AT + later) is None}
+
+
+VISIONS, NO_TEAMS = Vm(InstanceKey("vision-lab", "1")), Vm(InstanceKey("elsewhere", "2"))
+
+
+def test_who_may_claim_what_is_unowned() -> None:
+    """The operator role, and membership of the VM's team where it has one; nobody else, and no outsider's operator."""
+    assert may(Asked.CLAIM, VISIONS) == {OLAF, TESS, ADAM}
+    assert may(Asked.CLAIM, NO_TEAMS) == {OLGA, OLAF, ADAM}
+
+
+def test_what_a_service_account_made_is_protected_from_outsiders() -> None:
+    """Its team's operators may claim it; of no team, only an admin."""
+    assert may(Asked.CLAIM, VISIONS, Ownership(ROBOT)) == {OLAF, TESS, ADAM}
+    assert may(Asked.CLAIM, NO_TEAMS, Ownership(ROBOT)) == {ADAM}
+
+
+@pytest.mark.parametrize("asked", [Asked.STOP, Asked.SUSPEND])
+def test_a_fresh_claim_stops_nothing(asked: Asked) -> None:
+    """Not for who claimed it, nor for the team that it came to: until the channel was notified, or for an hour."""
+    claimed = Ownership(claim=Claim(1, OLGA, OLGA, AT))
+    vm = replace(NO_TEAMS, owner=OLGA)
+    assert may(asked, vm, claimed) == {ADAM}
+    assert may(asked, vm, claimed, HOLD) == {OLGA, ADAM}
+    notified = replace(claimed, claim=replace(CLAIM, owner=OLGA, notified_at=AT + timedelta(seconds=3)))
+    assert may(asked, vm, notified, timedelta(seconds=3)) == {OLGA, ADAM}
+
+
+def test_a_fresh_claim_is_held_before_the_ledger_shows_it() -> None:
+    """The owner in the ledger changes with the next look; the hold begins with the claim."""
+    claimed = Ownership(claim=Claim(1, OLAF, OLAF, AT))
+    assert may(Asked.STOP, VISIONS, claimed) == {TESS, ADAM}
+
+
+def test_a_claim_takes_nothing_from_keeps_and_claims() -> None:
+    """Who claimed a VM may keep it and disown it at once."""
+    claimed, vm = Ownership(claim=Claim(1, OLAF, OLAF, AT)), replace(VISIONS, owner=OLAF)
+    assert OLAF in may(Asked.KEEP, vm, claimed)
+    assert OLAF in may(Asked.DISOWN, vm, claimed)
+
+
+def test_a_jobs_vm_is_its_jobs_whatever_was_claimed() -> None:
+    """A job's owner cancels it at once: a claim of its VM gives and takes nothing."""
+    vm = replace(VISIONS, owner=VIC, job="job-1")
+    assert VIC in may(Asked.STOP, vm, Ownership(claim=Claim(1, VIC, VIC, AT)))
+
+
+def test_the_refusal_names_the_teams_channel() -> None:
+    """The one that the claim is told in: of the team that the VM was of before."""
+    claimed = Ownership(claim=Claim(1, OLAF, OLAF, AT))
+    text = refusal(Asked.STOP, OLAF, replace(VISIONS, owner=OLAF), claimed, RULES, None, AT)
+    assert text is not None
+    assert "#vision has been notified" in text

@@ -1,0 +1,85 @@
+"""Keeps, claims and refusals: written down with the fact of who, and the request settled, in one transaction."""
+
+from __future__ import annotations
+
+import pytest
+from tests.builders import at
+from tests.engine.crashing import Fuse, Killed, fragile_database
+from tests.reminders.execute_setup import ANA, Scene
+from tests.reminders.last_check_setup import judged_at
+
+from costguard.db.transaction import Database
+from costguard.ledger import answers
+from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest
+from costguard.model.reminder import Asked, Claim, Keep
+from costguard.reminders.still_due import ByTheRules
+
+
+def test_a_keep(database: Database) -> None:
+    """The due moment moves once, and it is told by whom, until when and why."""
+    scene = Scene(database)
+    subject = scene.run()
+    request = scene.ask(subject, Asked.KEEP, reason="the last epoch")
+    action = KeepLifetime(request, at("16:00"), "ana keeps it")
+    results = [each.result for _ in range(2) for each in scene.executor().carry_out([action])]
+    assert results == ["settled", "repeated"]
+    with database.read() as connection:
+        keeps = answers.keeps_of(connection, [subject])[subject]
+    assert keeps == (Keep(subject, at("16:00"), ANA, at("12:00"), "the last epoch"),)
+    told = f"{ANA} keeps vm-1 until 16:00 UTC on 2 Nov: the last epoch."
+    assert scene.told("LifetimeKept") == [told]
+    assert scene.requests() == [("done", told)]
+
+
+@pytest.mark.parametrize(("owner", "kind"), [(ANA, "OwnerClaimed"), ("", "OwnerDisowned")])
+def test_a_claim_and_its_contrary(database: Database, owner: str, kind: str) -> None:
+    """Whose it is, as somebody said, and the fact of who said so."""
+    scene = Scene(database)
+    subject = scene.run(labels={"owner": "bo"})
+    request = scene.ask(subject, Asked.CLAIM if owner else Asked.DISOWN)
+    scene.executor().carry_out([AssignOwner(request, owner, f"{ANA} said so")])
+    with database.read() as connection:
+        claims = answers.claims_of(connection, [subject.instance_id])[subject.instance_id]
+    assert claims == (Claim(subject.instance_id, owner, ANA, at("12:00")),)
+    assert scene.told(kind) == [f"{ANA} said so; before, it was bo@example.com's." if owner else f"{ANA} said so."]
+    assert scene.requests()[0][0] == "done"
+
+
+@pytest.mark.parametrize("user_id", ["UANA", ""])
+def test_a_refusal(database: Database, user_id: str) -> None:
+    """The reason is kept, and told in private to whoever asked in Slack."""
+    scene = Scene(database)
+    request = scene.ask(scene.run(), Asked.KEEP, user_id=user_id)
+    action = RefuseRequest(request, "It was kept three times already.")
+    executor = scene.executor()
+    executor.carry_out([action])
+    executor.carry_out([action])
+    assert scene.requests() == [("refused", action.reason)]
+    assert scene.whispers() == ([("UANA", action.reason)] if user_id else [])
+
+
+def test_ended_in_the_middle_of_an_answer(database: Database, database_url: str) -> None:
+    """All of an answer is written or nothing, so carrying it out again adds nothing twice."""
+    scene = Scene(database)
+    for step in range(1, 5):
+        subject = scene.run(step)
+        action: Action = KeepLifetime(scene.ask(subject, Asked.KEEP), at("16:00"), "ana keeps it")
+        with fragile_database(database_url, Fuse(step)) as fragile:
+            try:
+                scene.executor(database=fragile).carry_out([action])
+            except Killed:
+                assert step < 4
+        scene.executor().carry_out([action])
+        with database.read() as connection:
+            assert len(answers.keeps_of(connection, [subject])[subject]) == 1
+        assert len(scene.told("LifetimeKept")) == step
+
+
+def test_answers_come_before_stops(database: Database) -> None:
+    """In one plan as well: who keeps a VM is heard before a rule acts on silence."""
+    judged = judged_at(database)
+    scene, stop = judged.scene, judged.decided()
+    keep = KeepLifetime(scene.ask(judged.subject, Asked.KEEP), at("16:00"), "ana keeps it")
+    results = scene.executor(still_due=ByTheRules(judged.rules)).carry_out([stop, keep])
+    assert [each.result for each in results] == ["settled", "not_needed"]
+    assert scene.google.calls == []

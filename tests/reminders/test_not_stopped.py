@@ -1,0 +1,253 @@
+"""The answer to "why was this VM not stopped?", in every case that there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.builders import at
+from tests.reminders import reminded
+from tests.reminders.reminded import ANA, DUE, HOUR, SUBJECT, stopping, vm
+
+from costguard.access.rules import Protection, Rules
+from costguard.model.action import StopOutcome
+from costguard.model.instance import Status
+from costguard.model.preset import Match, Preset
+from costguard.model.reminder import Asked, Enforcement, Keep, ReminderRule, Request, Sent, Target
+from costguard.model.utilisation import Evidence, IdleState
+from costguard.reminders.decide import decide
+from costguard.reminders.not_stopped import Cause, NotStopped, why_not_stopped
+from costguard.reminders.watched import Watched
+
+RULE = "preset t4: stop after 3 unanswered reminders and 1 h"
+LATE = at("13:00")
+
+
+def _asked(of: Watched, rules: Rules | None = None, now: Any = LATE, **given: Any) -> NotStopped:
+    values = {"unread": frozenset(), "measured": None, **given}
+    return why_not_stopped(of, rules or reminded.rules(stopping()), people=reminded.people(), now=now, **values)
+
+
+def _sent(*accepted: str) -> tuple[Sent, ...]:
+    return tuple(Sent(f"r{stage}", 0, stage, Target.OWNER, at(moment)) for stage, moment in enumerate(accepted))
+
+
+def _request(asked: Asked) -> Request:
+    return Request("k", asked, SUBJECT, ANA, "", "page", at("12:59"))
+
+
+@pytest.mark.parametrize(
+    ("given", "cause", "said"),
+    [
+        ({"is_gone": True}, Cause.GONE, "Nothing to stop: it is gone already."),
+        (
+            {"status": Status.STOPPED, "running_since": None, "rest_since": at("12:00")},
+            Cause.NOT_RUNNING,
+            "Nothing to stop: it is stopped already.",
+        ),
+        (
+            {"status": Status.STAGING, "running_since": None},
+            Cause.NOT_RUNNING,
+            "Nothing to stop: it is staging, not running yet.",
+        ),
+        ({"status": Status.PENDING_STOP}, Cause.STOPPING, "Not stopped yet: it is shutting down."),
+        ({"stop": StopOutcome.ASKED}, Cause.STOPPING, "Not stopped yet: its stop is under way."),
+        (
+            {"requests": (_request(Asked.STOP),)},
+            Cause.REQUESTED,
+            "Not stopped: ana@example.com asked to stop it, and the next pass carries that out.",
+        ),
+        (
+            {"stop": StopOutcome.FAILED},
+            Cause.FAILED,
+            "Not stopped: its stop failed; its events say how Google answered.",
+        ),
+        ({"preset": "other"}, Cause.NO_PRESET, "Not stopped: no rule is set for preset other."),
+        (
+            {"job": "llama"},
+            Cause.JOB,
+            f"Not stopped: it works on job llama, which has limits of its own ({RULE}).",
+        ),
+        (
+            {"labels": {"costguard-protect": "nightly-eval"}},
+            Cause.PROTECTED,
+            f"Not stopped: it is protected by label costguard-protect: nightly-eval ({RULE}).",
+        ),
+    ],
+)
+def test_what_the_vm_is_decides_first(given: dict[str, Any], cause: Cause, said: str) -> None:
+    """Its state, a request, a job, a protection: no rule comes into it."""
+    found = _asked(vm(**given))
+    assert found.cause is cause
+    assert found.sentence(LATE) == said
+
+
+@pytest.mark.parametrize("unread", [{"us-central1-a"}, {"*"}])
+def test_vm_in_a_zone_that_was_not_read(unread: set[str]) -> None:
+    """Nothing is decided about what nobody saw."""
+    found = _asked(vm(), unread=unread)
+    assert found.cause is Cause.NOT_READ
+    assert found.sentence(LATE) == (
+        "Not stopped: zone us-central1-a could not be read, so nothing is decided about it."
+    )
+
+
+def test_preset_that_only_reminds() -> None:
+    """The most common answer, and what would change it; whether it is late or kept does not matter."""
+    keep = Keep(SUBJECT, at("20:00"), ANA, at("12:00"))
+    for given in ({}, {"keeps": (keep,)}):
+        found = _asked(vm(**given), reminded.rules(reminded.preset()))
+        assert found.cause is Cause.REMINDS_ONLY
+        assert found.sentence(LATE) == (
+            'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'
+        )
+
+
+def test_preset_without_a_limit() -> None:
+    """Its rule is written down, and never begins."""
+    free = Preset("t4", Match(), None, reminders=ReminderRule(enforcement=Enforcement.SUSPEND))
+    found = _asked(vm(), reminded.rules(free))
+    assert found.cause is Cause.NO_LIMIT
+    assert found.sentence(LATE) == (
+        "Not stopped: preset t4 sets no limit, so its rule never begins "
+        "(preset t4: suspend after 3 unanswered reminders and 1 h)."
+    )
+
+
+def test_kept_vm() -> None:
+    """By whom, why and until when."""
+    keep = Keep(SUBJECT, at("20:00"), ANA, at("12:00"), "long run")
+    found = _asked(vm(keeps=(keep,)))
+    assert (found.cause, found.at) == (Cause.KEPT, at("20:00"))
+    assert found.sentence(LATE) == (
+        f"Not stopped: ana@example.com keeps it (long run) ({RULE}); still missing: 3 unanswered reminders and "
+        "1 h of grace; the keep ends Mon 20:00 UTC."
+    )
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [
+        (None, "whether it is idle is not known"),
+        (IdleState.UNKNOWN, "whether it is idle is not known"),
+        (IdleState.BUSY, "it is busy"),
+        (IdleState.IDLE, "it is not known to be idle for long enough"),
+    ],
+)
+def test_vm_within_its_limit(measured: IdleState | None, said: str) -> None:
+    """The evidence that there is, what is missing, and when it is due."""
+    now = at("09:00")
+    evidence = None if measured is None else Evidence(measured, at("08:55"), "GPU under 5 %")
+    found = _asked(vm(), now=now, measured=evidence)
+    assert (found.cause, found.at) == (Cause.NOT_DUE, DUE)
+    assert found.sentence(now) == (
+        f"Not stopped: its limit of 8 h has not passed, and {said} ({RULE}); still missing: the limit, "
+        "3 unanswered reminders and 1 h of grace; it is due Mon 10:00 UTC."
+    )
+
+
+def test_guard_without_slack() -> None:
+    """No reminder can be accepted, so nothing is ever stopped by a rule."""
+    found = _asked(vm(), reminded.rules(stopping(), channel=""))
+    assert found.cause is Cause.NO_SLACK
+    assert "Slack is not set up" in found.sentence(LATE)
+
+
+def test_weak_evidence_is_not_enough() -> None:
+    """Idle by CPU and network alone: reminders go out, and a stop waits for the limit."""
+    now = at("08:00")
+    weak = reminded.idle(at("05:00"), weak=True)
+    found = _asked(vm(idle=weak), now=now, measured=weak)
+    assert (found.cause, found.at) == (Cause.WEAK_EVIDENCE, DUE)
+    assert found.missing[0] == "firm evidence or the limit"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "count", "left"),
+    [((), 0, "3 more unanswered reminders"), (("10:00",), 1, "2 more unanswered reminders")],
+)
+def test_warnings_that_are_missing(accepted: tuple[str, ...], count: int, left: str) -> None:
+    """How many went unanswered, how many are wanted, and when the next one is due."""
+    now = at("11:00")
+    found = _asked(vm(sent=_sent(*accepted)), now=now)
+    assert found.cause is Cause.WARNINGS
+    assert found.missing == (left, "1 h of grace")
+    assert f"{count} of 3 unanswered reminders have gone without an answer" in found.reason
+    assert found.at == (at("14:00") if accepted else now)
+
+
+def test_warning_that_slack_has_not_accepted() -> None:
+    """Without a moment: it depends on Slack."""
+    waits = Sent("r0", 0, 0, Target.OWNER, None)
+    found = _asked(vm(sent=(waits,)))
+    assert (found.cause, found.step, found.at) == (Cause.WARNINGS, "Slack has to accept the next one", None)
+
+
+def test_grace_that_is_not_over() -> None:
+    """All warnings went out; the moment of the stop is known."""
+    found = _asked(vm(sent=_sent("10:00", "11:00", "12:30")))
+    assert (found.cause, found.at) == (Cause.GRACE, at("13:30"))
+    assert found.sentence(LATE) == (
+        f"Not stopped: the grace of 1 h after the last reminder is not over ({RULE}); "
+        "if nobody answers, it is stopped Mon 13:30 UTC."
+    )
+
+
+def test_everything_is_there() -> None:
+    """The next pass stops it."""
+    found = _asked(vm(sent=_sent("10:00", "11:00", "11:30")))
+    assert found.cause is Cause.DUE_NOW
+
+
+def test_shadow_mode_at_the_end_of_the_rule() -> None:
+    """Everything is there but the permission; it says how to give it."""
+    shadow = reminded.rules(stopping(), is_shadow=True)
+    now = _asked(vm(sent=_sent("10:00", "11:00", "11:30")), shadow)
+    before = _asked(vm(sent=_sent("10:00", "11:00", "11:30"), stop=StopOutcome.SHADOW), shadow)
+    assert [now.cause, before.cause] == [Cause.SHADOW, Cause.SHADOW]
+    assert now.sentence(LATE) == (
+        f"Not stopped: shadow mode is on, else it would be stopped now ({RULE}); "
+        "set enforcement.shadow = false to let rules stop VMs."
+    )
+    assert "would have been stopped" in before.reason
+
+
+def test_shadow_mode_before_the_end_of_the_rule() -> None:
+    """The first reason stays the first, and shadow mode is named with it."""
+    found = _asked(vm(), reminded.rules(stopping(), is_shadow=True), now=at("09:00"))
+    assert found.cause is Cause.NOT_DUE
+    assert "and shadow mode is on, in which rules stop nothing" in found.reason
+
+
+def test_answer_agrees_with_what_the_next_pass_does() -> None:
+    """Whatever the state: it says "the next pass stops it" exactly where a pass would stop it."""
+    fleets = [
+        vm(sent=sent, keeps=keeps, job=job, stop=stop)
+        for sent in (_sent(), _sent("10:00"), _sent("10:00", "11:00", "11:30"), _sent("10:00", "11:00", "12:30"))
+        for keeps in (
+            (),
+            (Keep(SUBJECT, at("12:00"), ANA, at("09:30")),),
+            (Keep(SUBJECT, at("20:00"), ANA, at("9:30".zfill(5))),),
+        )
+        for job in ("", "llama")
+        for stop in (None, StopOutcome.FAILED)
+    ]
+    rules = reminded.rules(stopping())
+    for each in fleets:
+        plan = decide([each], rules, {}, reminded.people(), LATE)
+        stops = [action for action in plan.actions if type(action).__name__ == "StopInstance"]
+        assert (_asked(each, rules).cause is Cause.DUE_NOW) is bool(stops), each
+
+
+def test_protected_projects_and_names_are_named() -> None:
+    """Which of the protections it is."""
+    rules = replace(reminded.rules(stopping()), protection=Protection(names=("debug-*",)))
+    assert _asked(vm(), rules).reason == "it is protected by name debug-*"
+
+
+def test_moments_are_shown_as_the_view_shows_them() -> None:
+    """A page gives its own clock, which follows the viewer's zone."""
+    found = _asked(vm(), now=DUE - HOUR)
+    assert found.sentence(DUE - HOUR, lambda moment: f"<{moment:%H:%M}>").endswith("; it is due <10:00>.")
+    assert found.at == DUE
