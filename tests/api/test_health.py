@@ -21,10 +21,10 @@ from costguard.api.deps import DaemonStatus
 from costguard.db import lease
 from costguard.db.transaction import Database
 from costguard.engine.one_question import OneQuestion
-from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.errors import DatabaseUnreachable
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm
+from costguard.messages.outbox import OutboxTrouble
 from costguard.model.access import Permission, Role
 from costguard.model.instance import InstanceKey, Status
 

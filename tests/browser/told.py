@@ -25,8 +25,8 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.dashboard.app import add_dashboard
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.ledger import prices as price_rows
+from costguard.messages.outbox import OutboxTrouble
 from costguard.model.access import Role, Via
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.instance import ProvisioningModel

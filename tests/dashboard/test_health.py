@@ -15,7 +15,7 @@ from tests.dashboard.html import Page, tidy
 from costguard.api.deps import DaemonStatus
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.messages.outbox import OutboxTrouble
 from costguard.model.webhook import WebhookState
 
 HOUR = timedelta(hours=1)

@@ -16,7 +16,7 @@ from tests.doors import keyed
 from costguard.api.deps import DaemonStatus
 from costguard.dashboard.show import why_not
 from costguard.db.transaction import Database
-from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.messages.outbox import OutboxTrouble
 from costguard.reminders.not_stopped import Cause, NotStopped
 
 HOUR = timedelta(hours=1)

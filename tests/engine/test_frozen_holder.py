@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import at
-from tests.engine.outbox_setup import Place
 from tests.jobs.world import world
+from tests.messages.outbox_setup import Place
 from tests.reminders.execute_setup import Scene
 from tests.webhooks.office import FakePoster, Office, webhook
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from tests.access.office import ADA, Office, press
 from tests.api.rows import NOW
 from tests.builders import PROJECT, at
-from tests.engine.outbox_setup import Place
+from tests.messages.outbox_setup import Place
 from tests.reminders.execute_setup import Scene
 from tests.reminders.last_check_setup import ROOT, judged_at
 

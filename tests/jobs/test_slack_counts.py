@@ -12,9 +12,9 @@ from tests.builders import at
 from tests.jobs.world import ANA, World, world
 
 from costguard.access.rules import Rules
-from costguard.engine.telling.job_notices import CardComposer
-from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
-from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
+from costguard.messages.job_notices import CardComposer
+from costguard.messages.notices import NoticeComposer, NoticeWatch
+from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.model.job import JobState
 from costguard.model.reminder import Team
 from costguard.reminders.message_rows import Message as Stored

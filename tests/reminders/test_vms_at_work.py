@@ -14,10 +14,10 @@ from tests.reminders.reminder_rows import message
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.telling.compose import ReminderComposer
-from costguard.engine.telling.outbox import Composed
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
+from costguard.messages.compose import ReminderComposer
+from costguard.messages.outbox import Composed
 from costguard.model.action import CancelJob, StopInstance
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobState

@@ -16,11 +16,11 @@ from tests.serving import serving
 
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
-from costguard.engine.telling.outbox import OutboxTrouble, trouble_of
-from costguard.engine.telling.preview import Preview, preview
 from costguard.events import facts
 from costguard.main import Guard, opened
 from costguard.main.entrance import Entrance, entrance
+from costguard.messages.outbox import OutboxTrouble, trouble_of
+from costguard.messages.preview import Preview, preview
 from costguard.settings import validate
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM, Status

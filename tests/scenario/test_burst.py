@@ -16,11 +16,11 @@ from tests.scenario.fleet import HOUR, MINUTE, body
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import Reconciler
-from costguard.engine.telling.acquainting import Acquainting
-from costguard.engine.telling.outbox import Composed, Outbox
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
+from costguard.messages.acquainting import Acquainting
+from costguard.messages.outbox import Composed, Outbox
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.ports import Notifier
 from costguard.model.preset import OTHER, Match, Preset

@@ -23,7 +23,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.engine.telling.requests import Desk
+from costguard.messages.click_requests import Desk
 from costguard.model.message import Button, VmCard
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.reminders import message_rows

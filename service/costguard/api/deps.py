@@ -15,9 +15,9 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine.health import ANSWER, VitalSigns
 from costguard.engine.one_question import OneQuestion
-from costguard.engine.telling.outbox import OutboxTrouble
 from costguard.jobs.agent_events import Hearing
 from costguard.jobs.submit import JobOffice
+from costguard.messages.outbox import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.ports import Clock
 from costguard.model.preset import Preset

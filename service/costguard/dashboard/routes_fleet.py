@@ -17,7 +17,7 @@ from costguard.dashboard.forms import Form, is_in_place
 from costguard.dashboard.route import Given, PageRoute
 from costguard.dashboard.rows import offered
 from costguard.dashboard.show import vm_link
-from costguard.engine.telling.slack_health import slack_health
+from costguard.messages.slack_health import slack_health
 from costguard.model.access import Permission
 from costguard.web.memo import memo_of
 from costguard.web.who import Asker, needs

@@ -10,13 +10,13 @@ from costguard.dashboard.asked import never_seen
 from costguard.dashboard.folding import Folded, folded
 from costguard.dashboard.rows import Row, rows_of
 from costguard.dashboard.source import Source
-from costguard.engine.telling import correspondence
-from costguard.engine.telling.correspondence import Entry
 from costguard.events import facts
 from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger import history, prices
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.history import LifetimeView, StorageView
+from costguard.messages import correspondence
+from costguard.messages.correspondence import Entry
 from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime

@@ -14,13 +14,13 @@ from costguard.db import health_rows as stored
 from costguard.db.health_rows import Holder
 from costguard.db.transaction import Database
 from costguard.engine.one_question import OneQuestion, Unanswered
-from costguard.engine.telling.outbox import OutboxTrouble
-from costguard.engine.telling.slack_health import SlackHealth, slack_health
 from costguard.errors import StoreError
 from costguard.jobs.words import listed
 from costguard.ledger import projects, unknown_vms
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.unknown_vms import UnknownVm
+from costguard.messages.outbox import OutboxTrouble
+from costguard.messages.slack_health import SlackHealth, slack_health
 from costguard.model.mending import with_command
 from costguard.model.observation import Unread
 from costguard.model.ports import Clock

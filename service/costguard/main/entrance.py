@@ -13,8 +13,8 @@ from slack_sdk import WebClient
 from costguard.access.rules import Rules
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.engine.telling.compose import ReminderComposer
-from costguard.engine.telling.requests import Desk
+from costguard.messages.click_requests import Desk
+from costguard.messages.compose import ReminderComposer
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier

@@ -10,15 +10,15 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.telling.acquainting import Acquainting
-from costguard.engine.telling.compose import ReminderComposer
-from costguard.engine.telling.digests import DigestComposer, DigestWatch
-from costguard.engine.telling.job_notices import CARD, CardComposer
-from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
-from costguard.engine.telling.outbox import Changed, Compose, Composed, Outbox, Withdrawn
+from costguard.messages.acquainting import Acquainting
+from costguard.messages.compose import ReminderComposer
+from costguard.messages.digest import DigestRule
+from costguard.messages.digests import DigestComposer, DigestWatch
+from costguard.messages.job_notices import CARD, CardComposer
+from costguard.messages.notices import NoticeComposer, NoticeWatch
+from costguard.messages.outbox import Changed, Compose, Composed, Outbox, Withdrawn
 from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
-from costguard.policy.digest import DigestRule
 from costguard.reminders.message_rows import Message
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier

@@ -22,13 +22,13 @@ from costguard.dashboard.sign_in import add_sign_in
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
-from costguard.engine.telling.outbox import OutboxTrouble, trouble_of
 from costguard.engine.webhooks import states
 from costguard.main.access import gate, sign_in_pages
 from costguard.main.figures import metrics_of
 from costguard.main.job_doors import doors
 from costguard.main.watcher import Watcher
 from costguard.main.wire import Begin
+from costguard.messages.outbox import OutboxTrouble, trouble_of
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.web.limits import TokenBucket

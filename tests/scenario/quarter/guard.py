@@ -14,14 +14,14 @@ from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.engine.telling.acquainting import Acquainting
-from costguard.engine.telling.compose import ReminderComposer
-from costguard.engine.telling.outbox import Compose, Composed, Outbox, Withdrawn
-from costguard.engine.telling.requests import Desk
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
+from costguard.messages.acquainting import Acquainting
+from costguard.messages.click_requests import Desk
+from costguard.messages.compose import ReminderComposer
+from costguard.messages.outbox import Compose, Composed, Outbox, Withdrawn
 from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
 from costguard.reminders.execute import LiveExecutor

@@ -14,9 +14,6 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.telling.addressing import Addressing
-from costguard.engine.telling.pacing import Pacing
-from costguard.engine.telling.sending_facts import resumed, sent, troubled
 from costguard.errors import (
     ChannelRefused,
     SlackError,
@@ -27,6 +24,9 @@ from costguard.errors import (
     StoreError,
 )
 from costguard.events import facts
+from costguard.messages.addressing import Addressing
+from costguard.messages.pacing import Pacing
+from costguard.messages.sending_facts import resumed, sent, troubled
 from costguard.model.fact import Fact
 from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier

@@ -11,18 +11,18 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.telling import digest_sections as sections
-from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.messages import digest_rows
+from costguard.messages import digest_sections as sections
+from costguard.messages.digest import DigestRule, DueDigest, Every, due
+from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.message import DigestContent
 from costguard.model.ports import Clock
-from costguard.policy.digest import DigestRule, DueDigest, Every, due
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import Message, NewMessage
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Grouping, day_start
-from costguard.store import digest
 
 KIND = "digest"
 _DAY = timedelta(days=1)
@@ -42,7 +42,7 @@ class DigestWatch:
         now = self._clock.now()
         with self._database.read() as connection:
             found = due(self._rule, _watched_since(connection), now) if self._channel else []
-            known = digest.known(connection, [each.key for each in found])
+            known = digest_rows.known(connection, [each.key for each in found])
         new = [each for each in found if each.key not in known]
         if new:
             with self._database.write(fence) as connection:

@@ -12,8 +12,8 @@ from tests.fakes import HandClock
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.engine import restoring
-from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
-from costguard.engine.telling.outbox import Composed, Withdrawn
+from costguard.messages.notices import NoticeComposer, NoticeWatch
+from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.generation import Cause
 from costguard.model.message import NoticeContent

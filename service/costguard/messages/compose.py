@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 from costguard.access import people, requests
 from costguard.access.requests import StoredRequest
 from costguard.access.rules import Rules
-from costguard.engine.telling import cards
-from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.ledger import history, lifetimes, spans
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import after_text, ended_text
+from costguard.messages import cards
+from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.action import StopOutcome
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard

@@ -14,8 +14,8 @@ from tests.fakes import FakeNotifier, HandClock
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.telling.outbox import Composed, Outbox, OutboxTrouble, Withdrawn, trouble_of
 from costguard.events import facts
+from costguard.messages.outbox import Composed, Outbox, OutboxTrouble, Withdrawn, trouble_of
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.person import Person
 from costguard.model.reminder import About, Subject, Target

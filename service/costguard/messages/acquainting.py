@@ -10,10 +10,10 @@ import structlog
 from costguard.access import people
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.telling.addressing import is_stale, looked_up
-from costguard.engine.telling.sending_facts import people_unknown
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
 from costguard.events import facts
+from costguard.messages.addressing import is_stale, looked_up
+from costguard.messages.sending_facts import people_unknown
 from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
 

@@ -12,16 +12,15 @@ from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.telling import job_content, job_notices, notice_content
-from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.messages import digest_rows, job_content, job_notices, notice_content
+from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.fact import Fact
 from costguard.model.message import NoticeContent
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import Message, NewMessage
-from costguard.store import digest
 
 KIND = "notice"
 _PRICE = "PriceRefused"
@@ -53,14 +52,14 @@ class NoticeWatch:
         """The keys of those that were intended now. Writes only what was not intended before."""
         now = self._clock.now()
         with self._database.read() as connection:
-            told = digest.recorded_since(connection, _TOLD, now - _NEWS_FOR)
+            told = digest_rows.recorded_since(connection, _TOLD, now - _NEWS_FOR)
             of_jobs = [fact for _, fact in told if fact.kind in job_notices.KINDS]
             others = [each for each in told if each[1].kind not in job_notices.KINDS]
             found = [
                 *_messages(others, self._rules, self._channel),
                 *job_notices.messages_of(connection, of_jobs, self._rules, now),
             ]
-            known = digest.known(connection, [each.key for each in found])
+            known = digest_rows.known(connection, [each.key for each in found])
         new = [each for each in found if each.key not in known]
         for at in range(0, len(new), _AT_ONCE):
             with self._database.write(fence) as connection:
@@ -79,7 +78,7 @@ class NoticeComposer:
     def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
         """What happened, with figures as they are now."""
         keys = message.data["facts"]
-        found = digest.facts_by_key(connection, [str(key) for key in keys] if isinstance(keys, list) else [])
+        found = digest_rows.facts_by_key(connection, [str(key) for key in keys] if isinstance(keys, list) else [])
         if not found:
             return Withdrawn("what it was to tell is not in the ledger")
         if now - message.intended_at >= _GOOD_FOR:

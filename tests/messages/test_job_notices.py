@@ -14,12 +14,14 @@ from tests.jobs import job_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.telling.job_notices import CardComposer
-from costguard.engine.telling.notices import NoticeComposer, NoticeWatch
-from costguard.engine.telling.outbox import Composed, Outbox, Withdrawn
 from costguard.events import facts
 from costguard.jobs import attempts, interruptions
 from costguard.jobs import job_rows as jobs
+from costguard.messages import digest_rows
+from costguard.messages.digest_rows import MessageFilters
+from costguard.messages.job_notices import CardComposer
+from costguard.messages.notices import NoticeComposer, NoticeWatch
+from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.model.attempt import AttemptState, Heard, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState
 from costguard.model.message import NoticeContent
@@ -28,8 +30,6 @@ from costguard.model.person import Person
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import Message
-from costguard.store import digest
-from costguard.store.digest import MessageFilters
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 ADAS = "D-U0ADA"
@@ -81,7 +81,9 @@ class Office:
 
     def statuses(self) -> dict[str, str]:
         with self.database.read() as connection:
-            return {each.key: each.status for each in digest.messages_page(connection, MessageFilters(), None, 100)}
+            return {
+                each.key: each.status for each in digest_rows.messages_page(connection, MessageFilters(), None, 100)
+            }
 
 
 def content(post: FakePost) -> NoticeContent:

@@ -13,13 +13,13 @@ from costguard.access import requests, roles
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.telling import listing
-from costguard.engine.telling.cards import when, zone_of
-from costguard.engine.telling.introductions import Introductions
-from costguard.engine.telling.listing import Cards
 from costguard.errors import CostguardError, SlackError
 from costguard.ledger import fleet_rows, generation, spans
 from costguard.ledger.narrate import ended_text
+from costguard.messages import listing
+from costguard.messages.cards import when, zone_of
+from costguard.messages.introductions import Introductions
+from costguard.messages.listing import Cards
 from costguard.model.generation import Generation
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Acquaintance

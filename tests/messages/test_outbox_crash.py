@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from tests.api.rows import NOW
 from tests.engine.crashing import Fuse, Killed, fragile_database, steps_of
-from tests.engine.outbox_setup import ADA, CrashingNotifier, Place
 from tests.fakes import HandClock
+from tests.messages.outbox_setup import ADA, CrashingNotifier, Place
 
 from costguard.db import lease
 from costguard.db.transaction import Database

@@ -11,8 +11,8 @@ from tests.access.office import Office, command
 from tests.api.rows import NOW
 
 from costguard.db.transaction import Database
-from costguard.engine.telling.listing import HELP
 from costguard.errors import SlackUnavailable
+from costguard.messages.listing import HELP
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Person
 

@@ -10,11 +10,11 @@ from sqlalchemy import Connection
 
 from costguard.access import teams
 from costguard.access.rules import Rules
-from costguard.engine.telling import job_content
-from costguard.engine.telling.outbox import Composed, Withdrawn
 from costguard.jobs import interruptions, job_rows
 from costguard.jobs.announcing import Announcement, Card, Form, JobFact, announced
 from costguard.ledger.accrual import accrual_at
+from costguard.messages import job_content
+from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.fact import Fact
 from costguard.model.job import Job
 from costguard.reminders import message_rows

@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 
 from costguard.access import people
 from costguard.access.rules import Rules
-from costguard.engine.telling import job_vm
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.owner import OwnerSource
+from costguard.messages import job_vm
 from costguard.model import moments
 from costguard.model.instance import ProvisioningModel, Shape, gpu_name
 from costguard.model.message import Button, VmCard

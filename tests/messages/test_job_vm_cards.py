@@ -12,10 +12,10 @@ from tests.jobs import job_rows
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.engine.telling import cards, job_content
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
 from costguard.ledger.accrual import accrual_at
+from costguard.messages import cards, job_content
 from costguard.model.attempt import AttemptState
 from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, JobState

@@ -11,9 +11,9 @@ from tests.fakes import FakeNotifier, HandClock
 
 from costguard.access import people
 from costguard.db.transaction import Database
-from costguard.engine.telling.acquainting import Acquainting
 from costguard.errors import SlackError, SlackUnavailable
 from costguard.events import facts
+from costguard.messages.acquainting import Acquainting
 from costguard.model.person import Person
 
 HOUR = timedelta(hours=1)

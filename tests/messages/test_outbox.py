@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from tests.engine.outbox_setup import ADA, Place
+from tests.messages.outbox_setup import ADA, Place
 
 from costguard.access import people
 from costguard.db.transaction import Database
-from costguard.engine.telling.outbox import Composed, Withdrawn
+from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.person import Acquaintance, Person
 from costguard.model.reminder import Target
 from costguard.reminders.message_rows import Message

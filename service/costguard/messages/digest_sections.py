@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
-from costguard.engine.telling import cards
 from costguard.ledger import projects, utilisation
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
+from costguard.messages import cards, digest_rows
 from costguard.model.action import StopOutcome
 from costguard.model.duration import elapsed, span_text
 from costguard.model.lifetime import Lifetime
@@ -26,7 +26,6 @@ from costguard.reminders.watched_rows import WatchedRow
 from costguard.spend import budgets, enforcements
 from costguard.spend.budget import Standing
 from costguard.spend.spend import Spend
-from costguard.store import digest
 
 SHOWN = 5
 _METHOD = "estimate: the machine's rate until it ran again, 24 h at most"
@@ -157,12 +156,12 @@ def stopped(
 def kept(connection: Connection, since: datetime, until: datetime, time_zone: str) -> tuple[Line, ...]:
     zone = ZoneInfo(time_zone)
 
-    def line(of: digest.KeptRow) -> Line:
+    def line(of: digest_rows.KeptRow) -> Line:
         return Line(
             of.name, f"until {cards.when(of.until, zone)}", f"by {of.by}{f': {of.reason}' if of.reason else ''}"
         )
 
-    return _top(digest.kept_between(connection, since, until), line)
+    return _top(digest_rows.kept_between(connection, since, until), line)
 
 
 def not_known(connection: Connection, found: Spend) -> Iterator[Section]:

@@ -15,14 +15,14 @@ from tests.reminders import reminder_rows
 from costguard.access.rules import Rules
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.engine.telling.digests import DigestComposer, DigestWatch
-from costguard.engine.telling.outbox import Composed, Withdrawn
+from costguard.messages.digest import DigestRule
+from costguard.messages.digests import DigestComposer, DigestWatch
+from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.message import DigestContent, Line
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team
-from costguard.policy.digest import DigestRule
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import Message
 

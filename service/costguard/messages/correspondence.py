@@ -8,8 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.engine.telling.compose import told
 from costguard.ledger import answers
+from costguard.messages.compose import told
 from costguard.model.reminder import About, Claim, Keep, Subject
 from costguard.reminders import message_rows, stop_rows
 from costguard.reminders.message_rows import Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.engine.telling.outbox import OutboxTrouble
+from costguard.messages.outbox import OutboxTrouble
 
 
 @dataclass(frozen=True, slots=True)

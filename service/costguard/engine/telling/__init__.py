@@ -1,1 +1,0 @@
-"""Telling people: what is intended, composed, sent and edited, and what they press."""
