@@ -15,13 +15,13 @@ from tests.webhooks.receiver import SECRET
 from costguard.db import lease, tables
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.webhook_delivery import Delivery, Poster
-from costguard.engine.webhooks import Webhooks
 from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.webhook import Answer, Webhook, WebhookState
 from costguard.settings.webhook_secrets import decoded
-from costguard.store import webhooks
+from costguard.webhooks import webhook_rows
+from costguard.webhooks.delivery import Delivery, Poster
+from costguard.webhooks.webhooks import Webhooks
 
 T0 = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TTL = timedelta(minutes=1)
@@ -58,7 +58,7 @@ class Office:
         self.database, self.poster, self.clock = database, poster, HandClock(T0)
         self.receivers = receivers or (webhook(),)
         with database.write() as connection:
-            webhooks.settle(connection, [each.name for each in self.receivers])
+            webhook_rows.settle(connection, [each.name for each in self.receivers])
 
     def record(self, *names: str, **given: str) -> None:
         with self.database.write() as connection:

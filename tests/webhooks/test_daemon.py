@@ -16,12 +16,12 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.engine.schedule import Beside, Daemon
-from costguard.engine.webhooks import Webhooks
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.model.instance import InstanceKey
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.client import HttpPoster
+from costguard.webhooks.webhooks import Webhooks
 
 PATIENCE = 30.0  # seconds until a test that hangs fails
 LATER = seen(key=InstanceKey(PROJECT, "2"), name="later", fingerprint="g")

@@ -11,8 +11,8 @@ from tests.webhooks.receiver import is_signed
 
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.webhook import Answer
-from costguard.policy import webhook as policy
 from costguard.settings.webhook_secrets import decoded
+from costguard.webhooks import signature as policy
 
 OTHER = "whsec_" + "S" * 32
 HOUSE = Path(policy.__file__).parents[1]

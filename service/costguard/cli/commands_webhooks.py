@@ -40,8 +40,8 @@ def try_out(
     """
     from costguard.clock import SystemClock  # only here: other commands need none of this, and start sooner
     from costguard.main.webhooks import try_out as posted
-    from costguard.policy.webhook import refusal
     from costguard.settings import load
+    from costguard.webhooks.signature import refusal
 
     answer = posted(load(path, os.environ), SystemClock(), name)
     if as_json:

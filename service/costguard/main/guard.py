@@ -22,7 +22,6 @@ from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
 from costguard.engine.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.engine.webhooks import Webhooks
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
@@ -44,6 +43,7 @@ from costguard.reminders.watched import Plan
 from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
 from costguard.web.meters import WatchMeters
+from costguard.webhooks.webhooks import Webhooks
 
 _SENDINGS = 10
 _LONGEST_WAIT = timedelta(seconds=2)

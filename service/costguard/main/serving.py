@@ -22,7 +22,6 @@ from costguard.dashboard.sign_in import add_sign_in
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
-from costguard.engine.webhooks import states
 from costguard.main.access import gate, sign_in_pages
 from costguard.main.figures import metrics_of
 from costguard.main.job_doors import doors
@@ -36,6 +35,7 @@ from costguard.web.meters import Meters
 from costguard.web.proxies import TrustedProxies
 from costguard.web.server import is_loopback, make_server
 from costguard.web.sharing import Sharing
+from costguard.webhooks.webhooks import states
 
 _PULSE_S = 1.0
 

@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 
 from costguard import __version__
 from costguard.db.transaction import Database
-from costguard.engine.webhooks import Webhooks
 from costguard.model.ports import Clock
 from costguard.model.webhook import Answer
 from costguard.settings import Settings
 from costguard.webhooks.client import HttpPoster
+from costguard.webhooks.webhooks import Webhooks
 
 
 def try_out(settings: Settings, clock: Clock, name: str) -> Answer:
