@@ -17,9 +17,9 @@ from tests.within import keep_rates
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
+from costguard.daemon.reconcile import PassReport
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import PassReport
 from costguard.jobs import interruptions
 from costguard.ledger.charging import Charged
 from costguard.ledger.record import Recorded

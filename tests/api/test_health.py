@@ -18,9 +18,9 @@ from tests.doors import gate, somebody
 
 from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.deps import DaemonStatus
+from costguard.daemon.one_question import OneQuestion
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.engine.one_question import OneQuestion
 from costguard.errors import DatabaseUnreachable
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm

@@ -17,9 +17,9 @@ from tests.benchmarks.served import PROJECT
 from tests.fakes import HandClock
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import Reconciler
 from costguard.db import lease as leases
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.ledger import price_refresh

@@ -22,10 +22,10 @@ from tests.fakes import HandClock
 from tests.jobs.world import OWNERS, T4, Shelf, metadata, price_list
 
 from costguard.access.rules import Rules
+from costguard.daemon import restoring
+from costguard.daemon.reconcile import Reconciler
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
-from costguard.engine import restoring
-from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.jobs.agent_events import Hearing
 from costguard.jobs.agent_tokens import Tokens

@@ -15,9 +15,9 @@ from tests.api.rows import NOW
 from tests.cli.test_run_commands import settings, typed
 from tests.cli.typed import Typist
 
+from costguard.daemon.lease_keeper import LEASE
 from costguard.db import lease, migrate
 from costguard.db.transaction import Database
-from costguard.engine.lease_keeper import LEASE
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.instance import InstanceKey, Status

@@ -18,10 +18,10 @@ import pytest
 from tests.cli.typed import Typist
 from tests.scenario.fleet import body
 
+from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.db import lease as leases
 from costguard.db.migrate import downgrade, upgrade
 from costguard.db.transaction import Database
-from costguard.engine.lease_keeper import LEASE, LEASE_TTL
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.scenarios.scenario import build, read
 from costguard_sandbox.server import running

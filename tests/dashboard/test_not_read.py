@@ -20,8 +20,8 @@ from tests.sandbox.vms import body
 from costguard.access.rules import Rules
 from costguard.api.deps import Deps
 from costguard.cli import fleet_table, report
+from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules

@@ -17,10 +17,10 @@ from tests.api import rows
 from tests.builders import at
 from tests.within import charge_due
 
+from costguard.daemon.lease_keeper import LEASE
 from costguard.db import lease, migrate
 from costguard.db.tables import metadata
 from costguard.db.transaction import Database
-from costguard.engine.lease_keeper import LEASE
 from costguard.errors import BackupExists, BackupUnusable, DaemonActs, DatabaseLocked, DatabaseNewer, DatabaseNotEmpty
 from costguard.ledger import generation
 from costguard.main import backups

@@ -12,8 +12,8 @@ from tests.fakes import HandClock
 from tests.jobs.cloud import CloudOfVms
 from tests.jobs.world import T4, World, world
 
+from costguard.daemon import restoring
 from costguard.db import lease as leases
-from costguard.engine import restoring
 from costguard.errors import CheckpointLocationUnavailable, LeaseLost, RateLimited
 from costguard.jobs import resume
 from costguard.jobs.attempts import JobVm

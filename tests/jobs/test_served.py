@@ -10,8 +10,8 @@ from tests.fakes import HandClock
 from tests.gce.conftest import Waits
 from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata, price_list
 
+from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.engine import restoring
 from costguard.gce.client import ComputeCloud
 from costguard.jobs import attempts, job_rows
 from costguard.jobs.agent_events import Event, Hearing

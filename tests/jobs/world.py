@@ -14,8 +14,8 @@ from tests.builders import PROJECT, at
 from tests.fakes import HandClock
 from tests.jobs.cloud import CloudOfVms, Vm
 
+from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.engine import restoring
 from costguard.errors import CheckpointError
 from costguard.events import facts
 from costguard.jobs import attempts, interruptions, job_rows

@@ -19,11 +19,11 @@ from tests.ledger.ledger_rows import ledger_rows
 from tests.rolled_up import roll_up_days, sums
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import Reconciler
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.db.tables import charges, instances
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import Reconciler
 from costguard.errors import LeaseLost
 from costguard.ledger import burn_rates, prices, projects
 from costguard.ledger.accrual import accrual_at

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import Reconciler
+from costguard.daemon.schedule import Daemon
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import Reconciler
-from costguard.engine.schedule import Daemon
 from costguard.events import facts
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.accrual import Accrual

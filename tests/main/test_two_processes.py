@@ -18,10 +18,10 @@ from tests.scenario.fleet import body
 from tests.waiting import until
 
 from costguard.clock import SystemClock
+from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.db import lease as leases
 from costguard.db.tables import leases as stored_leases
 from costguard.db.transaction import Database
-from costguard.engine.lease_keeper import LEASE, LEASE_TTL
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.server import running

@@ -10,8 +10,8 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 
 from costguard.access.rules import Rules
+from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.engine import restoring
 from costguard.messages.notices import NoticeComposer, NoticeWatch
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope

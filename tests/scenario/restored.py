@@ -14,8 +14,8 @@ from tests.fakes import HandClock
 from tests.gce.conftest import Waits
 from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata, price_list
 
+from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.engine import restoring
 from costguard.errors import AttemptUnknown
 from costguard.events import facts
 from costguard.gce.client import ComputeCloud

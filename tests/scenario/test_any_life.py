@@ -13,9 +13,9 @@ from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, Life
 from tests.within import charge_due
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import charges, instances, lifetimes
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import Reconciler
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_refresh import refresh

@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from tests.scenario.fleet import HOUR, MINUTE, body
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import Reconciler
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules

@@ -14,9 +14,9 @@ from tests.fakes import HandClock
 from tests.scenario.fleet import HOUR, PROJECTS, ZONES, Life
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import Reconciler
 from costguard.errors import PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices

@@ -18,8 +18,8 @@ from tests.jobs.world import Outside, world
 from tests.sandbox.vms import body
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import Reconciler
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.ledger import lifetimes
 from costguard.ledger.observe import Belonging

@@ -18,9 +18,9 @@ from tests.fakes import HandClock
 from tests.sandbox.vms import PROJECT, SPOT, ZONE, body, new_world
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.ledger import price_refresh

@@ -12,10 +12,10 @@ from tests.webhooks.office import webhook
 from tests.webhooks.receiver import Receiver
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import PassReport, Reconciler
+from costguard.daemon.schedule import Beside, Daemon
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.engine.schedule import Beside, Daemon
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.model.instance import InstanceKey

@@ -12,9 +12,9 @@ from prometheus_client.core import Metric
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
+from costguard.daemon.health import ANSWER, VitalSigns
+from costguard.daemon.one_question import OneQuestion
 from costguard.db.transaction import Database
-from costguard.engine.health import ANSWER, VitalSigns
-from costguard.engine.one_question import OneQuestion
 from costguard.jobs.agent_events import Hearing
 from costguard.jobs.submit import JobOffice
 from costguard.messages.outbox import OutboxTrouble

@@ -12,8 +12,8 @@ from pydantic import Field
 from costguard.api import mapping, schemas
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out
+from costguard.daemon.health import ProjectState, Verdict, health
 from costguard.db.health_rows import Holder
-from costguard.engine.health import ProjectState, Verdict, health
 from costguard.model.access import Permission, Principal
 
 router = APIRouter(tags=["health"])

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from costguard.engine.metrics import MONTH, Figures
+from costguard.daemon.counts import Interrupted
+from costguard.daemon.metrics import MONTH, Figures
 from costguard.model.action import StopOutcome
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
@@ -16,7 +17,6 @@ from costguard.model.money import Money
 from costguard.model.webhook import WebhookState
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Grouping
-from costguard.store.counts import Interrupted
 
 _KIND = ("project", "preset", "provisioning_model")
 _RECOVERY_BUCKETS = (30, 60, 120, 180, 300, 600, 1200, 3600, 14_400)

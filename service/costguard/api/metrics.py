@@ -11,8 +11,8 @@ from prometheus_client.registry import Collector
 
 from costguard.api.deps import Deps, Given
 from costguard.api.metric_families import families
+from costguard.daemon.metrics import figures
 from costguard.db.health_rows import holders, is_held_by
-from costguard.engine.metrics import figures
 from costguard.model.access import Permission
 from costguard.web.problems import RESPONSES
 from costguard.web.who import needs

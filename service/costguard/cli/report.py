@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from costguard.engine.reconcile import PassReport
+from costguard.daemon.reconcile import PassReport
 from costguard.ledger.record import Recorded
 from costguard.model.action import (
     Action,

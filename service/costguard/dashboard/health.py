@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from costguard.daemon.health import Health, ProjectState, Verdict, health
 from costguard.dashboard.prices import OLD
 from costguard.dashboard.source import Source
 from costguard.db import health_rows as stored
-from costguard.engine.health import Health, ProjectState, Verdict, health
 from costguard.errors import StoreError
 from costguard.model.duration import span_text
 from costguard.model.mending import command_for

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from costguard.access.rules import Rules
-from costguard.engine import health
+from costguard.daemon import health
 from costguard.jobs.submit import JobOffice
 
 

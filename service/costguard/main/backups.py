@@ -12,14 +12,14 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from costguard import __version__
+from costguard.daemon import restoring
+from costguard.daemon.lease_keeper import LEASE
 from costguard.db import connect, health_rows, migrate
 from costguard.db.backup import archive, postgresql, sqlite, verify
 from costguard.db.backup.archive import FORMAT, Manifest, Reader, Rows
 from costguard.db.backup.verify import Check
 from costguard.db.limits import MIGRATING
 from costguard.db.transaction import Database
-from costguard.engine import restoring
-from costguard.engine.lease_keeper import LEASE
 from costguard.errors import BackupUnusable, DaemonActs
 from costguard.ledger import generation
 from costguard.model.generation import FIRST, Cause, Generation

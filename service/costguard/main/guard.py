@@ -15,13 +15,13 @@ import structlog
 
 from costguard.access.rules import Rules
 from costguard.clock import SystemClock
+from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
+from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import lease as leases
 from costguard.db.health_rows import catalogue_read_at
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
-from costguard.engine.lease_keeper import LEASE, LEASE_TTL, kept
-from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.client import ComputeCloud
 from costguard.gce.price_snapshot import snapshot_prices

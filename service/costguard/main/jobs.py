@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from costguard.access import signing
 from costguard.access.rules import Rules
 from costguard.agent.bundle import bundle
+from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.engine import restoring
 from costguard.gce.boot import metadata_items
 from costguard.jobs.agent_tokens import KEY_NAME, Tokens
 from costguard.jobs.boot import VmMaker

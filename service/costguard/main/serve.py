@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from costguard.clock import ScaledClock
-from costguard.engine.reconcile import PassReport
-from costguard.engine.schedule import JOBS, Beside, Daemon
+from costguard.daemon.reconcile import PassReport
+from costguard.daemon.schedule import JOBS, Beside, Daemon
 from costguard.errors import CostguardError
 from costguard.main.entrance import Entrance, entrance
 from costguard.main.figures import families_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
-from costguard.engine.metrics import FactCounts
-from costguard.engine.reconcile import PassReport
+from costguard.daemon.metrics import FactCounts
+from costguard.daemon.reconcile import PassReport
 from costguard.model.access import Via
 
 _PASS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)

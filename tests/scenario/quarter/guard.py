@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 from tests.scenario.quarter.crashing import FragileCloud, FragileDatabase, FragileNotifier, Fuse, Killed
 
 from costguard.access.rules import Rules
+from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
+from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
-from costguard.engine.lease_keeper import LEASE, LEASE_TTL
-from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging

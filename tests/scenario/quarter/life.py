@@ -14,7 +14,7 @@ from tests.scenario.quarter.guard import PROJECT, Guard, Place
 from tests.scenario.quarter.people import Meant, People
 from tests.scenario.quarter.weather import GUARD_OFF, Weather
 
-from costguard.engine.lease_keeper import LEASE_TTL
+from costguard.daemon.lease_keeper import LEASE_TTL
 from costguard.errors import LeaseLost, StoreError
 from costguard.gce.price_snapshot import snapshot_prices
 from costguard.ledger import price_refresh

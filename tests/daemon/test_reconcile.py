@@ -17,10 +17,10 @@ from tests.fakes import FakeCloud, HandClock
 from tests.ledger.ledger_rows import ledger_rows
 
 from costguard.access.rules import Rules
+from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import lease as leases
 from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
-from costguard.engine.reconcile import PassReport, Reconciler
 from costguard.errors import DatabaseLocked, DiskFull, LeaseLost
 from costguard.events import facts
 from costguard.ledger import prices, projects

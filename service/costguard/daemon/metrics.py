@@ -11,6 +11,8 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
+from costguard.daemon import counts
+from costguard.daemon.counts import Interrupted
 from costguard.db import health_rows
 from costguard.events import stream
 from costguard.ledger import burn_rates, projects
@@ -23,8 +25,6 @@ from costguard.spend.budget import Standing
 from costguard.spend.budgets import standings
 from costguard.spend.spend import SpendRow, spend
 from costguard.spend.spend_rows import Grouping
-from costguard.store import counts
-from costguard.store.counts import Interrupted
 
 MONTH = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET, Grouping.PROVISIONING_MODEL)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from costguard.engine.lease_keeper import LEASE_TTL
+from costguard.daemon.lease_keeper import LEASE_TTL
 
 # Twice the lease's life: by then another daemon acts, or could, and two renewals over new connections were in vain.
 LIMIT = 2 * LEASE_TTL

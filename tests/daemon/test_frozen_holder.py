@@ -11,10 +11,10 @@ from tests.messages.outbox_setup import Place
 from tests.reminders.execute_setup import Scene
 from tests.webhooks.office import FakePoster, Office, webhook
 
+from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.db import lease as leases
 from costguard.db.lease import Hold, Lease
 from costguard.db.transaction import Database
-from costguard.engine.lease_keeper import LEASE, LEASE_TTL
 
 
 @pytest.fixture

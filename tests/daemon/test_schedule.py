@@ -13,13 +13,13 @@ from tests.fakes import FakeCloud, HandClock
 from tests.ledger.ledger_rows import ledger_rows
 
 from costguard.access.rules import Rules
+from costguard.daemon.lease_keeper import LEASE
+from costguard.daemon.reconcile import Reconciler
+from costguard.daemon.schedule import Daemon
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.db.tables import instances
 from costguard.db.transaction import Database
-from costguard.engine.lease_keeper import LEASE
-from costguard.engine.reconcile import Reconciler
-from costguard.engine.schedule import Daemon
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules

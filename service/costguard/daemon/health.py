@@ -10,10 +10,10 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
+from costguard.daemon.one_question import OneQuestion, Unanswered
 from costguard.db import health_rows as stored
 from costguard.db.health_rows import Holder
 from costguard.db.transaction import Database
-from costguard.engine.one_question import OneQuestion, Unanswered
 from costguard.errors import StoreError
 from costguard.jobs.words import listed
 from costguard.ledger import projects, unknown_vms

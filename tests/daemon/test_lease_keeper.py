@@ -12,11 +12,11 @@ from sqlalchemy import select, update
 from tests.silent_proxy import silent_proxy
 from tests.waiting import until
 
+from costguard.daemon.lease_keeper import ASK_EVERY, LEASE, LEASE_TTL, RENEW_EVERY, LeaseKeeper, kept
 from costguard.db import lease as leases
 from costguard.db.limits import Limits
 from costguard.db.tables import leases as table
 from costguard.db.transaction import Database
-from costguard.engine.lease_keeper import ASK_EVERY, LEASE, LEASE_TTL, RENEW_EVERY, LeaseKeeper, kept
 from costguard.errors import LeaseLost
 
 PATIENCE = 60.0

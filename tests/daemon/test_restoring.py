@@ -17,9 +17,9 @@ from tests.reminders.execute_setup import Scene
 from tests.reminders.last_check_setup import ROOT, judged_at
 
 from costguard.access import people, requests
+from costguard.daemon import restoring
 from costguard.db.tables import messages as message_rows
 from costguard.db.transaction import Database
-from costguard.engine import restoring
 from costguard.ledger import generation, lifetimes, unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.action import StopInstance, StopOutcome

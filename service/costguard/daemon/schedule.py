@@ -14,11 +14,11 @@ import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from costguard.daemon.lease_keeper import LeaseKeeper
+from costguard.daemon.reconcile import PassReport, Reconciler
+from costguard.daemon.watchdog import Watchdog
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.engine.lease_keeper import LeaseKeeper
-from costguard.engine.reconcile import PassReport, Reconciler
-from costguard.engine.watchdog import Watchdog
 from costguard.errors import CostguardError, DatabaseUnreachable, LeaseLost
 from costguard.ledger import price_refresh
 from costguard.ledger.idle_watch import IdleWatch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from costguard.engine.lease_keeper import LEASE_TTL
-from costguard.engine.watchdog import LIMIT, Watchdog
+from costguard.daemon.lease_keeper import LEASE_TTL
+from costguard.daemon.watchdog import LIMIT, Watchdog
 
 
 class Time:
