@@ -14,10 +14,10 @@ from costguard.access.session_rows import Session
 from costguard.access.sessions import Sessions
 from costguard.access.sign_ins import SignIns
 from costguard.access.tokens import digest_of
-from costguard.dashboard.sign_in import SignInPages
 from costguard.db.transaction import Database
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.model.ports import Clock
+from costguard.pages.sign_in import SignInPages
 from costguard.web.limits import TokenBucket
 
 SEAL = Seal(b"a key of 32 bytes, for tests only")

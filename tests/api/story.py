@@ -10,9 +10,9 @@ from sqlalchemy import insert
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
-from tests.dashboard import job_story
 from tests.doors import begun, gate, somebody
 from tests.jobs.office import Office
+from tests.pages import job_story
 from tests.reminders import reminder_rows
 
 from costguard.access.gate import Gate

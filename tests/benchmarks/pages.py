@@ -22,10 +22,10 @@ from tests.doors import begun, gate
 from costguard.access.sessions import Sessions
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
-from costguard.dashboard.app import add_dashboard
 from costguard.db.tables import changes
 from costguard.db.transaction import Database
 from costguard.model.access import Role, Via
+from costguard.pages.app import add_dashboard
 from costguard.web.door import COOKIES
 
 _ROUNDS = 20

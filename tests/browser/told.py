@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from tests.api import rows
 from tests.api.conftest import Standstill
 from tests.api.rows import H100, NOW
-from tests.dashboard import job_story
 from tests.doors import signed_in
 from tests.jobs import office
+from tests.pages import job_story
 from tests.reminders import reminder_rows
 from tests.within import keep_rates
 
@@ -22,7 +22,6 @@ from costguard.access.rules import Rules, by_name
 from costguard.access.session_rows import Session
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
-from costguard.dashboard.app import add_dashboard
 from costguard.db import lease
 from costguard.db.transaction import Database
 from costguard.ledger import prices as price_rows
@@ -36,6 +35,7 @@ from costguard.model.person import Acquaintance, Person
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
+from costguard.pages.app import add_dashboard
 from costguard.web.door import Door
 
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)

@@ -14,7 +14,7 @@ import pytest
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run
-from tests.dashboard import job_story
+from tests.pages import job_story
 
 import costguard
 from costguard.cli import profile

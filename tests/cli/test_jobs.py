@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from tests.cli.conftest import Run, runner, serving
 from tests.cli.typed import Typist
-from tests.dashboard import job_story
 from tests.jobs.office import Office, priced
+from tests.pages import job_story
 
 from costguard.db.transaction import Database
 

@@ -12,12 +12,12 @@ from httpx2 import Response
 from structlog.testing import capture_logs
 from tests.api.conftest import Standstill
 from tests.browser import told
-from tests.dashboard import story
-from tests.dashboard.test_sign_in import built, through_provider
 from tests.doors import signed_in, somebody
 from tests.golden.databases import migrated
 from tests.golden.page_text import PageText
 from tests.identity.provider import providing
+from tests.pages import story
+from tests.pages.test_sign_in import built, through_provider
 
 from costguard.access.tokens import NewToken, TokenOffice
 from costguard.db.transaction import Database

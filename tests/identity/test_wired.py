@@ -9,9 +9,9 @@ from tests.identity.provider import CLIENT, SECRET, providing
 from tests.settings.reading import read
 
 from costguard import main
-from costguard.dashboard.sign_in import SignInPages
 from costguard.main import identity
 from costguard.main.access import sign_in_pages as built
+from costguard.pages.sign_in import SignInPages
 
 BARE = '[watch]\nprojects = ["ml-training"]\n[reminders]\ncontact = "lead@example.com"\n'
 

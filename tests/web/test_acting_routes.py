@@ -24,11 +24,11 @@ from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
 from costguard.access.rules import Access
 from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
-from costguard.dashboard.app import add_dashboard
-from costguard.dashboard.sign_in import add_sign_in
 from costguard.db.transaction import Database
 from costguard.model.access import PERMISSIONS, Permission, Role, Via
 from costguard.model.reminder import Team
+from costguard.pages.app import add_dashboard
+from costguard.pages.sign_in import add_sign_in
 
 ME, MATE, OTHER = "root@lab.example", "mate@lab.example", "else@lab.example"
 # Who asks is an admin by the lists: what their tokens may not, only the tokens keep from them.

@@ -21,13 +21,13 @@ from tests.jobs.office import Office
 from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
-from costguard.dashboard.app import add_dashboard
-from costguard.dashboard.sign_in import add_sign_in
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import Hearing
 from costguard.jobs.agent_tokens import Tokens
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Via
 from costguard.model.attempt import AttemptState
+from costguard.pages.app import add_dashboard
+from costguard.pages.sign_in import add_sign_in
 from costguard.web.door import OPEN_PATHS
 from costguard.web.who import Needs
 

@@ -11,11 +11,11 @@ from costguard.access.links import GOOD_FOR
 from costguard.access.seal import Seal
 from costguard.access.sessions import Sessions
 from costguard.access.sign_ins import Provider, SignIns
-from costguard.dashboard.sign_in import SignInPages
 from costguard.db.transaction import Database
 from costguard.main import identity
 from costguard.model.access import Via
 from costguard.model.ports import Clock
+from costguard.pages.sign_in import SignInPages
 from costguard.settings import Settings
 from costguard.web.limits import TokenBucket
 

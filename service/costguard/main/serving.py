@@ -17,8 +17,6 @@ from costguard import __version__
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import ScaledClock, SystemClock
-from costguard.dashboard.app import add_dashboard
-from costguard.dashboard.sign_in import add_sign_in
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
@@ -29,6 +27,8 @@ from costguard.main.watcher import Watcher
 from costguard.main.wire import Begin
 from costguard.messages.outbox import OutboxTrouble, trouble_of
 from costguard.model.ports import Clock
+from costguard.pages.app import add_dashboard
+from costguard.pages.sign_in import add_sign_in
 from costguard.settings import Settings
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters

@@ -1,0 +1,266 @@
+"""Values as people read them. Nothing here computes money; it only rounds for showing."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from costguard.ledger.narrate import ended_text, sentence
+from costguard.messages.correspondence import Entry
+from costguard.model.duration import span_text
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
+from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.money import Money, Priced
+from costguard.model.unseen import shown
+from costguard.pages import spoken_times
+from costguard.reminders.not_stopped import NotStopped
+
+_SPAN = re.compile(r"(\d) (d|h|min|s)\b")
+_LONGEST = 2_000  # characters of one value; the API has the whole
+_STYLES = {"short": "%d %b, %H:%M", "clock": "%H:%M:%S", "day": "%d %b %Y"}  # as the page's script writes them, too
+_HOW_KNOWN = {"job": "launched by their job", "claim": "claimed it", "label": "by label", "creator": "created it"}
+
+
+def visible(value: object) -> object:
+    """Each value on its way into a page: what would hide or turn the text around it is shown as its number."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
+        return shown(short)
+    return value
+
+
+def rate(money: Money) -> str:
+    """Dollars an hour: three places below a dollar."""
+    if 0 < abs(money.nanos) < 1_000_000_000:
+        thousandths = int(money.dollars.quantize(Decimal("0.001")).scaleb(3))
+        return "<$0.001" if thousandths == 0 else f"${thousandths // 1000}.{thousandths % 1000:03d}"
+    return str(money)
+
+
+def dollars(money: Money) -> str:
+    """To the cent; an amount too small for that is `<$0.01`, not nothing."""
+    return "<$0.01" if 0 < money.nanos < 5_000_000 else str(money)
+
+
+def cells(amounts: Iterable[Money]) -> Markup:
+    """Table cells, one an amount. A year by day has thousands, and a template takes four times as long for each."""
+    made = []
+    for amount in amounts:
+        text = dollars(amount).replace("<", "&lt;") if amount else '<span class="note">–</span>'
+        made.append(f'<td class="right num" data-nanos="{amount.nanos}">{text}</td>')
+    return Markup("".join(made))  # noqa: S704 numbers and tags of our own
+
+
+def moving(money: Money) -> Markup:
+    """To a hundredth of a cent, cut off and never rounded up, as the page's script shows it when it counts on."""
+    whole, rest = divmod(max(0, money.nanos), 1_000_000_000)
+    digits = f"{rest // 100_000:04d}"
+    return Markup('${:,}.{}<span class="fine">{}</span>').format(whole, digits[:2], digits[2:])
+
+
+def is_nothing(priced: Priced) -> bool:
+    """Whether nothing of it could be priced, so that no amount may be shown."""
+    return not priced.whole and not priced.amount
+
+
+def age(span: timedelta) -> str:
+    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as the reasons beside it say it."""
+    return span_text(max(timedelta(), span))
+
+
+def clock(moment: datetime, style: str = "short") -> Markup:
+    """The moment in UTC, which the page's script shows in the viewer's zone; the exact one stands in the title."""
+    utc = moment.astimezone(UTC)
+    text = utc.strftime(_STYLES[style])
+    exact = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}" title="{}" data-style="{}">{}</time>').format(
+        utc.isoformat().replace("+00:00", "Z"), exact, style, text
+    )
+
+
+def gpu(shape: Shape) -> str:
+    """`T4`, `8 × H100 80GB`; "" where there is no GPU."""
+    if not shape.gpu_type or not shape.gpu_count:
+        return ""
+    name = gpu_words(shape.gpu_type)
+    return name if shape.gpu_count == 1 else f"{shape.gpu_count} × {name}"
+
+
+def gpu_words(gpu_type: str) -> str:
+    """`T4`, `H100 80GB`"""
+    return gpu_name(gpu_type).replace("-", " ").upper()
+
+
+def clauses(reason: str) -> list[str]:
+    """A decision's reason in its parts: what is so, then what follows from it, one after the other.
+
+    A number and its unit stay on one line.
+    """
+    return _SPAN.sub("\\1\u00a0\\2", reason).split("; ")
+
+
+def entry(of: Entry) -> str:
+    """Which kind of entry it is; its class in the style sheet, too."""
+    return type(of).__name__.lower()
+
+
+def how_known(source: str) -> str:
+    return _HOW_KNOWN.get(source, source)
+
+
+def words(value: str) -> str:
+    """`host_error` as `host error`."""
+    return value.replace("_", " ")
+
+
+def is_spot(model: ProvisioningModel) -> bool:
+    return model is ProvisioningModel.SPOT
+
+
+def vm_link(key: InstanceKey) -> str:
+    return f"/vm/{quote(key.project, safe='')}/{quote(key.gce_id, safe='')}"
+
+
+def job_link(job_id: str) -> str:
+    return f"/jobs/{quote(job_id, safe='')}"
+
+
+def whole(number: int) -> str:
+    return f"{number:,}"
+
+
+def shell(command: Sequence[str]) -> str:
+    """As it would be typed."""
+    return shlex.join(command)
+
+
+def score(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.005 else "–"
+
+
+def link(path: str, **query: Any) -> str:
+    """An address with those parameters that are given."""
+    given = [(name.rstrip("_"), value) for name, value in query.items() if value is not None and value is not False]
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def gib(mib: int) -> str:
+    return f"{mib / 1024:,.10g}"
+
+
+def quantity(millis: int) -> str:
+    return f"{millis / 1000:,.10g}"
+
+
+def unit_price(rate_nanos: int) -> str:
+    """A price in full: `$0.031611`."""
+    return f"${Money(rate_nanos).dollars.normalize():f}"
+
+
+def seconds(count: int) -> str:
+    return age(timedelta(seconds=count))
+
+
+def hours(count: int) -> str:
+    return f"{(count + 180) // 360 / 10:,.1f}"
+
+
+def day(of: date) -> str:
+    return f"{of.day} {of:%b %Y}"
+
+
+def month_name(of: date) -> str:
+    return f"{of:%B}"
+
+
+def change_words(percent: int) -> str:
+    """`12% more`, `as much`"""
+    return "as much" if percent == 0 else f"{abs(percent):,}% {'more' if percent > 0 else 'less'}"
+
+
+def tick(money: Money) -> str:
+    return f"${money.nanos // 1_000_000_000:,}" if money.nanos % 1_000_000_000 == 0 else str(money)
+
+
+def ran(lifetime: Lifetime, now: datetime) -> str:
+    return age(lifetime.ran(now))
+
+
+def how_ended(lifetime: Lifetime) -> str:
+    """`was stopped by ada@example.com`; of a lifetime that is over."""
+    by = f" by {lifetime.ended_by}" if lifetime.ended_by not in ("", "system") else ""
+    return f"{ended_text(lifetime.end_reason or EndReason.UNKNOWN)}{by}"
+
+
+def why_not(of: NotStopped, now: datetime) -> Markup:
+    """The sentence, with its moment as all moments of a page are shown."""
+    before, mark, after = of.sentence(now, lambda _: "\0").partition("\0")
+    shown = clock(of.at) if mark and of.at is not None else ""
+    return Markup("{}{}{}").format(visible(before), shown, visible(after))
+
+
+def marked(text: str) -> Markup:
+    """A sentence in which `names` between backticks are shown as code."""
+    parts = str(visible(text)).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts)
+    )
+
+
+def spoken(text: str, near: datetime) -> Markup:
+    """A sentence with its moments in the viewer's zone; `near` is when it was said."""
+    return spoken_times.spoken(visible(text), near)
+
+
+def steps(text: str, near: datetime) -> list[Markup]:
+    """The parts of a decision's reason, with their moments in the viewer's zone."""
+    return [spoken(part, near) for part in clauses(text)]
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        rate,
+        dollars,
+        cells,
+        moving,
+        is_nothing,
+        age,
+        clock,
+        gpu,
+        gpu_words,
+        clauses,
+        steps,
+        marked,
+        spoken,
+        entry,
+        how_ended,
+        why_not,
+        how_known,
+        words,
+        is_spot,
+        vm_link,
+        job_link,
+        whole,
+        shell,
+        score,
+        sentence,
+        gib,
+        quantity,
+        unit_price,
+        seconds,
+        hours,
+        day,
+        month_name,
+        change_words,
+        tick,
+        ran,
+    )
+}

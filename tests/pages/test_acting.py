@@ -1,0 +1,217 @@
+"""What people ask of VMs from the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.doors import signed_in
+from tests.pages import story
+from tests.pages.html import Page, tidy
+
+from costguard.access import requests
+from costguard.access.rules import Rules
+from costguard.db.transaction import Database
+from costguard.model.access import Role
+from costguard.model.reminder import Request, Team
+
+ADA, BOB = "ada@lab.example", "bob@lab.example"
+CSRF = {"csrf": "the page's own"}
+HOUR = timedelta(hours=1)
+Clients = Callable[..., TestClient]
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is stored, and how, is tested with `ask` on both."""
+    return sqlite_database
+
+
+def page_of(client: TestClient, address: str, status: int = 200) -> Page:
+    answer = client.get(address)
+    assert answer.status_code == status, answer.text
+    page = Page(answer.text)
+    assert page.mistakes == []
+    return page
+
+
+def acts(page: Page) -> set[str]:
+    """What is offered for whom: the last parts of the addresses."""
+    found = [
+        str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and "act" in (attrs.get("class") or "").split()
+    ]
+    return {address.removeprefix("/vm/lab/") for address in found}
+
+
+def stored(database: Database) -> list[Request]:
+    with database.read() as connection:
+        return [request for _, request in requests.open_requests(connection)]
+
+
+@pytest.mark.parametrize(
+    ("role", "address", "offered"),
+    [
+        (
+            Role.ADMIN,
+            BOB,
+            {"forgotten/stop", "forgotten/keep", "forgotten/claim", "far/stop", "far/keep", "far/disown"},
+        ),
+        (Role.VIEWER, ADA, set()),
+        (Role.ADMIN, "", set()),
+    ],
+)
+def test_what_somebody_may_ask_stands_beside_the_vm(
+    database: Database, client_with: Clients, role: Role, address: str, offered: set[str]
+) -> None:
+    """An admin is offered what makes sense; who may ask for nothing at all is told so once, and offered nothing."""
+    addresses = story.tell(database)
+    ids = {name: place.removeprefix("/vm/lab/") for name, place in addresses.items()}
+    page = page_of(client_with(door=signed_in(role, address)), "/")
+    wanted = {each.replace(each.split("/")[0], ids[each.split("/")[0]]) for each in offered}
+    assert wanted <= acts(page)
+    assert not any(each.startswith(ids["resting"]) and each.endswith("stop") for each in acts(page))
+    assert bool(acts(page)) == bool(offered)
+    assert ("You may look, and not act" in page.text) == (role is Role.VIEWER)
+
+
+def test_who_may_not_is_told_why(database: Database, client_with: Clients) -> None:
+    """An operator of another team sees whose it is to decide, beside the VM and in place of the form."""
+    addresses = story.tell(database)
+    teams = (Team("vision", frozenset({ADA})),)
+    client = client_with(door=signed_in(Role.OPERATOR, BOB), rules=Rules({}, teams=teams))
+    reason = f"Only {ADA}, an operator of team vision or an admin can stop forgotten."
+    assert reason in tidy(page_of(client, "/").text)
+    asked = page_of(client, f"{addresses['forgotten']}/stop")
+    assert reason in tidy(asked.text)
+    assert not any(
+        tag == "form" and attrs.get("method") == "post" and "/stop" in str(attrs["action"]) for tag, attrs in asked.tags
+    )
+
+
+def test_before_a_stop_it_is_said_what_it_costs_and_what_happens(database: Database, client_with: Clients) -> None:
+    """The VM, its dollars, what ends, what goes on billing, and that Spot or a job make a difference."""
+    addresses = story.tell(database)
+    with database.write() as connection:
+        vm = rows.instance(connection, "at-work", gce_id="77", job="j1", provisioning_model="spot")
+        rows.lifetime(connection, vm, NOW - HOUR, job="j1", provisioning_model="spot")
+    client = client_with(door=signed_in(Role.ADMIN, BOB))
+    text = tidy(page_of(client, f"{addresses['forgotten']}/stop").text)
+    assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example So far, in all $4.8060 Per hour $0.534" in text
+    assert "Machine and GPU stop billing. Its disks stay, and go on billing $0.004 an hour." in text
+    text = tidy(page_of(client, "/vm/lab/77/stop").text)
+    assert "It works on job j1, which is cancelled." in text
+    assert "It is Spot" in text
+
+
+def test_a_vm_without_a_gpu_can_be_suspended_on_its_page(database: Database, client_with: Clients) -> None:
+    """There, or in place of a stop; what its memory bills is said first, and where it cannot be, why not."""
+    addresses = story.tell(database)
+    cpu = {"gpu_type": None, "gpu_count": 0}
+    with database.write() as connection:
+        rows.prices(connection, {("suspended-memory", "standard", "GiBy.mo"): 144_200_000})
+        desk = rows.instance(connection, "desk", gce_id="78", preset="other", **cpu)
+        rows.lifetime(connection, desk, NOW - HOUR, preset="other", **cpu)
+        rows.storage(connection, desk, NOW - HOUR)
+        at_work = rows.instance(connection, "at-work", gce_id="79", preset="other", job="j1", **cpu)
+        rows.lifetime(connection, at_work, NOW - HOUR, preset="other", job="j1", **cpu)
+    client = client_with(door=signed_in(Role.ADMIN, BOB))
+    assert "78/suspend" in acts(page_of(client, "/vm/lab/78"))
+    assert "78/suspend" not in acts(page_of(client, "/")), "a row has no room for what is rarely asked"
+    assert "suspend it instead" in page_of(client, "/vm/lab/78/stop").text
+    text = tidy(page_of(client, "/vm/lab/78/suspend").text)
+    assert "Suspend desk?" in text
+    assert "Its 15 GiB of memory is kept, and bills $0.003 an hour. Its disks go on billing $0.004 an hour." in text
+    answer = client.post("/vm/lab/78/suspend", data=CSRF, follow_redirects=False)
+    assert (answer.status_code, [each.asked.value for each in stored(database)]) == (303, ["suspend"])
+    cases = {addresses["forgotten"]: "Google does not suspend VMs with GPUs", "/vm/lab/79": "It works on a job"}
+    for place, why in cases.items():
+        assert f"No suspending: {why}" in tidy(page_of(client, place).text)
+        asked = page_of(client, f"{place}/suspend")
+        assert why in tidy(asked.text)
+        assert "Suspend it" not in asked.text
+        assert client.post(f"{place}/suspend", data=CSRF).status_code in (409, 422)
+    assert len(stored(database)) == 1
+    assert "No suspending" not in page_of(client, addresses["resting"]).text
+
+
+def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Database, client_with: Clients) -> None:
+    """The daemon is woken; a double click asks once; the row says who waits for what, and offers it no more."""
+    addresses = story.tell(database)
+    woken: list[str] = []
+    client = client_with(door=signed_in(Role.ADMIN, BOB), wake=lambda: woken.append("woken"))
+    place = addresses["forgotten"]
+    form = page_of(client, f"{place}/stop")
+    sent = {
+        str(a["name"]): str(a["value"] or "") for tag, a in form.tags if tag == "input" and a.get("type") == "hidden"
+    }
+    assert sent["started_at"]
+    sent["reason"] = "done for today"
+    answer = client.post(f"{place}/stop", data=sent, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, place)
+    told = client.post(f"{place}/stop", data=sent, headers={"HX-Request": "true"})
+    assert "Asked to stop forgotten; the next pass carries it out." in told.text
+    assert told.headers["HX-Trigger"] == "asked"
+    assert [(each.asked.value, each.by, each.reason, each.via) for each in stored(database)] == [
+        ("stop", BOB, "done for today", "page")
+    ]
+    assert woken == ["woken"]
+    shown = page_of(client, "/")
+    assert "stop asked by bob@lab.example: done for today waits for the next pass, since 12:00" in tidy(shown.text)
+    assert f"{place.removeprefix('/vm/lab/')}/stop" not in acts(shown)
+    assert "stop asked by bob@lab.example" in tidy(page_of(client, place).text)
+
+
+@pytest.mark.parametrize(
+    ("until", "hours", "expected"),
+    [
+        ("4", "", 4),
+        ("morning", "9", None),
+        ("hours", "30", 30),
+        ("hours", "0", 422),
+        ("hours", "000001999999", 422),
+        ("x", "", 422),
+    ],
+)
+def test_a_keep_says_for_how_long(
+    database: Database, client_with: Clients, until: str, hours: str, expected: int | None
+) -> None:
+    """Four hours, until tomorrow morning, or a number of hours; anything else is explained and stores nothing."""
+    place = story.tell(database)["forgotten"]
+    client = client_with(door=signed_in(Role.ADMIN, BOB))
+    answer = client.post(f"{place}/keep", data={**CSRF, "until": until, "hours": hours}, follow_redirects=False)
+    assert answer.status_code == (422 if expected == 422 else 303)
+    assert [each.hours for each in stored(database)] == ([] if expected == 422 else [expected])
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "sent", "status", "said"),
+    [
+        (Role.VIEWER, "forgotten/stop", CSRF, 403, "needs the permission instances"),
+        (Role.OPERATOR, "forgotten/stop", {}, 403, "It is not certain that a page of Costguard's sent this"),
+        (Role.OPERATOR, "forgotten/delete", CSRF, 404, "There is no such page."),
+        (
+            Role.ADMIN,
+            "forgotten/stop",
+            {**CSRF, "started_at": "2026-11-20T11:59:00+00:00"},
+            409,
+            "started anew since",
+        ),
+        (Role.OPERATOR, "forgotten/stop", {**CSRF, "started_at": "yesterday"}, 422, "started_at is no moment"),
+        (Role.ADMIN, "resting/stop", CSRF, 409, "is stopped already"),
+        (Role.OPERATOR, "left/stop", CSRF, 409, "gone"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_on_a_page(
+    database: Database, client_with: Clients, role: Role, path: str, sent: dict[str, str], status: int, said: str
+) -> None:
+    """In words and with the status that fits; nothing is stored."""
+    addresses = story.tell(database)
+    name, _, wish = path.partition("/")
+    answer = client_with(door=signed_in(role, BOB)).post(f"{addresses[name]}/{wish}", data=sent, follow_redirects=False)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert said in tidy(Page(answer.text).text)
+    assert stored(database) == []

@@ -1,0 +1,98 @@
+"""Cancelling a job from its page, or from the list: asked first, stored once, and only by who may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api.rows import NOW
+from tests.doors import EVERYBODY, OpenDoor, signed_in
+from tests.pages import job_story
+from tests.pages.html import Page, tidy
+
+from costguard.db.transaction import Database
+from costguard.jobs import job_rows
+from costguard.model.access import Role
+from costguard.pages.cancelling import what_happens
+
+ADA = signed_in(Role.OPERATOR, "ada@lab.example")
+BOB = signed_in(Role.VIEWER, "bob@lab.example")
+CSRF = {"csrf": "the page's own"}
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is written is the API's too, and tested on both kinds there."""
+    return sqlite_database
+
+
+def shown(text: str) -> tuple[Page, str]:
+    page = Page(text)
+    assert page.mistakes == []
+    return page, tidy(page.text)
+
+
+def test_a_job_is_cancelled_after_it_was_asked_what_that_does(
+    database: Database, client_of: Callable[[OpenDoor], TestClient]
+) -> None:
+    """The cost so far and what is not saved stand there; once asked for, nobody is offered it again."""
+    address = job_story.tell(database)["resnet"]
+    client = client_of(ADA)
+    for place in ("/jobs", address):
+        assert f"{address}/cancel" in shown(client.get(place).text)[0].addresses
+    page, text = shown(client.get(f"{address}/cancel").text)
+    for part in ("Cancel resnet?", "So far, in all $1.6", "Not saved yet 1 h $0.25", "gets its notice first"):
+        assert part in text
+    form = {**CSRF, "reason": "wrong data"}
+    in_place = client.post(f"{address}/cancel", data=form, headers={"HX-Request": "true"})
+    assert "Asked to cancel resnet" in in_place.text
+    assert in_place.headers["hx-trigger"] == "asked"
+    again = client.post(f"{address}/cancel", data=CSRF)
+    assert (again.status_code, again.headers["location"]) == (303, address)
+    with database.read() as connection:
+        job = job_rows.read(connection, address.removeprefix("/jobs/"))
+    assert job is not None
+    assert (job.cancel_asked_by, job.cancel_asked_at, "wrong data" in job.reason) == ("ada@lab.example", NOW, True)
+    page, text = shown(client.get(address).text)
+    assert f"{address}/cancel" not in page.addresses
+    assert "Cancel asked By ada@lab.example" in text
+    assert "asked to cancel it" in shown(client.get(f"{address}/cancel").text)[1]
+    assert "cancel asked" in shown(client.get("/jobs").text)[1]
+
+
+def test_who_may_not_is_told_why(database: Database, client_of: Callable[[OpenDoor], TestClient]) -> None:
+    """A viewer, a form that no page of ours sent, and a job that is over."""
+    story = job_story.tell(database)
+    viewer = client_of(BOB)
+    page, text = shown(viewer.get(story["resnet"]).text)
+    assert f"{story['resnet']}/cancel" not in page.addresses
+    assert "bob@lab.example may look, and not cancel" in text
+    assert "/launch" not in str(page.addresses)
+    assert viewer.post(f"{story['resnet']}/cancel", data=CSRF).status_code == 403
+    assert client_of(ADA).post(f"{story['resnet']}/cancel", data={"csrf": "guessed"}).status_code == 403
+    over = client_of(ADA).post(f"{story['gan']}/cancel", data=CSRF)
+    assert (over.status_code, "is over: it failed" in over.text) == (409, True)
+    assert "There is nothing to cancel." in client_of(ADA).get(f"{story['gan']}/cancel").text
+    assert client_of(ADA).post("/jobs/none/cancel", data=CSRF).status_code == 404
+
+
+def test_the_master_token_says_for_whom(database: Database, client_of: Callable[[OpenDoor], TestClient]) -> None:
+    """It speaks for nobody, so the form asks; whoever is named must be allowed to."""
+    address = job_story.tell(database)["bert"]
+    client = client_of(EVERYBODY)
+    page, _ = shown(client.get(f"{address}/cancel").text)
+    assert any(attrs.get("name") == "by" for tag, attrs in page.tags if tag == "input")
+    assert client.post(f"{address}/cancel", data=CSRF).status_code == 403
+    assert client.post(f"{address}/cancel", data={**CSRF, "by": "Bob@lab.example"}).status_code == 303
+
+
+def test_what_happens_depends_on_the_job(database: Database) -> None:
+    """A dev VM loses its disk, a command gets its notice, and what has no VM gets none."""
+    story = job_story.tell(database)
+    with database.read() as connection:
+        found = {name: job_rows.read(connection, page.removeprefix("/jobs/")) for name, page in story.items()}
+    said = {name: what_happens(job) for name, job in found.items() if job is not None}
+    assert "its disk with it" in said[""][0]
+    assert "gets its notice first" in said["resnet"][0]
+    assert "No VM is launched for it any more." in said["bert"]

@@ -1,0 +1,211 @@
+"""The pages of jobs: what stands on them, and that nothing in them does harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.jobs import job_rows
+from tests.pages import job_story
+from tests.pages.html import Page, tidy
+
+from costguard.access.rules import Rules, by_name
+from costguard.api.deps import Deps
+from costguard.db.transaction import Database
+from costguard.jobs import attempts
+from costguard.jobs import job_rows as jobs
+from costguard.model.attempt import AttemptState, Heard
+from costguard.model.checkpoint import LookFor
+from costguard.model.job import CheckpointPlan, JobState, SeenCheckpoint
+
+ATTACK = "</title></svg><script>alert('1')</script>\"{{ 7 * 7 }}"
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is read is the API's too, and tested on both kinds there; here it is how it is shown."""
+    return sqlite_database
+
+
+def read(client: TestClient, address: str, status: int = 200) -> Page:
+    """The page, which must be well made."""
+    answer = client.get(address)
+    assert answer.status_code == status, answer.text
+    page = Page(answer.text)
+    assert page.mistakes == []
+    return page
+
+
+def names(page: Page) -> list[str]:
+    return [str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and attrs.get("class") == "name"]
+
+
+def test_open_jobs_come_with_why_they_are_so(database: Database, client: TestClient) -> None:
+    """Steps, attempts and dollars of each; how recoveries went, and how zones did."""
+    story = job_story.tell(database)
+    page = read(client, "/jobs")
+    text = tidy(page.text)
+    assert set(names(page)) == {story["resnet"], story["bert"], story[""]}
+    assert "2 run, $0.500 an hour" in text
+    assert "Recovering 1" in text
+    assert "30,600 10,864 an hour 3 2 preempted $1.6" in text
+    assert "Every zone of preset t4 is out of Spot stock: it asks again at 12:04. deadline 20 Nov, 11:59" in text
+    assert "Until the command ran again median 11 min, 9 of 10 within 13 min" in text
+    assert "How: 2 preempted. What told of it first: notice 2. Work lost: 4 h 27 min." in text
+    assert "us-central1-a Spot T4 0.91 0.45" in text
+    assert "stockout 20 Nov, 11:56" in text
+
+
+def test_jobs_can_be_filtered_and_those_that_are_over_shown(database: Database, client: TestClient) -> None:
+    """A state alone looks among the over ones too; where nothing fits it says how to see more."""
+    story = job_story.tell(database)
+    assert names(read(client, "/jobs?state=failed")) == [story["gan"]]
+    assert len(names(read(client, "/jobs?all=yes"))) == 4
+    assert names(read(client, "/jobs?owner=bob%40lab.example")) == [story["bert"]]
+    nothing = read(client, "/jobs?preset=a100")
+    assert "No job fits these filters." in nothing.text
+    assert "/jobs?preset=a100&all=yes" in nothing.addresses
+    assert "state=bored is none of queued" in read(client, "/jobs?state=bored", 422).text
+    assert "names no page of the jobs" in read(client, "/jobs?before=yesterday", 422).text
+
+
+def test_more_jobs_than_fit_come_on_further_pages(database: Database, client: TestClient) -> None:
+    """Each once, the newest first, though many were submitted in the same second."""
+    with database.write() as connection:
+        for number in range(60):
+            job_rows.added(connection, f"j{number:07}", created_at=NOW - timedelta(minutes=number // 20))
+    page = read(client, "/jobs")
+    (more,) = [address for address in page.addresses if "before=" in address]
+    assert parse_qs(urlsplit(more).query)["before"]
+    seen = [*names(page), *names(read(client, more))]
+    assert len(seen) == len(set(seen)) == 60
+
+
+def test_without_jobs_it_says_how_to_launch_one(
+    database: Database, client_with: Callable[..., TestClient], deps: Deps
+) -> None:
+    """On which presets, or how to make one that launches."""
+    assert "First give a preset a section launch" in tidy(read(client_with(), "/jobs").text)
+    preset = replace(deps.rules.presets["t4"], launch=job_rows.RECIPE)
+    text = tidy(read(client_with(rules=Rules(by_name([preset]))), "/jobs").text)
+    assert "No job was launched yet." in text
+    assert "It can be launched on t4." in text
+    assert "us-central1-b Spot T4 – –" in text
+    with database.write() as connection:
+        job_rows.added(connection)
+        jobs.set_state(connection, "j7k2m9q4", JobState.SUCCEEDED, "Done.", None, NOW)
+    assert "No job is open. Show those that are over" in tidy(read(client_with(), "/jobs").text)
+
+
+def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
+    """Where it was, what it lost, what it printed, and what would be lost now."""
+    page = read(client, job_story.tell(database)["resnet"])
+    text = tidy(page.text)
+    for part in (
+        "resnet running Spot",
+        "it would resume from step",
+        "Started again from zero",
+        "checkpoint-30500: trainer_state.json is missing",
+        "At risk now 1 h $0.25",
+        "Work lost 4 h 27 min $1.11",
+        "10 h so far, 3 attempts",
+        "2. us-central1-b Spot preempted 3 h 47 min",
+        "Lost: 40 min, $0.17. Back at work after 13 min.",
+        "Lost: 3 h 47 min, $0.95, all of it. Back at work after 11 min.",
+        "Resumed from gs://lab/run/checkpoint-12000, because attempt 1 failed at once.",
+        "2 of 100 preemptions",
+        "--from {checkpoint}",
+        "100% saved checkpoint-30000 <done>",
+    ):
+        assert part in text
+    assert "/vm/lab/9101" in page.addresses
+    classes = [attrs.get("class") for tag, attrs in page.tags if tag in ("rect", "path")]
+    assert [classes.count(each) for each in ("t-works", "t-lost", "t-cut", "t-cut zero", "t-way")] == [3, 3, 2, 1, 2]
+    assert classes.count("t-saved") == 4  # one of each mark stands in the legend
+
+
+def test_a_dev_vm_says_how_to_reach_it(database: Database, client: TestClient) -> None:
+    """For a shell and for a notebook; steps and losses mean nothing there."""
+    text = tidy(read(client, job_story.tell(database)[""]).text)
+    ssh = "gcloud compute ssh cg-d4devvm2-1 --zone us-central1-a --project lab"
+    assert f"{ssh} {ssh} -- -L 8888:localhost:8888" in text
+    for part in ("1,000 steps", "May survive", "Output", "In time"):
+        assert part not in text
+
+
+def test_a_job_that_is_over_stands_still(database: Database, client: TestClient) -> None:
+    """It asks for nothing any more; secrets are shown by their references."""
+    story = job_story.tell(database)
+    over, running = read(client, story["gan"]), read(client, story["resnet"])
+    refreshes = [["hx-get" in attrs for tag, attrs in page.tags if tag == "main"] for page in (over, running)]
+    assert refreshes == [[False], [True]]
+    assert "KEY projects/lab/secrets/k" in tidy(over.text)
+    assert "Per hour nothing runs" in tidy(over.text)
+
+
+@pytest.mark.parametrize("job_id", ["none", "%00", "x" * 600])
+def test_a_job_that_is_not_there_is_said_so(database: Database, client: TestClient, job_id: str) -> None:
+    """On a page, with where to look."""
+    assert database
+    assert "There is no job" in read(client, f"/jobs/{job_id}", 404).text
+
+
+def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: TestClient) -> None:
+    """Names, commands, images, reasons, errors, checkpoints and output start no tag."""
+    with database.write() as connection:
+        rows.project(connection)
+        plan = CheckpointPlan(ATTACK, ATTACK, LookFor())
+        job_rows.added(
+            connection, state=JobState.RUNNING, name=ATTACK, owner=ATTACK, preset=ATTACK, project=ATTACK, reason=ATTACK,
+            command=(ATTACK,), image=ATTACK, environment={"A": ATTACK}, secrets={"B": ATTACK}, checkpoint=plan,
+            via=ATTACK,
+        )  # fmt: skip
+        made = job_rows.attempt(
+            connection, zone=ATTACK, project=ATTACK, gce_id="1", resume_from=ATTACK, reason=ATTACK, error=ATTACK,
+            state=AttemptState.RUNNING,
+        )  # fmt: skip
+        attempts.hear(connection, made.id, Heard(NOW, 1, started_at=NOW, step=1, output=ATTACK))
+        seen = SeenCheckpoint(NOW, ATTACK, 1, NOW, torn=(ATTACK,))
+        jobs.save_look(connection, "j7k2m9q4", seen)
+        jobs.save_look(connection, "j7k2m9q4", replace(seen, error=ATTACK))
+    for address in ("/jobs", "/jobs/j7k2m9q4", "/jobs/j7k2m9q4/cancel"):
+        page = read(client, address)
+        assert ATTACK in page.text
+        assert all(str(attrs.get("src", "")).startswith("/static/") for tag, attrs in page.tags if tag == "script")
+        assert all(each.startswith(("/", "#")) for each in page.addresses)
+        assert all(not name.startswith("on") and name != "style" for _, attrs in page.tags for name in attrs)
+
+
+def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client: TestClient) -> None:
+    """Above the figures while its VM runs, and beside the image's name."""
+    digest = "sha256:" + "a" * 64
+    with database.write() as connection:
+        job_rows.added(connection, state=JobState.RUNNING, image="acme/train:7")
+        made = job_rows.attempt(connection, state=AttemptState.RUNNING)
+        machine = {"disk_free_bytes": 0, "disk_total_bytes": 100 << 30, "disk_mount": "/"}
+        attempts.hear(connection, made.id, Heard(NOW, 1, started_at=NOW, machine=machine, image_digest=digest))
+    page = read(client, "/jobs/j7k2m9q4")
+    assert "Disk full: 0 bytes left on /" in page.text
+    assert f"pulled as {digest}" in " ".join(page.text.split())
+
+
+def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClient) -> None:
+    """Each attempt is a stretch in the lane of its zone, however many there are."""
+    with database.write() as connection:
+        job_rows.added(connection, created_at=NOW - timedelta(hours=200))
+        for number in range(1, 101):
+            asked = NOW - timedelta(hours=2 * (101 - number))
+            made = job_rows.attempt(
+                connection, number=number, zone=f"us-central1-{'abcf'[number % 4]}", intended_at=asked,
+                state=AttemptState.OVER, ended_at=asked + timedelta(hours=1),
+            )  # fmt: skip
+            attempts.hear(connection, made.id, Heard(asked, 1, started_at=asked + timedelta(minutes=5)))
+    answer = client.get("/jobs/j7k2m9q4", headers={"Accept-Encoding": "gzip"})
+    assert Page(answer.text).mistakes == []
+    assert int(answer.headers["content-length"]) < 40_000

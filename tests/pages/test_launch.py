@@ -1,0 +1,191 @@
+"""Launching a job from its form: what it would cost, what is wrong, and that a job is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.doors import EVERYBODY, OpenDoor, signed_in
+from tests.jobs.office import B200, PRESETS, RULES, Office, priced
+from tests.pages.html import Page, tidy
+
+from costguard.access.rules import by_name
+from costguard.db.transaction import Database
+from costguard.jobs import job_rows
+from costguard.jobs.job_rows import JobFilters
+from costguard.model.access import Role
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Job, JobKind
+
+ADA = signed_in(Role.OPERATOR, "ada@lab.example")
+CSRF = {"csrf": "the page's own"}
+FORM = {**CSRF, "key": "k1", "kind": "training", "preset": "t4", "command": "python train.py"}
+ATTACK = "</textarea><script>alert(1)</script>"
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is read is the API's too, and tested on both kinds there."""
+    return priced(sqlite_database)
+
+
+@pytest.fixture
+def office(database: Database) -> Office:
+    return Office(database)
+
+
+@pytest.fixture
+def client_of(client_with: Callable[..., TestClient], office: Office) -> Callable[[OpenDoor], TestClient]:
+    """A browser of somebody's, which shows redirects."""
+
+    def made(door: OpenDoor) -> TestClient:
+        client = client_with(rules=office.rules, jobs=office.it, door=door)
+        client.follow_redirects = False
+        return client
+
+    return made
+
+
+def shown(text: str) -> tuple[Page, str]:
+    page = Page(text)
+    assert page.mistakes == []
+    return page, tidy(page.text)
+
+
+def stored(office: Office) -> list[Job]:
+    with office.database.read() as connection:
+        return job_rows.page(connection, JobFilters(), None, 100)
+
+
+def values(page: Page) -> dict[str, str]:
+    return {
+        str(attrs["name"]): str(attrs.get("value", ""))
+        for tag, attrs in page.tags
+        if tag == "input" and attrs.get("type") not in ("radio", "checkbox")
+    }
+
+
+def test_a_job_is_launched_once_however_often_the_form_is_sent(
+    client_of: Callable[[OpenDoor], TestClient], office: Office
+) -> None:
+    """In the name of who is signed in; sent again with other contents it asks before it launches another."""
+    client = client_of(ADA)
+    page, text = shown(client.get("/launch").text)
+    assert "$0.169 an hour Spot in us-central1-a, where it would start now: $0.17 for 1 h." in text
+    assert values(page)["csrf"] == CSRF["csrf"]
+    form = {**FORM, "key": values(page)["key"], "owner": "mallory@lab.example"}
+    for _ in range(2):
+        answer = client.post("/launch", data=form)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/jobs/j1")
+    (job,) = stored(office)
+    assert (job.spec.owner, job.spec.command, job.via) == ("ada@lab.example", ("python", "train.py"), "page")
+    again = client.post("/launch", data={**form, "command": "python other.py"})
+    page, text = shown(again.text)
+    assert again.status_code == 422
+    assert "Launch once more for another." in text
+    fresh = {**form, "command": "python other.py", "key": values(page)["key"]}
+    assert client.post("/launch", data=fresh).headers["location"] == "/jobs/j2"
+
+
+def test_what_is_wrong_stands_beside_its_field(client_of: Callable[[OpenDoor], TestClient], office: Office) -> None:
+    """What was typed comes back whole and harmless, and nothing is stored."""
+    long = "x" * 5_000
+    wrong = {
+        **FORM,
+        "command": f"echo {ATTACK} {long}",
+        "ceiling": "lots",
+        "environment": "A=1\r\nB=2",
+        "workdir": "work",
+    }
+    answer = client_of(ADA).post("/launch", data=wrong)
+    page, text = shown(answer.text)
+    assert answer.status_code == 422
+    assert "It is no amount of dollars: write one such as 60 or 12.50." in text
+    assert f"echo {ATTACK} {long}" in page.text
+    assert "A=1\nB=2" in page.text
+    assert [attrs["name"] for _, attrs in page.tags if attrs.get("aria-invalid")] == ["ceiling", "workdir"]
+    assert "2 things to correct: ceiling, workdir" in text
+    refused = client_of(ADA).post("/launch", data={**FORM, "command": "", "checkpoint.resume": "--from x"})
+    text = shown(refused.text)[1]
+    for part in ("There is neither a command nor an image", "It does not say where the checkpoints lie"):
+        assert part in text
+    assert stored(office) == []
+
+
+def test_the_quote_follows_what_is_typed(client_of: Callable[[OpenDoor], TestClient], office: Office) -> None:
+    """Beside each field, too; what is not typed yet is no mistake, and nothing is stored."""
+    client = client_of(ADA)
+    answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "expected_hours": "10", "overrides.spot": "no"})
+    page, text = shown(answer.text)
+    assert "$0.534 an hour on demand in us-central1-a, where it would start now: $5.34 for 10 h." in text
+    wrongs = {str(attrs["id"]) for tag, attrs in page.tags if tag == "p" and "hx-swap-oob" in attrs}
+    assert {"wrong-command", "wrong-overrides-zones", "wrong-environment"} <= wrongs
+    assert "to correct" not in text
+    text = shown(client.post("/launch/quote", data={**CSRF, "preset": "t4", "ceiling": "0.01"}).text)[1]
+    assert "is less than 10 minutes cost" in text
+    text = shown(client.post("/launch/quote", data={**CSRF, "preset": "nope"}).text)[1]
+    assert "There is no preset &#39;nope&#39;" in text or "There is no preset 'nope'" in text
+    assert (stored(office), office.woken) == ([], 0)
+
+
+def test_a_vm_to_work_on_is_launched(client_of: Callable[[OpenDoor], TestClient], office: Office) -> None:
+    """With the rest of the form as it stood for a training."""
+    client_of(ADA).post("/launch", data={**FORM, "kind": "dev"})
+    assert [job.spec.kind for job in stored(office)] == [JobKind.DEV]
+
+
+def test_another_like_a_job_begins_with_what_it_had(
+    client_of: Callable[[OpenDoor], TestClient], office: Office
+) -> None:
+    """Its command, where it saves and its limits; a job that is not there is said so."""
+    client = client_of(ADA)
+    whole = {
+        **FORM, "environment": "EPOCHS=3", "checkpoint.location": "gs://lab/run", "ceiling": "12.50",
+        "checkpoint.resume": "--from {checkpoint}", "expected_hours": "1.5", "name": "resnet",
+    }  # fmt: skip
+    client.post("/launch", data=whole)
+    page, _ = shown(client.get("/launch?like=j1").text)
+    for name in ("checkpoint.location", "checkpoint.resume", "ceiling", "expected_hours", "name"):
+        assert values(page)[name].rstrip("0") == whole[name].rstrip("0")
+    assert "python train.py" in page.text
+    assert client.get("/launch?like=none").status_code == 404
+
+
+def test_an_admin_may_name_another_and_the_master_token_must(
+    client_of: Callable[[OpenDoor], TestClient], office: Office
+) -> None:
+    """Viewers get no form, and nobody without the page's proof launches."""
+    admin = client_of(signed_in(Role.ADMIN, "root@lab.example"))
+    admin.post("/launch", data={**FORM, "owner": "bob@lab.example"})
+    admin.post("/launch", data={**FORM, "key": "k2"})
+    assert [job.spec.owner for job in stored(office)] == ["root@lab.example", "bob@lab.example"]
+    assert client_of(EVERYBODY).get("/launch").status_code == 200
+    assert client_of(EVERYBODY).post("/launch", data=FORM).status_code == 403
+    viewer = client_of(signed_in(Role.VIEWER, "vic@lab.example"))
+    for answer in (viewer.get("/launch"), viewer.post("/launch", data=FORM), viewer.post("/launch/quote", data=FORM)):
+        assert answer.status_code == 403
+    assert client_of(ADA).post("/launch", data={**FORM, "csrf": "guessed"}).status_code == 403
+    assert len(stored(office)) == 2
+
+
+def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., TestClient], office: Office) -> None:
+    """Without a recipe, and where this process takes no jobs."""
+    rules = replace(RULES, presets=by_name([PRESETS[-1]]))
+    text = shown(client_with(rules=rules, jobs=office.it, door=ADA).get("/launch").text)[1]
+    assert "Give a preset a section launch in the settings file" in text
+    answer = client_with(door=ADA).get("/launch")
+    assert (answer.status_code, "Ask the one that was started with" in answer.text) == (503, True)
+
+
+def test_a_machine_that_google_does_not_sell_so_is_refused_in_words(
+    client_of: Callable[[OpenDoor], TestClient], office: Office
+) -> None:
+    """The form says how Google sells it and what to do; no job is made."""
+    on_demand = replace(B200, provisioning_model=ProvisioningModel.STANDARD)
+    office.rules = replace(RULES, presets={"t4": replace(RULES.presets["t4"], launch=on_demand)})
+    answer = client_of(ADA).post("/launch", data=FORM)
+    assert answer.status_code == 422
+    assert "Google sells a4-highgpu-8g as Spot, by flex-start or by reservation, not on demand" in shown(answer.text)[1]
+    assert stored(office) == []

@@ -1,0 +1,102 @@
+"""The page of prices: Spot beside on-demand, what was refused and what stays, what has no price."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.pages.html import Page, tidy
+
+from costguard.db.transaction import Database
+from costguard.ledger import prices
+from costguard.model.instance import ProvisioningModel
+from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
+from costguard.pages.prices import name_of
+
+HOUR = timedelta(hours=1)
+KEY = PriceKey("gpu:nvidia-tesla-a100", "us-central1", ProvisioningModel.STANDARD)
+A100 = Price(KEY, Unit.HOUR, 2_933_908_000, NOW - HOUR, "catalog")
+SPOT = replace(A100, key=replace(A100.key, provisioning_model=ProvisioningModel.SPOT), rate_nanos=1_100_000_000)
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What is particular to a database is tested with its own queries."""
+    return sqlite_database
+
+
+def read(client: TestClient, address: str, status: int = 200) -> str:
+    answer = client.get(address)
+    assert answer.status_code == status, answer.text
+    page = Page(answer.text)
+    assert page.mistakes == []
+    return tidy(page.text)
+
+
+def test_prices_stand_side_by_side_with_their_history(database: Database, client: TestClient) -> None:
+    """What Spot saves, what it was before and will be, which price was refused and which one stays."""
+    assert "No prices are known" in read(client, "/prices")
+    wild = replace(SPOT, rate_nanos=9_930_000_000)
+    with database.write() as connection:
+        prices.add(
+            connection,
+            [
+                A100, SPOT, replace(SPOT, rate_nanos=900_000_000, in_force_from=NOW - 2 * HOUR),
+                replace(SPOT, rate_nanos=1_000_000_000, in_force_from=NOW + HOUR),
+                replace(A100, key=replace(A100.key, resource="n1:ram"), unit=Unit.GIB_HOUR, rate_nanos=4_237_000),
+            ],
+            NOW - HOUR,
+        )  # fmt: skip
+        prices.refuse(connection, [RefusedPrice(wild, "$9.93 is not below the on-demand price.")], NOW)
+        vm = rows.instance(connection, "trainer")
+        rows.lifetime(connection, vm, NOW - HOUR, unpriced="There is no price for gpu:nvidia-h200 in us-central1.")
+    text = read(client, "/prices")
+    assert "A100 GPU an hour us-central1 $2.933908 $1.100000 was $0.9 $1 from 20 Nov, 13:00 62%" in text
+    assert "N1 memory a GiB, an hour us-central1 $0.004237 no price –" in text
+    assert "A100 GPU Spot us-central1, an hour $9.93 $1.1 $9.93 is not below the on-demand price." in text
+    assert "1 VM or disk has no complete price" in text
+    assert "There is no price for gpu:nvidia-h200" in text
+    assert text.index("A100 GPU an hour") < text.index("N1 memory a GiB")
+
+
+def test_prices_can_be_looked_for(database: Database, client: TestClient) -> None:
+    """By words as people say them, by kind and region, a hundred a page; old ones are said to be old."""
+    with database.write() as connection:
+        made = [replace(A100, key=replace(A100.key, region=f"region{number:03}")) for number in range(130)]
+        prices.add(
+            connection, [*made, replace(A100, key=replace(A100.key, resource="disk:pd-ssd"))], NOW - timedelta(40)
+        )
+    for query, expected in (
+        ("", "1 to 100 of 131"),
+        ("page=2", "101 to 131 of 131"),
+        ("words=a100+region012", "1 to 1 of 1"),
+        ("kind=disk", "pd-ssd disk"),
+        ("region=region005", "1 that fit"),
+        ("words=tpu", "No price fits."),
+        ("page=3", "The list is shorter than that."),
+    ):
+        text = read(client, f"/prices?{query}")
+        assert expected in text, query
+        assert "These prices may be old" in text
+    for query in ("page=0", "page=x", "page=٣", "words=" + "x" * 501):
+        assert "Start again from /prices." in read(client, f"/prices?{query}", 422)
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [
+        ("n1:core", "N1 vCPU"),
+        ("a3ultra:ram", "A3ULTRA memory"),
+        ("f1-micro:whole", "f1-micro VM"),
+        ("gpu:nvidia-h200-141gb", "H200 141GB GPU"),
+        ("gpu:nvidia-b200:whole", "B200 GPU with its share of the VM"),
+        ("gpu:nvidia-rtx-pro-6000-1/8:whole", "RTX PRO 6000 1/8 GPU with its share of the VM"),
+    ],
+)
+def test_resources_have_names_that_people_use(resource: str, name: str) -> None:
+    """What covers a whole VM says so."""
+    assert name_of(resource) == name

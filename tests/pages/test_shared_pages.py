@@ -1,0 +1,232 @@
+"""Pages and lists that are made once for many show each person what they would see alone, and nothing of another's."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from starlette.types import Message, Scope
+from tests.api import rows
+from tests.doors import somebody
+from tests.jobs.office import Office
+from tests.loops import Run, loop
+from tests.pages import story
+
+from costguard.api.app import create_app
+from costguard.api.deps import Deps
+from costguard.db.state import state
+from costguard.db.transaction import Database
+from costguard.model.access import Credentials, Permission, Principal, Role, Stranger, Via
+from costguard.model.reminder import Team
+from costguard.pages.app import add_dashboard
+from costguard.web.kinds_of_get import Kind, Kinds
+from costguard.web.sharing import Sharing
+
+ADA, BOB, CLEO, DAN, EVE = (f"{name}@lab.example" for name in ("ada", "bob", "cleo", "dan", "eve"))
+# Owners, members of a team, admins, viewers with and without a session, a program that may read, one that is nobody.
+PEOPLE = {
+    "ada": somebody(Role.OPERATOR, ADA, Via.LINK),
+    "bob": somebody(Role.OPERATOR, BOB, Via.LINK),
+    "cleo": somebody(Role.OPERATOR, CLEO, Via.OIDC, is_granted=False),
+    "dan": somebody(Role.VIEWER, DAN, Via.LINK),
+    "eve": somebody(Role.VIEWER, EVE, Via.LINK),
+    "root": somebody(Role.ADMIN, "root@lab.example", Via.LINK),
+    "boss": somebody(Role.ADMIN, "boss@lab.example", Via.LINK),
+    "master": somebody(Role.ADMIN, ""),
+    "reader": replace(somebody(Role.VIEWER, "reader@lab.example", Via.TOKEN), token_id="t1"),
+    "scrape": somebody(Role.VIEWER, "scrape@lab.example", Via.TOKEN, [Permission.METRICS]),
+}
+PEOPLE = {name: replace(each, session=f"s-{name}") if each.is_ambient else each for name, each in PEOPLE.items()}
+# What each has that nobody else may see: the proof that their own page sends.
+PROOFS = {name: f"proof-of-{name}-0123456789" for name in PEOPLE}
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A door for all of them, by the name that they show."""
+
+    def who(self, shown: Credentials) -> Principal | Stranger:
+        return PEOPLE.get(shown.bearer, Stranger("Unknown.", "Sign in."))
+
+    def csrf(self, principal: Principal) -> str:
+        return next(PROOFS[name] for name, each in PEOPLE.items() if each == principal)
+
+    def is_csrf(self, principal: Principal, text: str) -> bool:
+        return text == self.csrf(principal)
+
+
+class Apps:
+    """The same application twice: one that makes each answer for who asks, and one that shares them."""
+
+    def __init__(self, deps: Deps) -> None:
+        self.alone, self.shared = _app(deps), _app(replace(deps, sharing=Sharing(lambda: state(deps.database))))
+
+
+@pytest.fixture
+def database(sqlite_database: Database) -> Database:
+    """What pages read is tested with both elsewhere."""
+    return sqlite_database
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    """All of a test's requests come to one event loop, as a server has one."""
+    with loop() as running:
+        yield running
+
+
+@pytest.fixture
+def apps(deps: Deps, sqlite_database: Database) -> Apps:
+    office = Office(sqlite_database)
+    fleet = story.tell(sqlite_database)
+    with sqlite_database.write() as connection:
+        rows.instance(connection, "bobs", owner=BOB)
+        rows.instance(connection, "cleos", owner=CLEO)
+    assert fleet
+    teams = (Team("vision", members=frozenset({ADA, BOB}), operators=frozenset({BOB}), projects=frozenset({"lab"})),)
+    rules = replace(office.rules, teams=teams)
+    return Apps(replace(deps, database=sqlite_database, rules=rules, jobs=office.it, door=Crowd()))
+
+
+def _app(deps: Deps) -> FastAPI:
+    app = create_app(deps)
+    add_dashboard(app, deps)
+    return app
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+async def get(app: FastAPI, address: str, who: str, **headers: str) -> Answer:
+    path, _, query = address.partition("?")
+    named = {"host": "guard", "authorization": f"Bearer {who}", "accept": "text/html", **headers}
+    scope: Scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": query.encode(),
+        "server": ("guard", 80),
+        "client": ("192.0.2.1", 1),
+        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()],
+    }
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    told = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    assert int(told.get("content-length", len(body))) == len(body)
+    return Answer(sent[0]["status"], told, gzip.decompress(body) if told.get("content-encoding") else body)
+
+
+def _addresses(app: FastAPI) -> Iterator[str]:
+    """Every page and list that one GET gives; forms have keys of their own, which differ each time."""
+    known = {
+        "/vm/{project}/{gce_id}": ["/vm/lab/9000", "/vm/lab/9002"],
+        "/api/v1/instances/{project}/{gce_id}": ["/api/v1/instances/lab/9000"],
+    }
+    kinds = Kinds()
+    for route in iter_route_contexts(app.routes):
+        path = route.path or ""
+        if "GET" not in (route.methods or ()) or ("{" in path and path not in known):
+            continue
+        for address in known.get(path, [path]):
+            scope = {"path": address, "app": app}
+            if kinds(scope, PEOPLE["ada"]) in (Kind.OWN, Kind.ALIKE):
+                yield address
+
+
+def test_a_crowd_sees_what_each_would_see_alone(apps: Apps, run: Run) -> None:
+    """Ten people at once, of all roles and two teams, on every page and list: byte for byte what is made for each."""
+    found = list(_addresses(apps.alone))
+    assert {"/", "/spend", "/jobs", "/api/v1/instances", "/metrics"} <= set(found)
+    for address in found:
+        wanted = {who: run(get(apps.alone, address, who)) for who in PEOPLE}
+
+        async def crowd(address: str = address) -> dict[str, Answer]:
+            asked = [get(apps.shared, address, who, accept_encoding="gzip") for who in PEOPLE]
+            return dict(zip(PEOPLE, await asyncio.gather(*asked), strict=True))
+
+        for who, answer in run(crowd()).items():
+            assert answer.status == wanted[who].status, (address, who, answer.body[:300])
+            if address != "/metrics":  # it times the very requests
+                assert answer.body == wanted[who].body, (address, who)
+            for other in PEOPLE:
+                if other != who:
+                    assert PROOFS[other].encode() not in answer.body, (address, who, other)
+                    assert f"s-{other}".encode() not in answer.body, (address, who, other)
+
+
+def test_a_page_is_made_once_for_all_who_may_see_the_same(apps: Apps, run: Run) -> None:
+    """Viewers share Now; an owner, whose offers differ, has one of their own, made from the same gathered figures."""
+
+    async def crowd() -> list[Answer]:
+        return await asyncio.gather(*(get(apps.shared, "/", who) for who in ("dan", "eve", "ada", "bob")))
+
+    dan, eve, ada, bob = run(crowd())
+    assert DAN.encode() in dan.body
+    assert DAN.encode() not in eve.body
+    assert (
+        dan.body.replace(DAN.encode(), EVE.encode())
+        .replace(PROOFS["dan"].encode(), PROOFS["eve"].encode())
+        .replace(b">d</summary>", b">e</summary>")
+        == eve.body
+    )
+    his_own = re.compile(rb'href="(/vm/lab/\d+/disown)"')
+    assert not set(his_own.findall(ada.body)) & set(his_own.findall(bob.body))
+
+
+def test_what_somebody_changed_is_there_with_their_next_look(apps: Apps, run: Run, sqlite_database: Database) -> None:
+    """A page that was made a moment ago is not good any more once a table has changed."""
+
+    async def look() -> bytes:
+        return (await get(apps.shared, "/", "dan")).body
+
+    assert b"brand-new" not in run(look())
+    with sqlite_database.write() as connection:
+        rows.instance(connection, "brand-new")
+    assert b"brand-new" in run(look())
+
+
+def test_a_tag_is_answered_304_for_all(apps: Apps, run: Run) -> None:
+    """If-None-Match is each person's own, though the answer is shared."""
+
+    async def looks() -> tuple[Answer, Answer, Answer]:
+        first = await get(apps.shared, "/api/v1/instances", "dan")
+        again = get(apps.shared, "/api/v1/instances", "eve", if_none_match=first.headers["etag"])
+        return (first, *await asyncio.gather(again, get(apps.shared, "/api/v1/instances", "root")))
+
+    first, again, other = run(looks())
+    assert (first.status, again.status, other.status) == (200, 304, 200)
+    assert again.body == b""
+    assert again.headers["etag"] == first.headers["etag"]
+
+
+def test_no_route_that_asks_who_asks_is_shared_between_people(apps: Apps) -> None:
+    """By the application's own routes: a new one is a form until it says otherwise."""
+    kinds, shared = Kinds(), set()
+    for route in iter_route_contexts(apps.alone.routes):
+        if "GET" in (route.methods or ()) and route.path:
+            kind = kinds({"path": route.path, "app": apps.alone}, PEOPLE["ada"])
+            shared |= {route.path} if kind in (Kind.OWN, Kind.ALIKE) else set()
+    assert not {path for path in shared if path.startswith(("/tokens", "/sessions", "/launch", "/api/v1/tokens"))}
+    assert "/vm/{project}/{gce_id}/{wish}" not in shared

@@ -1,0 +1,342 @@
+"""People come in by a link, by the provider or by the proxy, and only as who they are; what fails is told on a page."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+import structlog
+from fastapi.testclient import TestClient
+from tests.api.conftest import deps_of
+from tests.doors import SEAL
+from tests.fakes import HandClock
+from tests.identity.provider import CLIENT, SECRET, Provider, providing
+from tests.identity.signing import NOW
+
+from costguard.access import sign_ins
+from costguard.access.gate import Gate
+from costguard.access.links import make_link
+from costguard.access.rules import Access
+from costguard.access.sessions import Sessions
+from costguard.access.sign_ins import SignIns
+from costguard.api.app import create_app
+from costguard.db.transaction import Database
+from costguard.errors import SignInRefused
+from costguard.events import facts
+from costguard.identity.oidc import Client, Oidc
+from costguard.model.access import Role, Via
+from costguard.pages.app import add_dashboard
+from costguard.pages.sign_in import SignInPages, add_sign_in, local
+from costguard.web.limits import TokenBucket
+
+HOME = "https://costguard.example.com"
+SESSION = "__Host-costguard_session"
+ACCESS = Access(frozenset(), frozenset({"ana@example.com"}), frozenset())
+
+
+@dataclass
+class House:
+    """The whole server as a browser meets it, with a clock that is moved by hand."""
+
+    database: Database
+    clock: HandClock
+    gate: Gate
+    pages: SignInPages
+    client: TestClient
+    counted: Counter[tuple[Via, bool]]
+
+    def link(self, role: Role = Role.ADMIN) -> str:
+        return "/sign-in/link/" + make_link(self.database, "Ben@example.com", role, self.clock.now())
+
+    def told(self) -> list[str]:
+        with self.database.read() as connection:
+            return [each.fact.text for each in facts.read(connection, kind="SignedIn")]
+
+    def proof(self) -> str:
+        """What a page of ours carries."""
+        found = re.search(r'"X-CSRF-Token": "([^"]+)"', self.client.get("/facts").text)
+        assert found is not None
+        return found[1]
+
+
+def iap_of(shown: str) -> str:
+    if shown == "ana":
+        return "ana@example.com"
+    if shown == "eve":
+        return "eve@example.com"
+    raise SignInRefused("The assertion is not taken: it is for another server.", "Tell whoever runs this server.")
+
+
+@pytest.fixture
+def house(sqlite_database: Database) -> Iterator[House]:
+    with built(sqlite_database) as house:
+        yield house
+
+
+@contextmanager
+def built(
+    database: Database, provider: Provider | None = None, address: str = HOME, tries: int = 1000, iap: bool = False
+) -> Iterator[House]:
+    clock = HandClock(NOW)
+    sessions = Sessions(database, clock, timedelta(hours=12))
+    gate = Gate(database, clock, ACCESS, SEAL, sessions, iap=iap_of if iap else None)
+    through = None
+    if provider is not None:
+        client = Client(provider.issuer, CLIENT, SECRET)
+        through = sign_ins.Provider("Google", HOME, Oidc(client, clock, timeout_s=30))
+    counted: Counter[tuple[Via, bool]] = Counter()
+    pages = SignInPages(
+        SignIns(database, clock, ACCESS, SEAL, sessions, through, count=lambda *tried: counted.update([tried])),
+        TokenBucket(tries, lambda: 0.0),
+        timedelta(hours=12),
+        is_https=address.startswith("https"),
+        is_behind_iap=iap,
+        ask="lead@example.com",
+    )
+    deps = replace(deps_of(database), clock=clock, door=gate)
+    app = create_app(deps)
+    add_dashboard(app, deps)
+    add_sign_in(app, pages)
+    with TestClient(app, address, follow_redirects=False) as browser:
+        browser.headers["Accept"] = "text/html"
+        try:
+            yield House(database, clock, gate, pages, browser, counted)
+        finally:
+            gate.close()
+
+
+def cookies(answer: httpx2.Response) -> dict[str, str]:
+    """What is set, by name: everything but the value, which is told as `…`, or as nothing when it is taken away."""
+    found = {}
+    for line in answer.headers.get_list("set-cookie"):
+        name, _, value = line.partition("=")
+        shown, _, attributes = value.partition(";")
+        found[name] = f"{'…' if shown.strip(chr(34)) else ''};{attributes}"
+    return found
+
+
+def test_a_link_signs_in_once(house: House) -> None:
+    """To look at it uses nothing up; to press its button does, for good, and the session is that of its role."""
+    link = house.link()
+    for _ in range(3):
+        page = house.client.get(link)
+        assert (page.status_code, "set-cookie" in page.headers) == (200, False)
+    assert f'<form method="post" action="{link}">' in page.text
+    came = house.client.post(link)
+    assert (came.status_code, came.headers["location"]) == (303, "/")
+    assert cookies(came) == {SESSION: "…; HttpOnly; Max-Age=43200; Path=/; SameSite=lax; Secure"}
+    assert house.client.get("/facts").status_code == 200
+    assert house.told() == ["ben@example.com signed in with a link made on the server, as admin."]
+    other = TestClient(house.client.app, HOME, follow_redirects=False)
+    for method in ("GET", "POST"):
+        refused = other.request(method, link)
+        assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+        assert "used before" in refused.text
+        assert "costguard sign-in" in refused.text
+    assert house.counted == {(Via.LINK, True): 1, (Via.LINK, False): 2}
+
+
+def test_links_that_are_late_made_up_or_pressed_by_another_page(house: House) -> None:
+    """None of them signs anybody in, and what was shown is not in the log."""
+    late = house.link()
+    house.clock.advance(timedelta(minutes=10))
+    good = house.link()
+    with structlog.testing.capture_logs() as logs:
+        assert house.client.post(late).status_code == 403
+        assert house.client.post("/sign-in/link/made-up").status_code == 403
+        for site in ("cross-site", "same-site", "none"):
+            page = house.client.post(good, headers={"Sec-Fetch-Site": site})
+            assert (page.status_code, "set-cookie" in page.headers) == (200, False)
+            assert "Sign in here?" in page.text
+    assert [(line["event"], line["client"]) for line in logs] == [("sign_in_refused", "testclient")] * 2
+    assert late.rpartition("/")[2] not in str(logs)
+    assert house.client.post(good, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
+
+
+def test_signing_out_ends_the_session_everywhere(house: House) -> None:
+    """A copy of the cookie opens nothing afterwards; another page cannot sign anybody out."""
+    house.client.post(house.link())
+    copy = house.client.cookies[SESSION]
+    assert house.client.post("/sign-out").status_code == 403
+    assert house.client.post("/sign-out", data={"csrf": "guessed"}).status_code == 403
+    assert house.client.get("/facts").status_code == 200
+    left = house.client.post("/sign-out", data={"csrf": house.proof()})
+    assert (left.status_code, left.headers["location"]) == (303, "/sign-in?left=yes")
+    assert cookies(left)[SESSION].startswith(";")
+    assert "You are signed out" in house.client.get("/sign-in?left=yes").text
+    assert house.client.get("/facts", headers={"Cookie": f"{SESSION}={copy}"}).status_code == 303
+    assert house.client.post("/sign-out").status_code == 401
+
+
+def test_cookies_of_a_server_without_https(sqlite_database: Database) -> None:
+    """On one's own machine there is no https: the cookie has its plain name there, and is not marked as secure."""
+    with built(sqlite_database, address="http://127.0.0.1:8765") as house:
+        came = house.client.post(house.link())
+        assert cookies(came) == {"costguard_session": "…; HttpOnly; Max-Age=43200; Path=/; SameSite=lax"}
+        assert house.client.get("/facts").status_code == 200
+
+
+def test_where_one_was_going() -> None:
+    """Only a page of this server is gone on to: nothing that a browser would read as another address."""
+    for fine in ("/", "/facts?kind=SignedIn&n=1", "/vms/7?a=%2F%2Fb", "/vms/é", "/jobs#x"):
+        assert local(fine) == fine
+    wrong = (
+        "",
+        "facts",
+        "//evil.example",
+        "/\\evil.example",
+        "\\/evil.example",
+        "https://evil.example",
+        "/\t/evil.example",
+    )
+    for address in (
+        *wrong,
+        "javascript:alert(1)",
+        "/a\nb",
+        "/a\\b",
+        "/sign-in",
+        "/sign-out",
+        "/" + "a" * 2000,
+        "/api/v1/facts",
+    ):
+        assert local(address) == "/", address
+
+
+def test_who_needs_no_signing_in(house: House) -> None:
+    """A stranger is led to the page and on to where they were going; who is signed in already is sent on at once."""
+    led = house.client.get("/facts?kind=SignedIn")
+    assert led.headers["location"] == "/sign-in?next=%2Ffacts%3Fkind%3DSignedIn"
+    page = house.client.get(led.headers["location"])
+    assert (page.status_code, page.headers["cache-control"]) == (200, "no-store")
+    assert "costguard sign-in" in page.text
+    assert "Continue with" not in page.text
+    assert house.client.get("/sign-in/oidc").status_code == 403
+    house.client.post(house.link())
+    assert house.client.get(led.headers["location"]).headers["location"] == "/facts?kind=SignedIn"
+    assert house.client.get("/sign-in?next=//evil.example").headers["location"] == "/"
+
+
+def test_a_role_is_not_given_by_signing_in(sqlite_database: Database) -> None:
+    """Who has none is told so and whom to ask, sees nothing of the fleet, and is no fact of the audit log."""
+    with providing() as provider:
+        provider.claims = {"email": "eve@elsewhere.example"}
+        with built(sqlite_database, provider) as house:
+            came = through_provider(house, provider)
+            assert came.headers["location"] == "/"
+            assert house.client.get("/").status_code == 403
+            page = house.client.get("/sign-in")
+            for word in ("no role here yet", "eve@elsewhere.example", "mailto:lead@example.com", "[access]"):
+                assert word in page.text
+            assert house.told() == []
+            found = re.search(r'name="csrf" value="([^"]+)"', page.text)
+            assert found is not None
+            assert house.client.post("/sign-out", data={"csrf": found[1]}).status_code == 303
+
+
+def through_provider(house: House, provider: Provider, next_: str = "/", **changed: str) -> httpx2.Response:
+    """Go to the provider and come back, with some of what it gave back changed."""
+    begun = house.client.get("/sign-in/oidc", params={"next": next_})
+    assert begun.status_code == 303
+    code, state = provider.sign_in(begun.headers["location"])
+    return house.client.get("/sign-in/oidc/callback", params={"code": code, "state": state, **changed})
+
+
+def test_through_the_provider(sqlite_database: Database) -> None:
+    """Somebody comes back to where they were going, with a session whose role the settings' lists say each time."""
+    with providing() as provider, built(sqlite_database, provider) as house:
+        page = house.client.get("/sign-in?next=/facts")
+        assert 'href="/sign-in/oidc?next=/facts"' in page.text
+        assert "Continue with Google" in page.text
+        begun = house.client.get("/sign-in/oidc?next=//evil.example")
+        assert cookies(begun) == {"__Host-costguard_begun": "…; HttpOnly; Max-Age=600; Path=/; SameSite=lax; Secure"}
+        asked = parse_qs(urlsplit(begun.headers["location"]).query)
+        assert asked["redirect_uri"] == [f"{HOME}/sign-in/oidc/callback"]
+        came = through_provider(house, provider, "/facts?kind=SignedIn")
+        assert (came.status_code, came.headers["location"]) == (303, "/facts?kind=SignedIn")
+        assert set(cookies(came)) == {SESSION, "__Host-costguard_begun"}
+        assert cookies(came)["__Host-costguard_begun"].startswith(";")
+        assert house.client.get("/facts").status_code == 200
+        assert house.told() == ["ana@example.com signed in through Google, as operator."]
+
+
+def test_what_comes_back_wrong_from_the_provider(sqlite_database: Database) -> None:
+    """Guessed, late, refused and unverified sign-ins, and a provider that is down, are told; none gets a session."""
+    with providing() as provider, built(sqlite_database, provider) as house:
+        cases: list[tuple[int, str, httpx2.Response]] = [
+            (403, "begun in another browser", through_provider(house, provider, state="guessed")),
+            (403, "begun in another browser", house.client.get("/sign-in/oidc/callback?code=1&state=2")),
+            (403, "begun in another browser", house.client.get("/sign-in/oidc/callback")),
+            (403, "used before", through_provider(house, provider, code="guessed")),
+            (403, "said no", through_provider(house, provider, error="access_denied")),
+            (403, "did not sign you in.", through_provider(house, provider, error="<b>call 555</b>")),
+        ]
+        provider.claims = {"email_verified": False}
+        cases.append((403, "has not verified", through_provider(house, provider)))
+        provider.claims, provider.down = {}, {"/token": (503, {})}
+        cases.append((503, "cannot be had", through_provider(house, provider)))
+        provider.down = {}
+        begun = house.client.get("/sign-in/oidc")
+        code, state = provider.sign_in(begun.headers["location"])
+        house.clock.advance(timedelta(minutes=11))
+        late = house.client.get("/sign-in/oidc/callback", params={"code": code, "state": state})
+        cases.append((403, "more than ten minutes ago", late))
+        for status, words, answer in cases:
+            assert (answer.status_code, words in answer.text) == (status, True), words
+            assert SESSION not in cookies(answer), words
+            assert "555" not in answer.text
+            assert "Sign in again with Google" in answer.text
+        assert house.told() == []
+    with built(sqlite_database, provider) as house:
+        gone = house.client.get("/sign-in/oidc")
+        assert (gone.status_code, "cannot be had" in gone.text) == (503, True)
+
+
+def test_behind_the_proxy(sqlite_database: Database) -> None:
+    """Google's proxy signs people in by itself; what is wrong with its word is told, and it is told when they leave."""
+    with built(sqlite_database, iap=True) as house:
+        header = "X-Goog-IAP-JWT-Assertion"
+        assert house.client.get("/facts", headers={header: "ana"}).status_code == 200
+        assert house.client.get("/sign-in?next=/facts", headers={header: "ana"}).headers["location"] == "/facts"
+        assert "no role here yet" in house.client.get("/sign-in", headers={header: "eve"}).text
+        assert "it is for another server" in house.client.get("/sign-in", headers={header: "other"}).text
+        assert "Identity-Aware Proxy" in house.client.get("/sign-in").text
+        found = re.search(r'"X-CSRF-Token": "([^"]+)"', house.client.get("/facts", headers={header: "ana"}).text)
+        assert found is not None
+        left = house.client.post("/sign-out", headers={header: "ana"}, data={"csrf": found[1]})
+        assert left.headers["location"] == "/?gcp-iap-mode=CLEAR_LOGIN_COOKIE"
+
+
+def test_who_tries_too_often_waits(sqlite_database: Database) -> None:
+    """Tries are counted by the address that they come from; the page says for how long to wait."""
+    with built(sqlite_database, tries=8) as house:
+        good = house.link()
+        assert [house.client.post("/sign-in/link/guess").status_code for _ in range(3)] == [403, 403, 429]
+        wait = house.client.post(good)
+        assert (wait.status_code, wait.headers["retry-after"]) == (429, "8")
+        assert "Wait 8 seconds" in wait.text
+        assert house.client.get("/sign-in").status_code == 200
+        for last in ("1", "2:3", "ffff"):
+            line = TestClient(house.client.app, HOME, client=(f"2001:db8:0:1::{last}", 1))
+            line.get("/sign-in/link/guess")
+        assert line.get("/sign-in/link/guess").status_code == 429
+        other = TestClient(house.client.app, HOME, client=("2001:db8:0:2::1", 1))
+        assert other.get("/sign-in/link/guess").status_code == 403
+
+
+def test_nothing_from_elsewhere_on_the_page(house: House) -> None:
+    """The page to sign in at loads only our style sheets, runs no script, and may be shown in no frame."""
+    page = house.client.get("/sign-in")
+    assert "<script" not in page.text
+    assert "style=" not in page.text
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert all(address.startswith("/") for address in loaded)
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    for sheet in (address for address in loaded if ".css" in address):
+        assert house.client.get(sheet).status_code == 200

@@ -1,0 +1,183 @@
+"""What stands on the page Spend, and that it is what the API says."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.pages import story
+from tests.pages.html import Page, tidy
+from tests.pages.test_budgets import a_month
+from tests.pages.test_pages import read
+from tests.reminders import reminder_rows
+
+from costguard.db.transaction import Database
+from costguard.ledger.accrual import accrual_at
+from costguard.model.budget import Scope
+from costguard.model.money import Money
+from costguard.pages.curve import HEIGHT, climb
+from costguard.spend.spend_story import month_of
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+NANOS = 10**9
+OWNERS = tuple(f"{name}@lab.example" for name in ("ana", "ben", "chi", "dora", "eva", "finn", "gus"))
+
+
+def spent(database: Database) -> None:
+    """Days of eight owners, two presets and projects, and both models; what runs now besides."""
+    story.tell(database)
+    with database.write() as connection:
+        rows.project(connection, "other-lab")
+        for number, owner in enumerate(OWNERS):
+            rows.day(connection, date(2026, 11, 5 + number), owner=owner, gpu_nanos=(number + 1) * NANOS + 7)
+            rows.day(connection, date(2026, 10, 9), owner=owner, project="other-lab", machine_nanos=3 * NANOS)
+        rows.day(connection, date(2026, 11, 18), provisioning_model="spot", storage_nanos=123_456_789, seconds=5)
+
+
+def cells(page: Page) -> list[Decimal]:
+    """The dollars of the table by day, exactly, by rows."""
+    return [
+        Decimal(str(attrs["data-nanos"])).scaleb(-9)
+        for tag, attrs in page.tags
+        if tag == "td" and "data-nanos" in attrs
+    ]
+
+
+def dollars(text: str) -> str:
+    return f"${Decimal(text).quantize(Decimal('0.01')):,}"
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)  # spend itself is tested on both
+def test_every_figure_is_what_the_api_says(database: Database, client: TestClient) -> None:
+    """The total, each group's and each day's, what is unpriced, the forecast and the CSV, whatever is filtered by."""
+    spent(database)
+    for query in (
+        "",
+        "group_by=owner",
+        "group_by=project&from=2026-10-01&to=2026-11-20",
+        "group_by=provisioning_model&project=lab",
+        "owner=ben@lab.example",
+        "group_by=owner&preset=t4&owner=-",
+        "from=2026-10-01&to=2026-10-31&group_by=owner",
+        "from=2026-05-01&to=2026-11-20&group_by=owner",
+        "from=2026-05-01&to=2026-11-20&group_by=project&owner=ben@lab.example",
+    ):
+        page = read(client, f"/spend?{query}")
+        text = tidy(page.text)
+        given: dict[str, Any] = dict(part.split("=") for part in query.split("&") if part)
+        group_by = given.pop("group_by", "preset")
+        days: dict[str, Any] = {name: given.pop(name) for name in ("from", "to") if name in given}
+        filters: dict[str, Any] = {name: "" if value == "-" else value for name, value in given.items()}
+        by_group = client.get("/api/v1/spend", params={**days, **filters, "group_by": group_by}).json()
+        for row in (*by_group["rows"], {**by_group["total"], "unpriced": by_group["unpriced"]}):
+            assert dollars(row["total"]) in text
+        for row in by_group["rows"]:
+            assert f"{row['unpriced']} unpriced" in text or not row["unpriced"]
+        by_day = client.get("/api/v1/spend", params={**days, **filters, "group_by": f"day,{group_by}"}).json()
+        assert sum(cells(page)) == Decimal(by_day["total"]["total"]) == Decimal(by_group["total"]["total"])
+        link = next((address for address in page.addresses if "format=csv" in address), None)
+        if link is not None:
+            lines = list(csv.DictReader(io.StringIO(client.get(link).text)))
+            wanted = [(*row["group"].values(), row["total"]) for row in by_day["rows"]]
+            assert [(line["day"], line[group_by], line["total_usd"]) for line in lines] == wanted
+        outlook = client.get("/api/v1/forecast", params=filters).json()
+        assert f"{dollars(outlook['spent'])}" in text
+        assert f"Forecast for November {dollars(outlook['forecast']['expected'])}" in text
+        october = client.get("/api/v1/spend", params={**filters, "from": "2026-10-01", "to": "2026-10-31"}).json()
+        assert f"October, whole {dollars(october['total']['total'])}" in text
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_more_owners_than_colours_are_drawn_together(database: Database, client: TestClient) -> None:
+    """Six have a colour; all have a row, from which they can be looked at alone."""
+    spent(database)
+    page = read(client, "/spend?group_by=owner&from=2026-11-01&to=2026-11-19")
+    series = [attrs["data-series"] for tag, attrs in page.tags if tag == "th" and "data-series" in attrs]
+    assert series == ["s0", "s1", "s2", "s3", "s4", "s5", "s6"]
+    assert "2 others" in page.text
+    alone = "/spend?from=2026-11-01&to=2026-11-19&group_by=preset&owner=gus%40lab.example"
+    assert alone in page.addresses
+    assert "November so far, owner gus@lab.example $7.00" in tidy(read(client, alone).text)
+
+
+def test_the_month_stands_beside_the_last_one(database: Database, client: TestClient) -> None:
+    """Whatever days are shown: to date, the forecast, the last month whole and to the same day, and a line of each."""
+    a_month(database)
+    for address in ("/spend", "/spend?from=2026-10-01&to=2026-10-31"):
+        text = tidy(read(client, address).text)
+        assert "November so far $60.18 Forecast for November $101.40" in text
+        assert "October, whole $27.00 1 – 20 October $0.00" in text
+    with database.read() as connection:
+        month = month_of(connection, accrual_at(connection, NOW), Scope())
+    curve = climb(month, NOW)
+    assert (month.before_total, month.before_to_day, month.change) == (Money.of(27), Money(), None)
+    assert curve.line.startswith(f"0,{HEIGHT} 33,")
+    assert curve.other.split()[22:24] == [f"733,{HEIGHT}", curve.other.split()[23]]
+    assert [level.amount for level in curve.levels] == [Money.of(number) for number in (0, 50, 100)]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_what_was_saved_is_told_by_what_saved_it(database: Database, client: TestClient) -> None:
+    """Spot against on-demand, stops, and what keeps cost, of the days and the scope that are asked for."""
+    with database.write() as connection:
+        rows.prices(connection)
+        spot = rows.instance(connection, "spot", provisioning_model="spot")
+        rows.lifetime(connection, spot, NOW - 2 * HOUR, provisioning_model="spot")
+        idle = rows.instance(connection, "idle", preset="a100")
+        reminder_rows.stop(
+            connection, idle, rows.lifetime(connection, idle, NOW - 9 * HOUR, ended_at=NOW - 5 * HOUR), NOW - 5 * HOUR
+        )
+        kept = rows.instance(connection, "kept")
+        run = rows.lifetime(connection, kept, NOW - 9 * HOUR)
+        reminder_rows.keep(connection, kept, f"run:{kept}:{run}", NOW + HOUR, at=NOW - 4 * HOUR)
+    page = read(client, "/spend/saved")
+    text = tidy(page.text)
+    # Two hours at 0.53 on demand, and at 4 x 0.01 + 15 x 0.001 + 0.11 as Spot.
+    assert "Spot instead of on-demand $0.73 saved, 68% On demand $1.06 As Spot $0.33" in text
+    assert "Stops $2.65 saved by 1 stop" in text
+    assert "Keeps $2.12 spent while kept, 1 keep" in text
+    elsewhere = tidy(read(client, "/spend/saved?preset=a100").text)
+    assert "No Spot VM was billed on these days." in elsewhere
+    assert "Stops $2.65 saved by 1 stop" in elsewhere
+    assert "Nobody kept a VM" in elsewhere
+    assert next(attrs for tag, attrs in read(client, "/spend").tags if attrs.get("id") == "saved")["hx-get"] == (
+        "/spend/saved?from=2026-11-01&to=2026-11-20"
+    )
+    assert "$0.73 saved, 68%" in tidy(read(client, "/spend/saved?from=2026-01-01&to=2026-11-20").text)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_wrong_address_of_spend_is_explained(client: TestClient) -> None:
+    """What cannot be asked for is a page that says what can."""
+    for query in (
+        "from=x",
+        "to=1999-01-01",
+        "from=2026-11-05&to=2026-11-04",
+        "from=2020-01-01",
+        "group_by=colour",
+        f"owner={'x' * 501}",
+    ):
+        for page in ("/spend", "/spend/saved"):
+            assert "Back to the fleet" in read(client, f"{page}?{query}", 422).text
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_last_week_and_its_vms_are_a_link_away(database: Database, client: TestClient) -> None:
+    """From Monday to Sunday, whatever day it is; the CSV by VM is of the days, groups and filters that are shown."""
+    spent(database)
+    page = read(client, "/spend?group_by=owner&preset=t4")
+    assert "/spend?from=2026-11-09&to=2026-11-15&group_by=owner&preset=t4" in page.addresses
+    week = read(client, "/spend?from=2026-11-09&to=2026-11-15&group_by=owner&preset=t4")
+    assert "9 Nov 2026 – 15 Nov 2026" in tidy(week.text)
+    today = read(client, "/spend?from=2026-11-20&to=2026-11-20&group_by=owner&preset=t4")
+    (link,) = (address for address in today.addresses if "%2Cvm" in address or ",vm" in address)
+    lines = list(csv.DictReader(io.StringIO(client.get(link).text)))
+    assert {line["vm"] for line in lines} >= {"forgotten"}
+    assert next(iter(lines[0])) == "owner"
