@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, event, select
 from tests.builders import A100, PROJECT, T4, at, observation, operation, seen
-from tests.engine.crashing import Fuse, Killed, fragile_database
+from tests.crashing import Fuse, Killed, fragile_database
 from tests.fakes import FakeCloud, HandClock
 from tests.ledger.ledger_rows import ledger_rows
 from tests.rolled_up import roll_up_days, sums

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.engine.crashing import Fuse
+from tests.crashing import Fuse
 from tests.fakes import FakeNotifier, HandClock
 
 from costguard.db import tables

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.api.rows import NOW
-from tests.engine.crashing import Fuse, Killed, fragile_database, steps_of
+from tests.crashing import Fuse, Killed, fragile_database, steps_of
 from tests.fakes import HandClock
 from tests.messages.outbox_setup import ADA, CrashingNotifier, Place
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 from tests.builders import PROJECT, at, observation, operation, seen
-from tests.engine.crashing import Fuse
+from tests.crashing import Fuse
 from tests.fakes import FakeActuator, FakeCloud, FakeVm, HandClock
 
 from costguard.access import requests

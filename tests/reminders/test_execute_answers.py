@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.builders import at
-from tests.engine.crashing import Fuse, Killed, fragile_database
+from tests.crashing import Fuse, Killed, fragile_database
 from tests.reminders.execute_setup import ANA, Scene
 from tests.reminders.last_check_setup import judged_at
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.engine.crashing import Fuse, Killed, fragile_database, steps_of
+from tests.crashing import Fuse, Killed, fragile_database, steps_of
 from tests.fakes import FakeVm
 from tests.reminders.execute_setup import ANA, FragileActuator, Scene
 from tests.reminders.last_check_setup import Judged

@@ -8,7 +8,7 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from tests.engine.crashing import Fuse, Killed, fragile_database
+from tests.crashing import Fuse, Killed, fragile_database
 from tests.webhooks.office import T0, FakePoster, Office, ended, webhook
 from tests.webhooks.receiver import Receiver
 
