@@ -207,7 +207,7 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     ("DELETE", "/api/v1/sessions"): (session_ended("/api/v1/sessions"),),
     ("POST", "/sessions/end"): (session_ended("/sessions/end"),),
 }
-# Sessions of one's own and of others are tried one by one in tests/engine/access.
+# Sessions of one's own and of others are tried one by one in tests/access.
 ELSEWHERE = {("DELETE", "/api/v1/sessions/{session_id}"), ("POST", "/sessions/{session_id}/end")}
 
 

@@ -2,7 +2,7 @@
 
 Google's export cuts days and invoices by `US/Pacific` (docs.cloud.google.com/billing/docs/how-to/bq-examples). Recorded
 rows give a GiB-month 2,678,400 seconds in May and August, and 2,674,800 in a March, which loses an hour to daylight
-saving: tests/policy/recorded_bill.json.
+saving: tests/ledger/recorded_bill.json.
 """
 
 from __future__ import annotations
