@@ -1,6 +1,6 @@
 """The one check: format, lint, types, imports, rules of the house, and the tests. All run, whatever fails.
 
-What stands after `python -m tests.check` goes to pytest: `-k ledger`, `tests/policy`.
+What stands after `python -m tests.check` goes to pytest: `-k ledger`, `tests/ledger`.
 """
 
 from __future__ import annotations
