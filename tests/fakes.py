@@ -89,9 +89,6 @@ class FakeActuator:
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._begin("stop", Status.STOPPING, project, zone, instance, request_id)
 
-    def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._begin("suspend", Status.SUSPENDING, project, zone, instance, request_id)
-
     def _begin(self, verb: str, status: Status, project: str, zone: str, instance: str, request_id: str) -> str:
         self.calls.append((verb, instance, request_id))
         _raise_next(self.troubles)

@@ -37,7 +37,7 @@ def test_roles(address: str, role: Role) -> None:
     assert role_of(address, ACCESS) is role
 
 
-@pytest.mark.parametrize("asked", [Asked.STOP, Asked.SUSPEND, Asked.KEEP, Asked.DISOWN])
+@pytest.mark.parametrize("asked", [Asked.STOP, Asked.KEEP, Asked.DISOWN])
 def test_whose_vm_it_is_decides(asked: Asked) -> None:
     """The owner, the team's operators, operators within their team, for nobody's of no team any of them, and admins."""
     assert may(asked, ANA)

@@ -38,7 +38,6 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "listLifetimes": ("GET", "/api/v1/lifetimes", None),
     "keepInstance": ("POST", f"{VM}/keep", {"hours": 4, "reason": "one more epoch"}),
     "stopInstance": ("POST", f"{VM}/stop", {**ACT, "started_at": "2026-11-20T03:00:00Z"}),
-    "suspendInstance": ("POST", "/api/v1/instances/lab/4714/suspend", ACT),
     "disownInstance": ("POST", f"{VM}/disown", {"reason": "it is of the team"}),
     "claimInstance": ("POST", "/api/v1/instances/lab/4712/claim", {"reason": "I took it over"}),
     "listRequests": ("GET", "/api/v1/requests", None),

@@ -104,7 +104,7 @@ def test_a_key_asks_once(api: Api) -> None:
     assert (first.status_code, again.status_code) == (202, 200)
     assert first.json()["request"] == again.json()["request"]
     assert (len(api.open), len(api.told)) == (1, 1)
-    taken = api.post("suspend", key="k")
+    taken = api.post("claim", key="k")
     assert (taken.status_code, taken.json()["type"]) == (409, "/problems/key-taken")
     assert api.post("stop", who=ADMIN, key="k").status_code == 202, "keys of one person mean nothing to another"
     with api.database.write() as connection:
@@ -128,7 +128,6 @@ def test_what_cannot_be_done_is_said_at_once(api: Api) -> None:
         ("stop", "trainer", {"by": "adam@lab.example"}, OWNER, 403, "only admins act in another's name"),
         ("stop", "trainer", {}, MASTER, 422, "speaks for nobody"),
         ("stop", "4711", {}, OWNER, 404, "was ever seen"),
-        ("suspend", "trainer", {}, OWNER, 422, "Google does not suspend VMs with GPUs, such as trainer."),
         ("stop", "gone", {}, ADMIN, 409, "gone is gone"),
         ("stop", "rested", {}, OWNER, 409, "rested is stopped already"),
         ("stop", "trainer", other, OWNER, 409, "stopped or started anew"),
@@ -152,9 +151,9 @@ def test_in_whose_name_it_is_asked(api: Api) -> None:
     """A role that came with the token counts, and is kept for the pass; who is named by an admin is held to theirs."""
     api.vm("trainer", owner="")
     assert api.post("stop", {}, GUEST).status_code == 202
-    assert api.post("suspend", {}, replace(GUEST, is_granted=False)).status_code == 403
+    assert api.post("keep", {}, replace(GUEST, is_granted=False)).status_code == 403
     assert api.post("stop", {"by": "Adam@lab.example"}, MASTER).status_code == 202
-    assert api.post("suspend", {"by": "guest@else.example"}, MASTER).status_code == 403
+    assert api.post("keep", {"by": "guest@else.example"}, MASTER).status_code == 403
     assert api.post("claim", {}, ADMIN).status_code == 202
     assert [(request.by, request.authority) for request in api.open] == [
         ("guest@else.example", GUEST.authority),

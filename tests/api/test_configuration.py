@@ -25,7 +25,7 @@ def database(sqlite_database: Database) -> Database:
 
 def test_presets_show_what_follows_the_limit(client_with: Callable[..., TestClient]) -> None:
     """In seconds and percents; null where idleness is not asked."""
-    rule = ReminderRule(2 * HOUR, 1, 12 * HOUR, Enforcement.SUSPEND, 2, HOUR / 2)
+    rule = ReminderRule(2 * HOUR, 1, 12 * HOUR, Enforcement.STOP, 2, HOUR / 2)
     presets = [
         Preset("dear", Match(gpu_count_min=2), 8 * HOUR, "large", IdleRule(500, 1000, HOUR / 2), rule),
         Preset("other", Match(), None),
@@ -37,7 +37,7 @@ def test_presets_show_what_follows_the_limit(client_with: Callable[..., TestClie
         "every_seconds": 7200,
         "keeps": 1,
         "longest_keep_seconds": 43200,
-        "when_unanswered": "suspend",
+        "when_unanswered": "stop",
         "stop_after": 2,
         "grace_seconds": 1800,
     }

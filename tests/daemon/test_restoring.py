@@ -25,7 +25,7 @@ from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.generation import Cause
 from costguard.model.instance import InstanceKey, Status
-from costguard.model.reminder import Asked, Enforcement
+from costguard.model.reminder import Asked
 from costguard.reminders import message_rows as messages
 from costguard.reminders import stop_rows
 from costguard.reminders.stops import new_stop
@@ -55,7 +55,7 @@ def test_a_stop_that_may_not_have_begun_is_withdrawn(database: Database, outcome
     with database.write() as connection:
         vm = lifetimes.known(connection, subject.instance_id)
         assert vm is not None
-        new = new_stop(connection, "stop/1", action, vm, Enforcement.STOP, StopOutcome.INTENDED, at("11:00"))
+        new = new_stop(connection, "stop/1", action, vm, StopOutcome.INTENDED, at("11:00"))
         stop_id = stop_rows.add(connection, new)
         assert stop_id is not None
         stop_rows.advance(connection, stop_id, outcome)

@@ -14,9 +14,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, select, text, update
 from tests.api import rows
+from tests.api.rows import NOW
+from tests.reminders import reminder_rows
 from tests.rolled_up import roll_up_days
 from tests.within import charge_due
 
+from costguard.access import requests
 from costguard.db import migrate
 from costguard.db.tables import (
     changes,
@@ -33,6 +36,8 @@ from costguard.db.tables import (
 )
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseNewer, DatabaseOutdated, DatabaseUnreachable
+from costguard.model.reminder import Asked
+from costguard.reminders import stop_rows
 
 
 def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
@@ -139,6 +144,34 @@ def _money(database: Database) -> list[list[tuple[Any, ...]]]:
 def _spot_rows(database: Database) -> list[list[tuple[Any, ...]]]:
     with database.read() as connection:
         return [sorted(map(tuple, connection.execute(select(each)))) for each in (daily_spot, daily_spot_totals)]
+
+
+def test_an_upgrade_closes_what_was_to_be_suspended(empty_database_url: str) -> None:
+    """Requests to suspend are stops from then on, open ones refused; a stop that Google did not accept is over."""
+    migrate.upgrade(empty_database_url)
+    with closing(Database.open(empty_database_url)) as database, database.write() as connection:
+        vm = rows.instance(connection, "trainer")
+        run = rows.lifetime(connection, vm, NOW - timedelta(hours=3))
+        for outcome in ("intended", "unknown", "asked", "done"):
+            reminder_rows.stop(connection, vm, run, NOW, key=outcome, outcome=outcome)
+        for status in ("open", "done"):
+            reminder_rows.request(connection, vm, f"run:{vm}:{run}", key=status, status=status, outcome=status)
+    migrate.downgrade(empty_database_url, "0017")
+    with closing(Database.open(empty_database_url)) as database, database.write() as connection:
+        connection.execute(text("UPDATE requests SET asked = 'suspend'"))
+        connection.execute(text("UPDATE stops SET verb = 'suspend'"))
+    migrate.upgrade(empty_database_url)
+    with closing(Database.open(empty_database_url)) as database, database.read() as connection:
+        still_open = {stop.key for stop in stop_rows.open_stops(connection)}
+        asked = {stored.request.key: stored for stored in requests.page(connection, None, vm, None, 9)}
+        over = connection.execute(text("SELECT settled_at FROM stops WHERE outcome = 'not_needed'")).all()
+    assert still_open == {"asked"}, "what Google accepted is settled by the ledger"
+    assert len(over) == 2
+    assert all(row.settled_at is not None for row in over)
+    assert {stored.request.asked for stored in asked.values()} == {Asked.STOP}
+    assert {key: stored.status for key, stored in asked.items()} == {"open": "refused", "done": "done"}
+    assert "no longer suspends" in asked["open"].outcome
+    assert asked["open"].settled_at is not None
 
 
 def test_a_second_upgrade_changes_nothing(database_url: str, database: Database) -> None:

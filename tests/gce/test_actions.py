@@ -1,4 +1,4 @@
-"""Looking at one VM, stopping it and suspending it, through the official client and over HTTP."""
+"""Looking at one VM, and stopping it, through the official client and over HTTP."""
 
 from __future__ import annotations
 
@@ -103,15 +103,6 @@ def test_vm_with_local_ssd_is_stopped(sandbox: Sandbox) -> None:
     assert sandbox.status("trainer") is Status.STOPPED
 
 
-def test_a_suspend(sandbox: Sandbox) -> None:
-    """Its memory is kept, and the operation is named as the ledger will have it."""
-    gce_id = sandbox.insert("trainer")
-    operation = sandbox.actuator.suspend("demo", ZONE, gce_id, ONE)
-    sandbox.world.advance(timedelta(minutes=5))
-    assert sandbox.status("trainer") is Status.SUSPENDED
-    assert operation in {str(one.id) for one in sandbox.world.operations.of("demo")}
-
-
 def test_by_its_id_no_namesake_is_stopped(sandbox: Sandbox) -> None:
     """A VM that was made anew under the same name has another id, and is left alone."""
     gone = sandbox.insert("trainer")
@@ -121,17 +112,6 @@ def test_by_its_id_no_namesake_is_stopped(sandbox: Sandbox) -> None:
     with pytest.raises(NotFound):
         sandbox.actuator.stop("demo", ZONE, gone, ONE)
     assert sandbox.status("trainer") is Status.RUNNING
-
-
-def test_a_vm_in_another_state_is_refused_by_the_operation(sandbox: Sandbox) -> None:
-    """Google accepts a suspend of a VM that is stopped, and its operation then fails."""
-    gce_id = sandbox.insert("trainer")
-    sandbox.actuator.stop("demo", ZONE, gce_id, ONE)
-    sandbox.world.advance(timedelta(minutes=5))
-    operation = sandbox.actuator.suspend("demo", ZONE, gce_id, OTHER)
-    sandbox.world.advance(timedelta(minutes=5))
-    (failed,) = [one for one in sandbox.world.operations.of("demo") if str(one.id) == operation]
-    assert failed.failure is not None
 
 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])

@@ -48,7 +48,6 @@ _MORE = {
     "vm-stopped": "/vm/lab/9600",
     "ask-claim": "/vm/lab/9503/claim",
     "ask-disown": "/vm/lab/9500/disown",
-    "ask-suspend": "/vm/lab/9500/suspend",
     "job-waits": "/jobs/b3waits7",
     "job-dev": "/jobs/d4devvm2",
 }

@@ -107,37 +107,6 @@ def test_before_a_stop_it_is_said_what_it_costs_and_what_happens(database: Datab
     assert "It is Spot" in text
 
 
-def test_a_vm_without_a_gpu_can_be_suspended_on_its_page(database: Database, client_with: Clients) -> None:
-    """There, or in place of a stop; what its memory bills is said first, and where it cannot be, why not."""
-    addresses = story.tell(database)
-    cpu = {"gpu_type": None, "gpu_count": 0}
-    with database.write() as connection:
-        rows.prices(connection, {("suspended-memory", "standard", "GiBy.mo"): 144_200_000})
-        desk = rows.instance(connection, "desk", gce_id="78", preset="other", **cpu)
-        rows.lifetime(connection, desk, NOW - HOUR, preset="other", **cpu)
-        rows.storage(connection, desk, NOW - HOUR)
-        at_work = rows.instance(connection, "at-work", gce_id="79", preset="other", job="j1", **cpu)
-        rows.lifetime(connection, at_work, NOW - HOUR, preset="other", job="j1", **cpu)
-    client = client_with(door=signed_in(Role.ADMIN, BOB))
-    assert "78/suspend" in acts(page_of(client, "/vm/lab/78"))
-    assert "78/suspend" not in acts(page_of(client, "/")), "a row has no room for what is rarely asked"
-    assert "suspend it instead" in page_of(client, "/vm/lab/78/stop").text
-    text = tidy(page_of(client, "/vm/lab/78/suspend").text)
-    assert "Suspend desk?" in text
-    assert "Its 15 GiB of memory is kept, and bills $0.003 an hour. Its disks go on billing $0.004 an hour." in text
-    answer = client.post("/vm/lab/78/suspend", data=CSRF, follow_redirects=False)
-    assert (answer.status_code, [each.asked.value for each in stored(database)]) == (303, ["suspend"])
-    cases = {addresses["forgotten"]: "Google does not suspend VMs with GPUs", "/vm/lab/79": "It works on a job"}
-    for place, why in cases.items():
-        assert f"No suspending: {why}" in tidy(page_of(client, place).text)
-        asked = page_of(client, f"{place}/suspend")
-        assert why in tidy(asked.text)
-        assert "Suspend it" not in asked.text
-        assert client.post(f"{place}/suspend", data=CSRF).status_code in (409, 422)
-    assert len(stored(database)) == 1
-    assert "No suspending" not in page_of(client, addresses["resting"]).text
-
-
 def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Database, client_with: Clients) -> None:
     """The daemon is woken; a double click asks once; the row says who waits for what, and offers it no more."""
     addresses = story.tell(database)

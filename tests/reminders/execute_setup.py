@@ -23,7 +23,7 @@ from costguard.ledger.record import record
 from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.observation import Sighting
-from costguard.model.reminder import About, Asked, Enforcement, Request, Subject
+from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import LiveExecutor
 from costguard.reminders.still_due import Hold
@@ -76,11 +76,10 @@ class Scene:
     def come_to_rest(self, number: int = 1, kind: str = "stop", **given: Any) -> None:
         """What a look at Google shows of a VM whose stop began just now."""
         gce_id, begun = str(1000 + number), f"{self.clock.now():%H:%M}"
-        rest = Status.SUSPENDED if kind == "suspend" else Status.STOPPED
         ended = operation(
             kind, begun, f"{begun}:59", target_id=gce_id, user="guard@acme.iam.gserviceaccount.com", **given
         )
-        vm = seen(key=InstanceKey(PROJECT, gce_id), name=f"vm-{number}", status=rest, fingerprint="at rest")
+        vm = seen(key=InstanceKey(PROJECT, gce_id), name=f"vm-{number}", status=Status.STOPPED, fingerprint="at rest")
         self.look(vm, operations=(ended,), read=f"{begun}:59")
 
     def stop_by_rule(self, subject: Subject, number: int = 1, cycle: int = 0, **given: Any) -> StopInstance:
@@ -89,7 +88,6 @@ class Scene:
             "key": InstanceKey(PROJECT, str(1000 + number)),
             "name": f"vm-{number}",
             "zone": ZONE,
-            "verb": Enforcement.STOP,
             "rule": "preset a100: stop after 3 unanswered reminders and 1 h",
             "reason": "nobody answered 3 reminders",
             "due_at": at("11:00"),
@@ -117,10 +115,7 @@ class Scene:
             return next(each for _, each in requests.open_requests(connection) if each.key == wanted.key)
 
     def stop_by_ana(self, subject: Subject, number: int = 1, **given: Any) -> StopInstance:
-        verb = given.get("verb", Enforcement.STOP)
-        request = given.get("request") or self.ask(
-            subject, Asked.SUSPEND if verb is Enforcement.SUSPEND else Asked.STOP
-        )
+        request = given.get("request") or self.ask(subject)
         more = {"request": request, "reminder": "", "reason": "she is done with it", **given}
         return self.stop_by_rule(subject, number, **more)
 
@@ -165,12 +160,6 @@ class FragileActuator:
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         self._fuse.step()
         operation = self._google.stop(project, zone, instance, request_id)
-        self._fuse.step()
-        return operation
-
-    def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        self._fuse.step()
-        operation = self._google.suspend(project, zone, instance, request_id)
         self._fuse.step()
         return operation
 

@@ -34,7 +34,6 @@ def stop(connection: Connection, instance_id: int, lifetime_id: int, intended_at
         "key": f"stop/{subject}/{intended_at.isoformat()}",
         "subject": subject,
         "instance_id": instance_id,
-        "verb": "stop",
         "rule": "preset t4",
         "reason": "past the limit of preset t4 (8 h) by 2 h",
         "evidence": {"idle": "GPU under 5 % for 2 h (max 3 %)"},

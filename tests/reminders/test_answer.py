@@ -38,7 +38,7 @@ from costguard.model.action import (
     StopOutcome,
 )
 from costguard.model.instance import Status
-from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Ownership, Request, Subject
+from costguard.model.reminder import About, Asked, Claim, Keep, Ownership, Request, Subject
 from costguard.reminders.watched import Watched
 
 NOW = at("12:00")
@@ -64,12 +64,12 @@ def test_a_stop() -> None:
     request = asked(Asked.STOP, due_at=DUE, reason="done")
     found = outcome(request, labels={"costguard-protect": "true"})
     assert isinstance(found, StopInstance)
-    assert (found.request, found.verb, found.rule, found.due_at) == (request, Enforcement.STOP, "request", DUE)
+    assert (found.request, found.rule, found.due_at) == (request, "request", DUE)
     assert found.reason == "asked for in Slack by ana@example.com: done"
-    early = vm(requests=(asked(Asked.SUSPEND, via="api"),), running_since=at("11:00"))
+    early = vm(requests=(asked(Asked.STOP, via="api"),), running_since=at("11:00"))
     (found,) = planned(early, NOW).actions
     assert isinstance(found, StopInstance)
-    assert (found.verb, found.reason) == (Enforcement.SUSPEND, "asked for over REST by ana@example.com")
+    assert found.reason == "asked for over REST by ana@example.com"
 
 
 @pytest.mark.parametrize("before", [*StopOutcome])

@@ -26,7 +26,7 @@ from tests.reminders.reminded import (
 )
 
 from costguard.model.action import StopInstance, StopOutcome
-from costguard.model.reminder import Enforcement, Sent, Target
+from costguard.model.reminder import Sent, Target
 from costguard.reminders.due import Due
 from costguard.reminders.enforcement import stop_at
 from costguard.reminders.reminder import standing_of
@@ -80,7 +80,7 @@ def test_the_stop_says_why() -> None:
     """Rule, count, since when, the message and the evidence stand in it."""
     found = stop_of(vm(sent=THREE, idle=idle(at("15:00"))))
     assert found is not None
-    assert (found.subject, found.verb, found.due_at, found.started_at) == (SUBJECT, Enforcement.STOP, DUE, STARTED)
+    assert (found.subject, found.due_at, found.started_at) == (SUBJECT, DUE, STARTED)
     assert found.rule == "preset t4: stop after 3 unanswered reminders and 1 h"
     assert found.reminder == THREE[2].key
     assert found.reason == (
@@ -95,16 +95,6 @@ def test_the_stop_says_why() -> None:
     decision = decided(vm(sent=THREE), NOW, rules(stopping()))
     assert decision.reason.startswith("is stopped now: past the limit")
     assert decision.stop_at == NOW
-
-
-def test_a_preset_may_suspend() -> None:
-    """The verb is the preset's."""
-    plan = planned(vm(sent=THREE), NOW, rules(stopping(enforcement=Enforcement.SUSPEND, stop_after=1)))
-    (found,) = plan.actions
-    assert isinstance(found, StopInstance)
-    assert found.verb is Enforcement.SUSPEND
-    assert found.rule == "preset t4: suspend after 1 unanswered reminder and 1 h"
-    assert found.reason.endswith("nobody answered the reminder of Mon 10:00 UTC")
 
 
 def test_not_before_the_grace_is_over() -> None:

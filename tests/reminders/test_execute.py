@@ -17,7 +17,6 @@ from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, NotFound
 from costguard.model.action import StopOutcome
 from costguard.model.instance import Shape, Status
-from costguard.model.reminder import Enforcement
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import ShadowExecutor
 from costguard.reminders.still_due import Hold
@@ -186,35 +185,6 @@ def test_one_oddity_does_not_keep_the_others_running(database: Database) -> None
     scene.google.looks = [ZeroDivisionError("odd")]  # type: ignore[list-item]
     actions = [scene.stop_by_rule(first, 1), scene.stop_by_rule(second, 2)]
     assert [each.result for each in scene.executor().carry_out(actions)] == ["broken", "asked"]
-
-
-def test_suspending(database: Database) -> None:
-    """A VM that Google can suspend is suspended."""
-    scene = Scene(database)
-    subject = scene.run(shape=CPU)
-    scene.executor().carry_out([scene.stop_by_rule(subject, verb=Enforcement.SUSPEND)])
-    assert [call[:2] for call in scene.google.calls] == [("suspend", "1001")]
-
-
-@pytest.mark.parametrize(
-    ("shape", "why"), [(None, "GPUs"), (Shape("n2-standard-4", 4, 16384, local_ssd_gib=375), "local SSDs")]
-)
-def test_what_google_never_suspends(database: Database, shape: Shape | None, why: str) -> None:
-    """A rule stops it and says so; a person is told, and decides."""
-    scene = Scene(database)
-    given = {} if shape is None else {"shape": shape}
-    first, second = scene.run(1, **given), scene.run(2, **given)
-    actions = [
-        scene.stop_by_rule(first, 1, verb=Enforcement.SUSPEND),
-        scene.stop_by_ana(second, 2, verb=Enforcement.SUSPEND),
-    ]
-    assert [each.result for each in scene.executor().carry_out(actions)] == ["failed", "asked"]
-    assert [call[:2] for call in scene.google.calls] == [("stop", "1001")]
-    assert scene.stop(first).verb is Enforcement.STOP
-    assert any(f"Google does not suspend VMs with {why}." in text for text in scene.told("InstanceStopOrdered"))
-    refused = f"vm-2 could not be stopped: Google does not suspend VMs with {why}. Ask to stop it."
-    assert scene.requests() == [("refused", refused)]
-    assert scene.whispers() == [("UANA", refused)]
 
 
 def test_shadow(database: Database) -> None:

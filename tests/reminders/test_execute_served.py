@@ -16,7 +16,7 @@ from costguard.gce.client import ComputeCloud
 from costguard.ledger.record import record
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import InstanceKey
-from costguard.model.reminder import About, Enforcement, Subject
+from costguard.model.reminder import About, Subject
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import LiveExecutor
 from costguard_sandbox.clock import ManualClock
@@ -47,7 +47,7 @@ class Served:
         }
         self.world.insert("demo", ZONE, body)
 
-    def running_vm(self, verb: Enforcement = Enforcement.STOP) -> StopInstance:
+    def running_vm(self) -> StopInstance:
         """A VM in the ledger, and what a rule wants of it."""
         self.insert()
         self.later()
@@ -58,7 +58,6 @@ class Served:
             key=InstanceKey("demo", str(self.world.instance("demo", "trainer").id)),
             name="trainer",
             zone=ZONE,
-            verb=verb,
             rule="preset t4: stop after 1 unanswered reminder and 1 h",
             reason="nobody answered",
             due_at=None,
@@ -90,15 +89,14 @@ def served(sqlite_database: Database) -> Iterator[Served]:
         cloud.close()
 
 
-@pytest.mark.parametrize("verb", [Enforcement.STOP, Enforcement.SUSPEND])
-def test_from_the_decision_to_the_end(served: Served, verb: Enforcement) -> None:
+def test_from_the_decision_to_the_end(served: Served) -> None:
     """Asked once, and done as soon as a look shows the end of the run."""
-    action = served.running_vm(verb)
+    action = served.running_vm()
     (asked,) = served.executor.carry_out([action])
     assert asked.result == "asked"
     served.later()
     assert served.outcome(action) is StopOutcome.DONE
-    assert served.stopped_how_often(verb.value) == 1
+    assert served.stopped_how_often() == 1
 
 
 @pytest.mark.parametrize(

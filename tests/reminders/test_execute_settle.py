@@ -13,7 +13,6 @@ from costguard.db.transaction import Database
 from costguard.errors import BadAnswer, CloudUnavailable, CredentialsRefused, PermissionDenied, RateLimited
 from costguard.model.action import StopOutcome
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.reminder import Enforcement
 from costguard.reminders.execute import LiveExecutor
 
 CPU = Shape("n2-standard-4", 4, 16384)
@@ -174,33 +173,6 @@ def test_accepted_and_never_done(database: Database) -> None:
     assert scene.stop(subject).outcome is StopOutcome.ASKED
     settle_later(scene, executor, MINUTE)
     assert scene.stop(subject).outcome is StopOutcome.FAILED
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_suspend_that_google_refuses(database: Database, at_once: bool) -> None:
-    """Whether by its answer or by the operation: a rule stops the VM in another way, and says so."""
-    scene = Scene(database)
-    subject = scene.run(shape=CPU)
-    executor = scene.executor()
-    if at_once:
-        scene.google.troubles = [BadAnswer("400: not supported.")]
-    executor.carry_out([scene.stop_by_rule(subject, verb=Enforcement.SUSPEND)])
-    if not at_once:
-        scene.google.vms[PROJECT, ZONE, "vm-1"].status = Status.RUNNING
-        failed = operation(
-            "suspend", "12:00:05", "12:00:06", operation_id="9000", target_id="1001", error_code="INVALID_USAGE"
-        )
-        vm = seen(key=InstanceKey(PROJECT, "1001"), name="vm-1", shape=CPU)
-        scene.look(vm, operations=(failed,), read="12:02")
-        settle_later(scene, executor, MINUTE)
-    assert [call[0] for call in scene.google.calls] == ["suspend", "stop"]
-    assert len({call[2] for call in scene.google.calls}) == 2
-    assert scene.stop(subject).outcome is StopOutcome.ASKED
-    why = ": 400: not supported." if at_once else "."
-    assert scene.told("InstanceNotSuspended") == [f"vm-1 is stopped, for it could not be suspended{why}"]
-    scene.come_to_rest()
-    settle_later(scene, executor, MINUTE)
-    assert scene.stop(subject).outcome is StopOutcome.DONE
 
 
 def test_a_vm_that_cannot_be_looked_at(database: Database) -> None:

@@ -82,7 +82,7 @@ lives = st.builds(
 )
 reminder_rules = st.builds(
     lambda verb, after, grace: replace(PRESET.reminders, enforcement=verb, stop_after=after, grace=grace),
-    st.sampled_from([Enforcement.STOP, Enforcement.STOP, Enforcement.SUSPEND, Enforcement.REMIND]),
+    st.sampled_from([Enforcement.STOP, Enforcement.STOP, Enforcement.STOP, Enforcement.REMIND]),
     st.integers(1, 3),
     st.sampled_from([timedelta(), timedelta(minutes=30), timedelta(hours=2)]),
 )

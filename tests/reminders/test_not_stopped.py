@@ -106,12 +106,12 @@ def test_preset_that_only_reminds() -> None:
 
 def test_preset_without_a_limit() -> None:
     """Its rule is written down, and never begins."""
-    free = Preset("t4", Match(), None, reminders=ReminderRule(enforcement=Enforcement.SUSPEND))
+    free = Preset("t4", Match(), None, reminders=ReminderRule(enforcement=Enforcement.STOP))
     found = _asked(vm(), reminded.rules(free))
     assert found.cause is Cause.NO_LIMIT
     assert found.sentence(LATE) == (
         "Not stopped: preset t4 sets no limit, so its rule never begins "
-        "(preset t4: suspend after 3 unanswered reminders and 1 h)."
+        "(preset t4: stop after 3 unanswered reminders and 1 h)."
     )
 
 

@@ -10,7 +10,7 @@ from tests.api.rows import NOW
 from costguard.db.transaction import Database
 from costguard.model.action import StopOutcome
 from costguard.model.money import Money
-from costguard.model.reminder import About, Enforcement, Subject
+from costguard.model.reminder import About, Subject
 from costguard.reminders import stop_rows
 from costguard.reminders.stop_rows import NewStop
 
@@ -18,7 +18,7 @@ from costguard.reminders.stop_rows import NewStop
 def new(database: Database, key: str = "stop/1", outcome: StopOutcome = StopOutcome.INTENDED) -> NewStop:
     with database.write() as connection:
         subject = Subject(About.RUN, rows.instance(connection, key), 4)
-    values = (subject, Enforcement.STOP, "preset t4", "too long", "uuid", outcome, NOW)
+    values = (subject, "preset t4", "too long", "uuid", outcome, NOW)
     return NewStop(key, *values, evidence={"idle": "2 h"}, rate=Money(10))
 
 
@@ -31,7 +31,7 @@ def test_a_stop_is_begun_once(database: Database) -> None:
         assert stop_rows.add(connection, wanted) is None
         (stored,) = stop_rows.open_stops(connection)
         assert stop_rows.of_subjects(connection, [wanted.subject]) == {wanted.subject: (stored,)}
-    assert (stored.id, stored.key, stored.verb, stored.rate) == (stop_id, "stop/1", Enforcement.STOP, Money(10))
+    assert (stored.id, stored.key, stored.rate) == (stop_id, "stop/1", Money(10))
     assert (stored.evidence, stored.settled_at, stored.tries) == ({"idle": "2 h"}, None, 0)
 
 

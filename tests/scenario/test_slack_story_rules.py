@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
 from tests.scenario.slack_story import DAY, HOUR, MINUTE, PROJECT, buttons, shown, story
 
 from costguard_sandbox.gce.vm import Load, Status
@@ -122,23 +121,6 @@ def test_in_shadow_rules_only_report(sqlite_url: str) -> None:
         (would,) = told.get("/api/v1/enforcement")["shadow_stops"]
         assert float(would["would_have_saved"]["amount"]["amount"]) > 0
         assert told.facts("InstanceWouldBeStopped")
-
-
-@pytest.mark.parametrize(
-    ("machine", "warned", "status"),
-    [("n2-standard-4", "will be suspended", Status.SUSPENDED), ("n1-standard-4", "will be stopped", Status.TERMINATED)],
-)
-def test_suspended_where_google_does(sqlite_url: str, machine: str, warned: str, status: Status) -> None:
-    """A VM without GPUs is suspended; one with a GPU cannot be, is stopped instead, and its owner is warned of that."""
-    rule = {**STOPPING, "when_unanswered": "suspend"}
-    with story(sqlite_url, presets={"t4": rule, "other": rule}) as told:
-        told.vm(machine=machine)
-        told.later(8 * HOUR)
-        told.later(HOUR)
-        assert warned in shown(told.last())
-        told.later(HOUR)
-        told.later(10 * MINUTE)
-        assert told.status() is status
 
 
 def test_a_stopped_vm_whose_disks_bill(sqlite_url: str) -> None:

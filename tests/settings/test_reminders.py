@@ -39,14 +39,14 @@ def test_what_follows_a_presets_limit(tmp_path: Path) -> None:
     """Every key of a preset about reminders reaches its rule."""
     text = SLACK + (
         '[presets.t4]\nremind_every = "30m"\nkeeps = 0\nlongest_keep = "12h"\n'
-        'when_unanswered = "suspend"\nstop_after = 1\ngrace = "10m"\n'
+        'when_unanswered = "stop"\nstop_after = 1\ngrace = "10m"\n'
     )
     rule = read(tmp_path, text, **TOKEN).rules().presets["t4"].reminders
     assert rule == ReminderRule(
         every=timedelta(minutes=30),
         keeps=0,
         longest_keep=timedelta(hours=12),
-        enforcement=Enforcement.SUSPEND,
+        enforcement=Enforcement.STOP,
         stop_after=1,
         grace=timedelta(minutes=10),
     )

@@ -74,7 +74,6 @@ AT_REST = replace(
     idle=None,
 )
 STOP = Button(Asked.STOP, "Stop now", is_danger=True)
-SUSPEND = Button(Asked.SUSPEND, "Suspend")
 KEEP_4 = Button(Asked.KEEP, "Keep 4 h (+$14.69)", hours=4)
 TOMORROW = Button(Asked.KEEP, "Until tomorrow (+$58.11)")
 MINE = Button(Asked.CLAIM, "Mine")
@@ -217,7 +216,6 @@ SAMPLES: Mapping[str, Content | ListContent] = {
     "unclaimed": replace(FIRST, card=UNCLAIMED, target=Target.CHANNEL, buttons=(MINE, STOP)),
     "stranger": replace(FIRST, card=STRANGER, target=Target.CHANNEL, buttons=(MINE, KEEP_4, STOP)),
     "last": LAST,
-    "suspend": replace(LAST, stop_verb="suspend", buttons=(KEEP_4, SUSPEND)),
     "unpriced": replace(FIRST, card=replace(CARD, cost=Priced(Money.of(3), False), rate=Priced(Money(0), False))),
     "rest": RESTING,
     **{one.state.kind.value: one for one in states()},

@@ -69,12 +69,12 @@ CARDS = st.builds(
 )
 STATES = st.builds(State, st.sampled_from(StateKind), TEXT)
 REMINDERS = st.builds(
-    lambda base, card, stage, target, reason, state, buttons, stop_at, verb: replace(
+    lambda base, card, stage, target, reason, state, buttons, stop_at: replace(
         base, card=card, stage=stage, target=target, reason=reason, state=state, buttons=buttons,
-        stop_at=stop_at, stop_verb=verb,
+        stop_at=stop_at,
     ),
     st.sampled_from((FIRST, RESTING)), CARDS, st.integers(0, 99), st.sampled_from(Target), TEXT, STATES, BUTTONS,
-    st.none() | MOMENTS, TEXT,
+    st.none() | MOMENTS,
 )  # fmt: skip
 SECTIONS = st.lists(st.tuples(TEXT, st.lists(st.builds(Line, TEXT, TEXT, TEXT), max_size=5).map(tuple)), max_size=30)
 DAYS = st.dates(date(2020, 1, 1), date(2099, 1, 1))

@@ -76,7 +76,6 @@ def test_slack_takes_each_kind(name: str) -> None:
         ("last", "You answer for its budget. <@U0ANA> was asked, and has not answered."),
         ("last", "*It will be stopped <!date^1790168400^"),
         ("last", "unless somebody keeps it.*"),
-        ("suspend", "*It will be suspended <!date^1790168400^"),
         ("unpriced", "*at least $3.00*"),
         ("unpriced", "*Per hour*\nnot priced"),
         ("rest", "notebook-ben is at rest, and its storage bills"),
@@ -126,15 +125,11 @@ def test_buttons_carry_what_they_ask() -> None:
 
 
 def test_a_stop_is_asked_twice() -> None:
-    """Stopping and suspending ask again, name the VM, and say what stays; nothing else asks again."""
-    stop, suspend = (
-        next(button for button in buttons(render(SAMPLES[name])) if button["action_id"] == asked)
-        for name, asked in (("first", "stop"), ("suspend", "suspend"))
-    )
+    """A stop asks again, names the VM, and says what stays; nothing else asks again."""
+    stop = next(button for button in buttons(render(FIRST)) if button["action_id"] == "stop")
     assert stop["style"] == "danger"
     assert stop["confirm"]["title"]["text"] == "Stop trainer-7?"
     assert "Its disks stay" in stop["confirm"]["text"]["text"]
-    assert "Its memory and its disks stay" in suspend["confirm"]["text"]["text"]
     assert [button["action_id"] for button in buttons(render(FIRST)) if "confirm" in button] == ["stop"]
 
 

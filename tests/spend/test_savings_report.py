@@ -53,8 +53,8 @@ def test_a_suspended_vm_saves_less_by_its_memory(database: Database) -> None:
     with database.write() as connection:
         rows.prices(connection, {**rows.RATES, ("suspended-memory", "standard", "GiBy.h"): 1_000_000})
         vm = rows.instance(connection, "one")
-        run = rows.lifetime(connection, vm, NOW - 9 * HOUR, ended_at=NOW - 4 * HOUR)
-        reminder_rows.stop(connection, vm, run, NOW - 4 * HOUR, verb="suspend")
+        run = rows.lifetime(connection, vm, NOW - 9 * HOUR, ended_at=NOW - 4 * HOUR, end_reason="suspended")
+        reminder_rows.stop(connection, vm, run, NOW - 4 * HOUR)
     (found,) = report(database).stops
     assert found.saving is not None
     assert found.saving.amount == Priced((RATE - Money.of("0.015")).over(4 * HOUR))

@@ -34,7 +34,7 @@ ME, MATE, OTHER = "root@lab.example", "mate@lab.example", "else@lab.example"
 # Who asks is an admin by the lists: what their tokens may not, only the tokens keep from them.
 ACCESS = Access(frozenset({"@lab.example"}), frozenset({MATE, OTHER}), frozenset({ME}))
 OWNERS = {"own": ME, "team": MATE, "other": OTHER, "unowned": ""}
-WISHES = ("stop", "suspend", "keep", "claim", "disown")
+WISHES = ("stop", "keep", "claim", "disown")
 PAIRS = [frozenset({each, Permission.ADMIN}) for each in Permission]
 PAIRS.append(frozenset({Permission.INSTANCES, Permission.JOBS}))
 REFUSED = {403, 404}  # 404: tokens and sessions of others are not seen
@@ -191,7 +191,7 @@ def token_confirmed(path: str) -> Case:
 
 CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     **{("POST", f"/api/v1/instances/{{project}}/{{gce_id}}/{wish}"): (vm_over_rest(wish),) for wish in WISHES},
-    ("POST", "/vm/{project}/{gce_id}/{wish}"): tuple(vm_on_a_page(wish) for wish in WISHES if wish != "suspend"),
+    ("POST", "/vm/{project}/{gce_id}/{wish}"): tuple(vm_on_a_page(wish) for wish in WISHES),
     ("POST", "/api/v1/jobs"): (launch,),
     ("POST", "/api/v1/jobs/{job_id}/cancel"): (of_job("/api/v1/jobs/{job}/cancel"),),
     ("POST", "/api/v1/jobs/{job_id}/delete-disk"): (of_job("/api/v1/jobs/{job}-kept/delete-disk"),),

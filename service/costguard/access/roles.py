@@ -14,7 +14,6 @@ _FEW = 3  # admins that a refusal names
 
 _VERB = {
     Asked.STOP: "stop",
-    Asked.SUSPEND: "suspend",
     Asked.KEEP: "keep",
     Asked.CLAIM: "take over",
     Asked.DISOWN: "disown",
@@ -114,7 +113,7 @@ def refusal(
     """
     if not by:
         return f"Slack tells no e-mail address of yours, so you cannot {_VERB[asked]} {name}."
-    cancels = {Permission.JOBS} if job and asked in (Asked.STOP, Asked.SUSPEND) else set()
+    cancels = {Permission.JOBS} if job and asked is Asked.STOP else set()
     if why := lapsed(by, access, authority, {Permission.INSTANCES} | cancels):
         return why
     is_owner = bool(owner) and by.lower() == owner.lower()

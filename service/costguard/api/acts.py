@@ -137,11 +137,6 @@ def _offer(asked: Asked, summary: str, told: str) -> None:
 
 _AFTER = "Stored at once, and carried out by the next pass, within seconds: follow the request that is answered."
 _offer(Asked.STOP, "Stop a VM", f"A VM that works on a job has the job cancelled. Disks stay, and bill. {_AFTER}")
-_offer(
-    Asked.SUSPEND,
-    "Suspend a VM",
-    f"Its memory is saved, and bills. Google suspends none with a GPU or a local SSD. {_AFTER}",
-)
 _offer(Asked.KEEP, "Keep a VM", f"Nobody is asked about it for so long, and no rule stops it. {_AFTER}")
 _offer(
     Asked.CLAIM,

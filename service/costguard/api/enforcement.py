@@ -38,7 +38,6 @@ class Decided(Out):
     preset: str
     owner: str
     decided_at: Moment
-    verb: Annotated[str, one_of(("stop", "suspend"))]
     rule: str
     reason: str
     asked_by: str = Field(description="Who asked for it; empty: a rule did.")
@@ -124,7 +123,6 @@ def _decided(of: StopRow) -> dict[str, Any]:
         "preset": of.preset,
         "owner": of.owner,
         "decided_at": of.intended_at,
-        "verb": of.verb,
         "rule": of.rule,
         "reason": of.reason,
         "asked_by": of.asked_by,

@@ -36,8 +36,8 @@ class Reminders(Out):
     every_seconds: int = Field(description="How often an owner is asked again after the limit.")
     keeps: int = Field(description="How often an owner may keep one lifetime; then an admin must.")
     longest_keep_seconds: int
-    when_unanswered: Literal["remind", "stop", "suspend"]
-    stop_after: int = Field(description="Unanswered reminders before a VM is stopped or suspended.")
+    when_unanswered: Literal["remind", "stop"]
+    stop_after: int = Field(description="Unanswered reminders before a VM is stopped.")
     grace_seconds: int = Field(description="From when the last of them was accepted.")
 
 

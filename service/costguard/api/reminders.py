@@ -88,7 +88,7 @@ class Due(Out):
 
 
 class OtherAction(Out):
-    action: Annotated[str, one_of(("stop", "suspend", "keep", "assign", "cancel_job", "refuse"))]
+    action: Annotated[str, one_of(("stop", "keep", "assign", "cancel_job", "refuse"))]
     subject: str
     name: str
     reason: str
@@ -195,7 +195,7 @@ def _due(of: PreviewedSend) -> Due:
 
 def _action(name: str, of: Other) -> OtherAction:
     if isinstance(of, StopInstance):
-        return OtherAction(action=of.verb.value, subject=str(of.subject), name=name, reason=of.reason)
+        return OtherAction(action="stop", subject=str(of.subject), name=name, reason=of.reason)
     word = {KeepLifetime: "keep", AssignOwner: "assign", CancelJob: "cancel_job"}.get(type(of), "refuse")
     return OtherAction(action=word, subject=str(of.request.subject), name=name, reason=of.reason)
 

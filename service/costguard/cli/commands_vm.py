@@ -1,4 +1,4 @@
-"""`costguard stop`, `suspend`, `keep`, `claim` and `disown`: what people ask of a VM."""
+"""`costguard stop`, `keep`, `claim` and `disown`: what people ask of a VM."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ _PLAIN = {
         "Stop a VM. One that works on a job has the job cancelled; disks stay, and bill.",
         "costguard stop trainer-3 --reason 'done for today' --wait",
     ),
-    "suspend": ("Suspend a VM: its memory is saved, and bills.", "costguard suspend notebook-1"),
     "claim": (
         "Say that a VM is yours: what it costs from now on counts for you, and you are asked about it.",
         "costguard claim trainer-3",
@@ -99,7 +98,7 @@ def _ask(
     found = the_vm(server, vm, projects, gone=False)
     given = {name: value for name, value in body.items() if value not in (None, "")}
     # The run that was looked at is the one that is meant.
-    seen = {"started_at": found["started_at"]} if verb in ("stop", "suspend", "keep") and found["started_at"] else {}
+    seen = {"started_at": found["started_at"]} if verb in ("stop", "keep") and found["started_at"] else {}
     key = secrets.token_hex(16)
     answer = server.post("instances", found["project"], found["gce_id"], verb, body={**given, **seen}, key=key)
     if wait:

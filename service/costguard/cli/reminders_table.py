@@ -54,9 +54,7 @@ def show_preview(console: Console, answer: dict[str, Any]) -> None:
     else:
         say(console, f"{count(len(sends), 'reminder')} would be sent now.", "bold")
     for action in answer["actions"]:
-        shadow = (
-            " (shadow: recorded, not done)" if answer["is_shadow"] and action["action"] in ("stop", "suspend") else ""
-        )
+        shadow = " (shadow: recorded, not done)" if answer["is_shadow"] and action["action"] == "stop" else ""
         say(console, f"Would {action['action']} {action['name']}{shadow}: {action['reason']}", "bold")
     rows = [_left_alone(each, answer["as_of"]) for each in answer["left_alone"]]
     if rows:
@@ -147,7 +145,7 @@ def _shadow(of: dict[str, Any]) -> Row:
 
 
 def _outcome(of: dict[str, Any]) -> str:
-    word = {"done": "stopped" if of["verb"] == "stop" else "suspended"}.get(of["outcome"], of["outcome"])
+    word = {"done": "stopped"}.get(of["outcome"], of["outcome"])
     error = f": {of['error']}" if of["error"] else ""
     return f"{word.replace('_', ' ')}{error}"
 

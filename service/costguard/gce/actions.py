@@ -34,7 +34,3 @@ class ComputeActuator:
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to stop it. The operation's id. By its numeric id, no other VM can be stopped instead."""
         return self._official.begin("stop", project, zone, instance, request_id)
-
-    def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        """Begin to suspend it. The operation's id."""
-        return self._official.begin("suspend", project, zone, instance, request_id)

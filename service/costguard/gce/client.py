@@ -187,9 +187,6 @@ class ComputeCloud:
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._actuator.stop(project, zone, instance, request_id)
 
-    def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._actuator.suspend(project, zone, instance, request_id)
-
 
 def _is_about_all(error: CloudError) -> bool:
     """Whether other lists of the project would meet the same: asking would only cost time."""

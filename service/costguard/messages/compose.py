@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from costguard.access import people, requests
 from costguard.access.requests import StoredRequest
 from costguard.access.rules import Rules
-from costguard.ledger import history, lifetimes, spans
+from costguard.ledger import history, spans
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import after_text, ended_text
 from costguard.messages import cards
@@ -22,20 +22,17 @@ from costguard.model.action import StopOutcome
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard
 from costguard.model.moments import moment_text
-from costguard.model.preset import Preset
-from costguard.model.reminder import About, Asked, Claim, Enforcement, Keep, Subject
+from costguard.model.reminder import About, Asked, Claim, Keep, Subject
 from costguard.reminders import reminding, stop_rows
 from costguard.reminders.message_rows import Message
 from costguard.reminders.stop_rows import Stop
 from costguard.reminders.surroundings import Surroundings
-from costguard.reminders.suspend import never_suspended
 from costguard.reminders.watched import Decision, Watched, subject_of
 
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
 _NOT_NOW = "It is not due any more. Somebody is asked again once it is idle or past its limit."
 _WISH = {
     Asked.STOP: "asked to stop it",
-    Asked.SUSPEND: "asked to suspend it",
     Asked.KEEP: "asked to keep it",
     Asked.CLAIM: "said that it is theirs",
     Asked.DISOWN: "said that it is not theirs",
@@ -108,7 +105,6 @@ class ReminderComposer:
         if card is None:
             return Withdrawn("the VM is not in the ledger")
         decision = scene.decision
-        preset = self._rules.presets.get(card.preset)
         content = ReminderContent(
             card=card,
             stage=message.stage,
@@ -118,7 +114,6 @@ class ReminderComposer:
             buttons=cards.buttons(card, now, scene.owners_zone(card.owner)) if asks else (),
             due_at=decision.due_at if decision is not None else None,
             stop_at=decision.stop_at if decision is not None and asks and not self._rules.is_shadow else None,
-            stop_verb=_verb(connection, message.subject, preset),
         )
         return Composed(content, _shown(scene, state), is_final=state.kind is StateKind.ENDED)
 
@@ -171,14 +166,6 @@ def told(shown: str) -> str:
     """What a message shows, for people, by the state that is stored of it; "" while it waits for an answer."""
     kind, _, rest = shown.partition("|")
     return rest.rsplit("|", 3)[0] if kind in _ASKING and rest.count("|") >= 3 else rest
-
-
-def _verb(connection: Connection, subject: Subject, preset: Preset | None) -> str:
-    """What would be done by rule: a VM that Google does not suspend is stopped."""
-    if preset is None or preset.reminders.enforcement is not Enforcement.SUSPEND:
-        return Enforcement.STOP.value
-    vm = lifetimes.known(connection, subject.instance_id)
-    return Enforcement.STOP.value if vm is None or never_suspended(vm.record.shape) else Enforcement.SUSPEND.value
 
 
 def _shown(scene: _Scene, state: State) -> str:

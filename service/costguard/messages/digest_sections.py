@@ -197,8 +197,7 @@ def _stop_line(of: enforcements.StopReport) -> Line:
     row = of.stop
     who = f"{row.asked_by} asked for it" if row.asked_by else row.reason
     saved = of.saving.amount if of.saving is not None else Priced(whole=False)
-    verb = "" if row.verb == "stop" else f"{row.verb}ed; "
-    return Line(row.name, amount_text(saved), f"{row.owner or 'unclaimed'}, {verb}{who}")
+    return Line(row.name, amount_text(saved), f"{row.owner or 'unclaimed'}, {who}")
 
 
 def _shadow_line(of: enforcements.ShadowReport) -> Line:

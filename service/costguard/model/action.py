@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from costguard.model.instance import InstanceKey
-from costguard.model.reminder import Enforcement, Request, Subject, Target
+from costguard.model.reminder import Request, Subject, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class SendReminder:
 
 @dataclass(frozen=True, slots=True)
 class StopInstance:
-    """Stop or suspend one VM, if it still is the same and as due as it was.
+    """Stop one VM, if it still is the same and as due as it was.
 
     `request` is the person's, where one asked; else `reminder` is the message whose grace has passed.
     """
@@ -37,7 +37,6 @@ class StopInstance:
     key: InstanceKey
     name: str
     zone: str
-    verb: Enforcement  # STOP or SUSPEND
     rule: str
     reason: str
     due_at: datetime | None

@@ -24,7 +24,6 @@ FACT_KINDS = frozenset(
         "InstanceBusy",
         "InstanceGone",
         "InstanceIdle",
-        "InstanceNotSuspended",
         "InstanceReassigned",
         "InstanceSeen",
         "InstanceStopFailed",

@@ -77,7 +77,6 @@ class ReminderContent:
     buttons: tuple[Button, ...] = ()
     due_at: datetime | None = None
     stop_at: datetime | None = None  # when it will be stopped if nobody answers; None: it will not be
-    stop_verb: str = "stop"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,10 +59,6 @@ class Actuator(Protocol):
         """Begin to stop it. The operation's id."""
         ...
 
-    def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        """Begin to suspend it, its memory kept. The operation's id."""
-        ...
-
 
 class Launcher(Protocol):
     """What makes and unmakes the VMs of jobs. Every method raises CloudError; repeats with the same id are harmless.

@@ -49,15 +49,14 @@ class Target(StrEnum):
 class Enforcement(StrEnum):
     REMIND = "remind"
     STOP = "stop"
-    SUSPEND = "suspend"
 
 
 @dataclass(frozen=True, slots=True)
 class ReminderRule:
     """What a preset says about its VMs after the limit.
 
-    `keeps` is how many times an owner may keep one lifetime; each further one needs an admin. With `stop` or
-    `suspend`, a VM is stopped `grace` after the `stop_after`-th unanswered reminder was accepted by Slack.
+    `keeps` is how many times an owner may keep one lifetime; each further one needs an admin. With `stop`, a
+    VM is stopped `grace` after the `stop_after`-th unanswered reminder was accepted by Slack.
     """
 
     every: timedelta = timedelta(hours=4)
@@ -139,7 +138,6 @@ class Asked(StrEnum):
     """What a person can ask for, by a button, a command or REST."""
 
     STOP = "stop"
-    SUSPEND = "suspend"
     KEEP = "keep"
     CLAIM = "claim"  # it is mine
     DISOWN = "disown"  # it is not mine

@@ -10,7 +10,6 @@ from http import HTTPStatus
 from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.burn_rates import priced
-from costguard.ledger.storage import MEMORY_RESOURCE
 from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Priced
@@ -35,16 +34,8 @@ class Question:
     refusal: str
     key: str
     rests_at: Priced  # what its disks go on costing an hour
-    memory_at: Priced  # what its memory costs an hour while it is suspended
     longest_keep: timedelta
     due_at: datetime | None  # seen, and passed: who asks answers that
-
-    @property
-    def suspends_instead(self) -> bool:
-        """Whether who asks to stop it could have it suspended."""
-        return self.asked is Asked.STOP and any(
-            each.asked is Asked.SUSPEND and not each.refusal for each in self.row.offers
-        )
 
     @property
     def longest_hours(self) -> int:
@@ -64,19 +55,17 @@ def question(source: Source, me: Principal | None, key: InstanceKey, asked: str,
         rests_at = Priced()
         for _, resource, size_mib, zone in stored_fleet.open_storage(connection, [found]):
             rests_at += priced(accrual.storage_rate(resource, size_mib, zone))
-        vm = row.view.instance
-        memory = MEMORY_RESOURCE if vm.shape.is_known else None
-        memory_at = priced(accrual.storage_rate(memory, vm.shape.memory_mib, vm.zone))
     offer = next((each for each in row.offers if each.asked is wish), None)
     decision, preset = row.decision, source.rules.presets.get(row.view.instance.preset)
     due_at = decision.due_at if decision is not None else None
     return Question(
         asked=wish,
         row=row,
-        refusal=offer.refusal if offer is not None else _nothing(row, wish),
+        refusal=offer.refusal
+        if offer is not None
+        else f"There is nothing of {row.view.instance.name} to {wish.value} now.",
         key=form,
         rests_at=rests_at,
-        memory_at=memory_at,
         longest_keep=(preset.reminders if preset is not None else ReminderRule()).longest_keep,
         due_at=due_at if due_at is not None and due_at <= now else None,
     )
@@ -100,12 +89,6 @@ def answer(source: Source, me: Principal, key: InstanceKey, asked: str, form: Ma
         started_at=_moment(form, "started_at"),
         due_at=_moment(form, "due_at"),
     )
-
-
-def _nothing(row: Row, wish: Asked) -> str:
-    if wish is Asked.SUSPEND and row.no_suspend:
-        return f"{row.no_suspend}."
-    return f"There is nothing of {row.view.instance.name} to {wish.value} now."
 
 
 def wish_of(asked: str) -> Asked:

@@ -10,7 +10,7 @@ from costguard.events.facts import StoredFact
 from costguard.model.instance import InstanceKey
 
 _OUTCOMES = frozenset({"LifetimeEnded", "InstanceStopFailed", "InstanceStopNotNeeded", "RequestRefused"})
-_STEPS = frozenset({"InstanceStopOrdered", "InstanceNotSuspended", "RequestMade"})
+_STEPS = frozenset({"InstanceStopOrdered", "RequestMade"})
 _LONGEST = timedelta(hours=1)  # between the first step and the outcome: a stop takes minutes, and a request a pass
 
 
@@ -28,7 +28,7 @@ class Folded:
 
 def _is_step(stored: StoredFact) -> bool:
     fact = stored.fact
-    return fact.kind in _STEPS and (fact.kind != "RequestMade" or fact.data.get("asked") in ("stop", "suspend"))
+    return fact.kind in _STEPS and (fact.kind != "RequestMade" or fact.data.get("asked") == "stop")
 
 
 def folded(facts: Sequence[StoredFact]) -> list[Folded]:

@@ -16,7 +16,6 @@ from costguard.model.reminder import Asked, Ownership, Request
 from costguard.reminders import claiming
 from costguard.reminders.answer import pointless
 from costguard.reminders.reminding import look_at
-from costguard.reminders.suspend import never_suspended
 from costguard.reminders.watched import Decision
 from costguard.spend.fleet import InstanceView
 
@@ -47,14 +46,6 @@ class Row:
     decision: Decision | None  # None: it is gone
     waiting: tuple[Request, ...] = ()  # what people asked for, and no pass has carried out yet
     offers: tuple[Offer, ...] = ()  # what who looks could ask for
-
-    @property
-    def no_suspend(self) -> str:
-        """Why it runs and cannot be suspended, whoever asks; "" otherwise."""
-        vm = self.view.instance
-        if self.view.started_at is None:
-            return ""
-        return never_suspended(vm.shape) or ("It works on a job, and those cannot be suspended" if vm.job else "")
 
 
 def rows_of(
@@ -94,8 +85,6 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision,
     is_mine = actor.address == vm.owner.lower()
     runs = view.started_at is not None
     wishes = [] if pointless(Asked.STOP, actor.address, vm, runs) else [Asked.STOP]
-    if not pointless(Asked.SUSPEND, actor.address, vm, runs) and not never_suspended(vm.shape):
-        wishes.append(Asked.SUSPEND)
     wishes += [Asked.KEEP] if decision.due_at is not None else []
     wishes.append(Asked.DISOWN if is_mine else Asked.CLAIM)
     owned = Ownership(vm.created_by)

@@ -20,7 +20,7 @@ from costguard.model.action import (
 )
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
-from costguard.model.reminder import About, Asked, Enforcement, Keep, ReminderRule, Request
+from costguard.model.reminder import About, Asked, Keep, ReminderRule, Request
 from costguard.reminders.claiming import refusal
 from costguard.reminders.due import Due
 from costguard.reminders.keep import kept_until
@@ -28,7 +28,7 @@ from costguard.reminders.surroundings import Surroundings
 from costguard.reminders.watched import Watched, subject_of
 
 _VIA = {"slack": "in Slack", "page": "on a page", "api": "over REST", "cli": "from the command line"}
-_DONE = {Asked.STOP: "stop", Asked.SUSPEND: "suspend", Asked.KEEP: "keep"}
+_DONE = {Asked.STOP: "stop", Asked.KEEP: "keep"}
 
 
 class Vm(Protocol):
@@ -84,14 +84,12 @@ def pointless(asked: Asked, by: str, vm: Vm, runs: bool) -> str | None:
         return f"{vm.name} is yours already."
     if asked is Asked.DISOWN and not vm.owner:
         return f"{vm.name} is nobody's already."
-    if asked not in (Asked.STOP, Asked.SUSPEND):
+    if asked is not Asked.STOP:
         return None
     if not runs:
         return f"{vm.name} is {vm.status.value} already. What it stores is billed until somebody deletes it."
     if vm.status is Status.PENDING_STOP:
         return f"{vm.name} is shutting down already."
-    if vm.job and asked is Asked.SUSPEND:
-        return f"{vm.name} works on job {vm.job}, which cannot be suspended. To stop {vm.name} cancels the job."
     return None
 
 
@@ -144,7 +142,6 @@ def _stop(asking: _Asking, request: Request) -> Action | str:
         key=vm.key,
         name=vm.name,
         zone=vm.zone,
-        verb=Enforcement.SUSPEND if request.asked is Asked.SUSPEND else Enforcement.STOP,
         rule="request",
         reason=f"{asked}{why}",
         due_at=asking.due.at if asking.due is not None else None,
@@ -155,7 +152,6 @@ def _stop(asking: _Asking, request: Request) -> Action | str:
 
 _WAYS: Mapping[Asked, Callable[[_Asking, Request], Action | str]] = {
     Asked.STOP: _stop,
-    Asked.SUSPEND: _stop,
     Asked.KEEP: _keep,
     Asked.CLAIM: _claim,
     Asked.DISOWN: _disown,

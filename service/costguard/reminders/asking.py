@@ -24,12 +24,10 @@ from costguard.model.ports import Clock
 from costguard.model.reminder import About, Asked, Ownership, Request, Subject
 from costguard.reminders import claiming, watched_rows
 from costguard.reminders.answer import pointless
-from costguard.reminders.suspend import never_suspended
 from costguard.reminders.watched_rows import WatchedRow
 
 _WISH = {
     Asked.STOP: "to stop {name}",
-    Asked.SUSPEND: "to suspend {name}",
     Asked.KEEP: "to keep {name}",
     Asked.CLAIM: "for {name} to be theirs",
     Asked.DISOWN: "for {name} not to be theirs any more",
@@ -212,6 +210,4 @@ def _refused(
         return VmNotAsSeen(f"{name} was stopped or started anew since: nothing was done.", _LOOK)
     if found := pointless(new.asked, actor.address, row, row.started_at is not None):
         return VmNotAsSeen(found, _LOOK)
-    if new.asked is Asked.SUSPEND and (never := never_suspended(row.shape)):
-        return AskWrong(f"{never}, such as {name}.", "Ask to stop it: its disks stay.")
     return None

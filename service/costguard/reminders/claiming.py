@@ -15,8 +15,6 @@ from costguard.model.reminder import Asked, Ownership, Team
 
 HOLD = timedelta(hours=1)  # how long a claim gives no right to stop, unless the team's channel is notified sooner
 
-_STOPS = frozenset({Asked.STOP, Asked.SUSPEND})
-
 
 class Vm(Protocol):
     """What is known of a VM, by a plan or by a single request."""
@@ -45,7 +43,7 @@ def refusal(
         return refused
     if asked is Asked.CLAIM and not vm.owner:
         return outsider_text(vm.name, ownership, team)
-    if asked not in _STOPS or vm.job or not is_held(ownership, now):
+    if asked is not Asked.STOP or vm.job or not is_held(ownership, now):
         return None
     assert ownership.claim is not None  # it is held
     before = team_of(vm.key.project, "", rules.teams)

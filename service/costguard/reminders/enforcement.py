@@ -41,7 +41,7 @@ def counted_of(rule: ReminderRule, standing: Standing, due: Due) -> tuple[Warned
 
 
 def rule_text(preset: Preset) -> str:
-    """`preset a100: suspend after 3 unanswered reminders and 1 h`"""
+    """`preset a100: stop after 3 unanswered reminders and 1 h`"""
     rule = preset.reminders
     reminders = "reminder" if rule.stop_after == 1 else "reminders"
     return (

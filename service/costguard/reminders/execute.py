@@ -134,7 +134,7 @@ class ShadowExecutor:
             vm = lifetimes.known(connection, action.subject.instance_id)
             if vm is None:
                 return Outcome(action, "repeated", "the VM is not in the ledger")
-            new = new_stop(connection, key, action, vm, action.verb, StopOutcome.SHADOW, now)
+            new = new_stop(connection, key, action, vm, StopOutcome.SHADOW, now)
             if stop_rows.add(connection, new) is None:
                 return Outcome(action, "repeated", "it was written down before")
             told = stop_words.shadowed(vm, key, action, now)

@@ -20,7 +20,6 @@ from costguard.reminders.watched import Watched
 
 _MINUTE = timedelta(minutes=1)
 _BEING_STOPPED = frozenset({Stop.INTENDED, Stop.ASKED, Stop.UNKNOWN})
-_STOPPED = {Enforcement.STOP: "stopped", Enforcement.SUSPEND: "suspended"}
 
 
 class Step(NamedTuple):
@@ -64,9 +63,8 @@ def _enforce(
     protection = protected_because(vm.name, vm.key.project, vm.labels, about.rules.protection)
     if protection:
         return None, f"; protected by {protection}; it is only reminded of", None
-    done = _STOPPED[rule.enforcement]
     if vm.stop is Stop.SHADOW:
-        return None, f"; it would have been {done}, were it not for shadow mode", None
+        return None, "; it would have been stopped, were it not for shadow mode", None
     if vm.stop is Stop.FAILED:
         return None, "; it could not be stopped", None
     at = enforcement.stop_at(rule, standing, due, protection)
@@ -74,7 +72,7 @@ def _enforce(
         return None, "", None
     if at > about.now:
         when = moment_text(at, about.zone, about.now)
-        would = f"would be {done} {when}, were it not for shadow mode" if is_shadow else f"is {done} {when}"
+        would = f"would be stopped {when}, were it not for shadow mode" if is_shadow else f"is stopped {when}"
         return None, f"; it {would} if nobody answers", None if is_shadow else at
     counted = enforcement.counted_of(rule, standing, due)
     stop = StopInstance(
@@ -82,7 +80,6 @@ def _enforce(
         key=vm.key,
         name=vm.name,
         zone=vm.zone,
-        verb=rule.enforcement,
         rule=enforcement.rule_text(preset),
         reason=enforcement.reason_text(due, counted, vm.idle, about.zone, about.now),
         due_at=due.at,
@@ -91,8 +88,8 @@ def _enforce(
         evidence=enforcement.evidence_of(due, counted, vm.idle),
     )
     if is_shadow:
-        return stop, f"would be {done} now, were it not for shadow mode", None
-    return stop, f"is {done} now", at
+        return stop, "would be stopped now, were it not for shadow mode", None
+    return stop, "is stopped now", at
 
 
 def _remind(vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing) -> Step:

@@ -124,10 +124,9 @@ def _state(vm: Watched, unread: Collection[str]) -> NotStopped | None:
         return NotStopped(Cause.NOT_RUNNING, _OFF[vm.status] if is_off else f"it is {vm.status.value}, not running yet")
     if vm.stop in _BEING_STOPPED:
         return NotStopped(Cause.STOPPING, "its stop is under way")
-    stops = [each for each in vm.requests if each.asked in (Asked.STOP, Asked.SUSPEND)]
+    stops = [each for each in vm.requests if each.asked is Asked.STOP]
     if stops:
-        wish = "stop" if stops[0].asked is Asked.STOP else "suspend"
-        return NotStopped(Cause.REQUESTED, f"{stops[0].by} asked to {wish} it, and the next pass carries that out")
+        return NotStopped(Cause.REQUESTED, f"{stops[0].by} asked to stop it, and the next pass carries that out")
     if vm.stop is StopOutcome.FAILED:
         return NotStopped(Cause.FAILED, "its stop failed; its events say how Google answered")
     return None

@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 from costguard.access import requests
 from costguard.events import facts
 from costguard.model.action import StopOutcome
-from costguard.model.reminder import Enforcement
 from costguard.reminders import stop_rows, stop_words
 from costguard.reminders.answering import is_open, refuse
 from costguard.reminders.stop_case import Case, cost_of, failed_operation, is_on_its_way, is_our_end
@@ -43,8 +42,6 @@ def is_to_be_asked(connection: Connection, case: Case, now: datetime) -> bool:
             words = "Google accepted it hours ago, and the VM still runs. Look at it in Google's console."
             fail(connection, case, words, now)
         return False
-    if failed.kind == Enforcement.SUSPEND and case.request is None:
-        return True
     fail(connection, case, failed.error_message or failed.error_code or "Google gave no words.", now)
     return False
 

@@ -15,7 +15,7 @@ from costguard.db.types import storable
 from costguard.ledger.accruing import among
 from costguard.model.action import StopOutcome
 from costguard.model.money import Money
-from costguard.model.reminder import Enforcement, Subject
+from costguard.model.reminder import Subject
 
 OPEN = (StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN)
 
@@ -26,7 +26,6 @@ class NewStop:
 
     key: str
     subject: Subject
-    verb: Enforcement
     rule: str
     reason: str
     request_uuid: str
@@ -45,7 +44,6 @@ class Stop:
     id: int
     key: str
     subject: Subject
-    verb: Enforcement
     rule: str
     reason: str
     evidence: Mapping[str, Any]
@@ -71,7 +69,6 @@ def add(connection: Connection, new: NewStop) -> int | None:
         "key": storable(new.key),
         "subject": str(new.subject),
         "instance_id": new.subject.instance_id,
-        "verb": new.verb.value,
         "rule": storable(new.rule),
         "reason": storable(new.reason),
         "evidence": storable(new.evidence),
@@ -133,7 +130,6 @@ def _stop(row: Row[Any]) -> Stop:
         id=row.id,
         key=row.key,
         subject=Subject.parse(row.subject),
-        verb=Enforcement(row.verb),
         rule=row.rule,
         reason=row.reason,
         evidence=row.evidence,

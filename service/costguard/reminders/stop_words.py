@@ -12,11 +12,9 @@ from costguard.model.fact import Fact
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Priced
 from costguard.model.record import KnownInstance
-from costguard.model.reminder import Enforcement
 from costguard.reminders.answering import moment
 
 _OURS = UUID("6f3f0f0a-5f0e-4e8a-9a53-0c6f1f1f7a11")
-_DOING = {Enforcement.STOP: "stopped", Enforcement.SUSPEND: "suspended"}
 
 
 def key_of(action: StopInstance, prefix: str = "stop") -> str:
@@ -33,20 +31,14 @@ def uuid_of(key: str, action: StopInstance, now: datetime) -> str:
     return str(uuid5(_OURS, "|".join(parts)))
 
 
-def fallen_back(request_uuid: str) -> str:
-    """Under which a VM is stopped that Google would not suspend."""
-    return str(uuid5(UUID(request_uuid), "stop"))
-
-
-def ordered(vm: KnownInstance, key: str, action: StopInstance, verb: Enforcement, instead: str, now: datetime) -> Fact:
-    """`instead` says why a VM that was to be suspended is stopped."""
+def ordered(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Fact:
     by = action.request.by if action.request is not None else ""
-    text = f"{vm.record.name} is to be {_DOING[verb]} ({action.rule}): {action.reason.rstrip('.')}."
-    return fact(vm, f"InstanceStopOrdered:{key}", text + (f" {instead}." if instead else ""), now, told(action), by)
+    text = f"{vm.record.name} is to be stopped ({action.rule}): {action.reason.rstrip('.')}."
+    return fact(vm, f"InstanceStopOrdered:{key}", text, now, told(action), by)
 
 
 def shadowed(vm: KnownInstance, key: str, action: StopInstance, now: datetime) -> Fact:
-    text = f"{vm.record.name} would be {_DOING[action.verb]} ({action.rule}): {action.reason.rstrip('.')}."
+    text = f"{vm.record.name} would be stopped ({action.rule}): {action.reason.rstrip('.')}."
     return fact(vm, f"InstanceWouldBeStopped:{key}", text, now, told(action))
 
 
@@ -69,7 +61,6 @@ def told(action: StopInstance) -> dict[str, object]:
     """All that the decision rested on."""
     return {
         "subject": str(action.subject),
-        "verb": action.verb.value,
         "rule": action.rule,
         "reminder": action.reminder,
         "request": action.request.key if action.request is not None else "",

@@ -22,12 +22,11 @@ from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.observation import Sighting
 from costguard.model.ports import Actuator, Clock
 from costguard.model.record import KnownInstance
-from costguard.model.reminder import Enforcement, Subject
+from costguard.model.reminder import Subject
 from costguard.reminders import stop_case, stop_outcomes, stop_rows, stop_words
 from costguard.reminders.still_due import Hold, StillDue
 from costguard.reminders.stop_case import Case
 from costguard.reminders.stop_rows import NewStop, Stop
-from costguard.reminders.suspend import never_suspended
 
 _FROZEN_S = 5.0  # so long after its last look, what a stop rests on may be over
 
@@ -67,18 +66,12 @@ class Stopping:
             if any(each.outcome in stop_rows.OPEN for each in before):
                 return None, "it is being stopped already"
             key = _key(action, before)
-            verb, refused = action.verb, never_suspended(vm.record.shape) if action.verb is Enforcement.SUSPEND else ""
-            if refused and action.request is None:
-                verb = Enforcement.STOP
-            new = new_stop(connection, key, action, vm, verb, StopOutcome.INTENDED, now)
+            new = new_stop(connection, key, action, vm, StopOutcome.INTENDED, now)
             stop_id = stop_rows.add(connection, new)
             if stop_id is None:
                 return None, "it was settled before"
-            facts.append(connection, [stop_words.ordered(vm, key, action, verb, refused, now)], now)
+            facts.append(connection, [stop_words.ordered(vm, key, action, now)], now)
             case = stop_case.load(connection, subject, stop_id)
-            if refused and action.request is not None:
-                stop_outcomes.fail(connection, case, f"{refused}. Ask to stop it.", now)
-                return StopOutcome.FAILED, refused
         return self._attempt(case, fence)
 
     def settle(self, fence: Lease | None, stop: threading.Event | None = None) -> None:
@@ -120,7 +113,6 @@ class Stopping:
             hold = self._hold(connection, case, sighting, now)
             if hold is not None:
                 return _held(connection, case, hold, now)
-            is_refused = stop_case.failed_operation(connection, case) is not None
             # From here on it may have begun, whatever becomes of us.
             stop_rows.advance(
                 connection, case.stop.id, StopOutcome.UNKNOWN, operation=case.stop.operation, try_after=now
@@ -129,31 +121,14 @@ class Stopping:
             # Another guard may have taken a keep meanwhile. The next look settles it like any other doubt.
             return StopOutcome.UNKNOWN, "this process stood still right before it was to ask Google"
         try:
-            operation, instead = self._ask(case, is_refused=is_refused)
+            operation = self._actuator.stop(*case.address, case.vm.record.key.gce_id, case.stop.request_uuid)
         except CloudError as error:
             began = case.may_have_begun or isinstance(error, CloudUnavailable)
             return self._troubled(case, error, fence, may_have_begun=began)
         now = self._clock.now()
         with self._database.write(fence) as connection:
             stop_rows.advance(connection, case.stop.id, StopOutcome.ASKED, operation=operation)
-            if instead:
-                stop_outcomes.tell(connection, case, "InstanceNotSuspended", instead, now)
         return StopOutcome.ASKED, f"Google accepted it as operation {operation}"
-
-    def _ask(self, case: Case, *, is_refused: bool) -> tuple[str, str]:
-        """The operation, and why a VM that was to be suspended is stopped. `is_refused`: its suspend failed before."""
-        where, gce_id, uuid = case.address, case.vm.record.key.gce_id, case.stop.request_uuid
-        if case.stop.verb is Enforcement.STOP:
-            return self._actuator.stop(*where, gce_id, uuid), ""
-        why = f"{case.name} is stopped, for it could not be suspended"
-        if not is_refused:
-            try:
-                return self._actuator.suspend(*where, gce_id, uuid), ""
-            except BadAnswer as refused:
-                if case.request is not None:
-                    raise
-                why = f"{why}: {refused.message.rstrip('.')}"
-        return self._actuator.stop(*where, gce_id, stop_words.fallen_back(uuid)), f"{why}."
 
     def _hold(self, connection: Connection, case: Case, sighting: Sighting | None, now: datetime) -> Hold | None:
         changed = stop_case.unlike(case, sighting)
@@ -186,14 +161,12 @@ def new_stop(
     key: str,
     action: StopInstance,
     vm: KnownInstance,
-    verb: Enforcement,
     outcome: StopOutcome,
     now: datetime,
 ) -> NewStop:
     return NewStop(
         key=key,
         subject=action.subject,
-        verb=verb,
         rule=action.rule,
         reason=action.reason,
         evidence=action.evidence,

@@ -142,7 +142,7 @@ def _unwarned(raw: Raw) -> Iterator[Problem]:
     presets = _table(raw, "presets")
     for name in presets:
         given = _table(presets, name).get("when_unanswered")
-        if given in ("stop", "suspend"):
+        if given == "stop":
             expected = '"remind": without a section [slack] nobody could be warned before it'
             yield unlike(("presets", name, "when_unanswered"), given, expected)
 

@@ -120,7 +120,7 @@ class PresetReminders(Section):
     remind_every: Annotated[Duration, between(_TEN_MINUTES, 7 * _DAY)] = timedelta(hours=4)
     keeps: Annotated[int, Field(ge=0, le=100)] = 3
     longest_keep: Annotated[Duration, between(_HOUR, 30 * _DAY)] = timedelta(days=3)
-    when_unanswered: Literal["remind", "stop", "suspend"] = "remind"
+    when_unanswered: Literal["remind", "stop"] = "remind"
     stop_after: Annotated[int, Field(ge=1, le=20)] = 3
     grace: Annotated[Duration, between(_TEN_MINUTES, 7 * _DAY)] = timedelta(hours=1)
 

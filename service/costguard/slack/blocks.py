@@ -92,10 +92,6 @@ _QUESTIONS = {
         "is shut down now. Its disks stay, and go on billing; what is in memory and on local SSDs is lost. "
         "It can be started again at any time.",
     ),
-    Asked.SUSPEND: (
-        "Suspend",
-        "is suspended now. Its memory and its disks stay, and go on billing. It can be resumed within 60 days.",
-    ),
 }
 
 

@@ -25,7 +25,6 @@ _SENTENCES = {
     StateKind.ENDED: "There is nothing left to decide.",
     StateKind.FAILED: "What was asked for could not be done. It still waits for an answer.",
 }
-_PAST = {"stop": "stopped", "suspend": "suspended"}
 
 
 def reminder_text(content: ReminderContent) -> str:
@@ -106,5 +105,4 @@ def _next(content: ReminderContent) -> str:
     if content.stop_at is None:
         what = "Nothing is stopped by itself. You are reminded again until somebody answers."
         return f":bell: *What happens next:* {what}"
-    past = _PAST.get(content.stop_verb, "stopped")
-    return f":octagonal_sign: *It will be {past} {moment(content.stop_at)} unless somebody keeps it.*"
+    return f":octagonal_sign: *It will be stopped {moment(content.stop_at)} unless somebody keeps it.*"

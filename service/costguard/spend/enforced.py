@@ -33,7 +33,6 @@ class StopRow:
     preset: str
     owner: str
     subject: Subject
-    verb: str
     rule: str
     reason: str
     evidence: Mapping[str, Any]
@@ -88,7 +87,6 @@ def _stop(
         preset=row.preset,
         owner=row.owner,
         subject=subject,
-        verb=row.verb,
         rule=row.rule,
         reason=row.reason,
         evidence=row.evidence,

@@ -13,9 +13,8 @@ from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import rate_per_hour, storage_rate_per_hour
 from costguard.ledger.storage import MEMORY_RESOURCE
 from costguard.model.action import StopOutcome
-from costguard.model.lifetime import Lifetime
+from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced
-from costguard.model.reminder import Enforcement
 from costguard.spend.enforced import StopRow, stops_between
 from costguard.spend.savings import Saving, of_shadow, of_stop
 
@@ -77,7 +76,7 @@ def _stop(row: StopRow, book: PriceBook, now: datetime) -> StopReport:
     run = row.run
     if row.outcome is not StopOutcome.DONE or run is None or run.ended_at is None:
         return StopReport(row, None, None)
-    rate = _rate(run, run.ended_at, row.verb, book)
+    rate = _rate(run, run.ended_at, book)
     return StopReport(
         row,
         Priced(whole=False) if rate is None else Priced(rate),
@@ -89,11 +88,11 @@ def _shadow(row: StopRow, book: PriceBook, now: datetime) -> ShadowReport:
     return ShadowReport(row, None if row.run is None else of_shadow(row.run, row.intended_at, row.again_at, book, now))
 
 
-def _rate(run: Lifetime, at: datetime, verb: str, book: PriceBook) -> Money | None:
-    """Of the machine alone: its disks go on billing, and a suspended one's saved memory begins to."""
+def _rate(run: Lifetime, at: datetime, book: PriceBook) -> Money | None:
+    """Of the VM without its disks, which go on billing, as the saved memory of a suspended VM does."""
     region = region_of(run.zone)
     rate = rate_per_hour(run.shape, region, run.provisioning_model, book, at)
-    if rate is None or verb != Enforcement.SUSPEND.value:
+    if rate is None or run.end_reason is not EndReason.SUSPENDED:
         return rate
     memory = storage_rate_per_hour(MEMORY_RESOURCE, run.shape.memory_mib, region, book, at)
     return None if memory is None else rate - memory

@@ -146,9 +146,6 @@ class FragileCloud:
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._begin("stop", project, zone, instance, request_id)
 
-    def suspend(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._begin("suspend", project, zone, instance, request_id)
-
     def _begin(self, verb: str, *arguments: str) -> str:
         self._fuse.step(f"before {verb}")
         operation: str = getattr(self._cloud, verb)(*arguments)

@@ -34,7 +34,7 @@ def _preset(name: str, match: Match, limit: timedelta, rule: ReminderRule, windo
     return Preset(name, match, limit, idle=idle, reminders=rule)
 
 
-_STOP, _SUSPEND = Enforcement.STOP, Enforcement.SUSPEND
+_STOP = Enforcement.STOP
 PRESETS = (
     _preset(
         "notebook",
@@ -51,7 +51,7 @@ PRESETS = (
         8 * HOUR,
         ReminderRule(every=4 * HOUR, enforcement=_STOP, stop_after=3, grace=HOUR),
     ),
-    _preset(OTHER, Match(), 3 * DAY, ReminderRule(every=8 * HOUR, enforcement=_SUSPEND, stop_after=2, grace=4 * HOUR)),
+    _preset(OTHER, Match(), 3 * DAY, ReminderRule(every=8 * HOUR, enforcement=_STOP, stop_after=2, grace=4 * HOUR)),
 )
 RULES = Rules(
     {preset.name: preset for preset in PRESETS},

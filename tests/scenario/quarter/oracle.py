@@ -173,7 +173,7 @@ def _stops(story: Story, verdict: Verdict) -> None:
             continue
         topic = max(running, key=lambda one: one.began)
         ordered = [stop for stop in topic.stops if stop.intended_at <= at]
-        if not ordered or operation.kind not in ("stop", "suspend"):
+        if not ordered or operation.kind != "stop":
             verdict.wrong.append(f"{operation.kind} of {topic.vm.name} at {at}, which nobody ordered")
             continue
         seen[ordered[-1].key] += 1

@@ -78,8 +78,8 @@ _KINDS = (
     Kind("token revoked", 1, DAY, DAY, _revoked),
     Kind("zone unreachable", 12, HOUR, 10 * HOUR, _google("unreachable_zone")),
     Kind("google in error", 6, HOUR / 2, 4 * HOUR, _google("server_error", code=503)),
-    Kind("no stop is taken", 6, HOUR, 8 * HOUR, _google("server_error", code=502, path="/(stop|suspend)$")),
-    Kind("stops answered with garbage", 4, HOUR, 8 * HOUR, _google("garbage", path="/(stop|suspend)$")),
+    Kind("no stop is taken", 6, HOUR, 8 * HOUR, _google("server_error", code=502, path="/stop$")),
+    Kind("stops answered with garbage", 4, HOUR, 8 * HOUR, _google("garbage", path="/stop$")),
     Kind("permission lost", 3, HOUR, 6 * HOUR, _google("forbidden", project=PROJECT)),
     Kind(GUARD_OFF, 8, 2 * HOUR, 30 * HOUR, _nothing),
 )

@@ -149,7 +149,6 @@ stops = Table(
     Column("key", String, nullable=False, unique=True),
     Column("subject", String, nullable=False),
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
-    Column("verb", String, nullable=False),  # "stop" or "suspend"
     Column("rule", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("evidence", Json, nullable=False),
