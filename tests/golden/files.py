@@ -8,19 +8,22 @@ from pathlib import Path
 
 from tests.golden.sources import SOURCES
 
-FOLDER = Path(__file__).parent / "files"
+ROOT = Path(__file__).parents[2]
+_FOLDER = Path("tests/golden/files")
+_FOLDERS = {"reference": Path("service/docs")}  # documents stand where people look for them
 _SHOWN_LINES = 200
 
 
 def produced(name: str) -> Mapping[str, str]:
-    """The texts of one source by the path of their file below FOLDER."""
-    return SOURCES[name]()
+    """The texts of one source by the path of their file."""
+    return {(_folder(name) / path).as_posix(): text for path, text in SOURCES[name]().items()}
 
 
 def stored(name: str) -> Mapping[str, str]:
     """What the files of one source hold: one file that is called like it, or all files of a folder."""
-    found = list(FOLDER.glob(f"{name}.*")) + sorted((FOLDER / name).rglob("*.*"))
-    return {path.relative_to(FOLDER).as_posix(): path.read_text("utf-8") for path in found}
+    folder = ROOT / _folder(name)
+    found = list(folder.glob(f"{name}.*")) + sorted((folder / name).rglob("*.*"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in found}
 
 
 def changed(name: str, texts: Mapping[str, str]) -> list[str]:
@@ -31,10 +34,10 @@ def changed(name: str, texts: Mapping[str, str]) -> list[str]:
 
 def rewrite(name: str, texts: Mapping[str, str]) -> None:
     for path in stored(name):
-        (FOLDER / path).unlink()
+        (ROOT / path).unlink()
     for path, text in texts.items():
-        (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
-        (FOLDER / path).write_text(text, "utf-8")
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / path).write_text(text, "utf-8")
 
 
 def difference(name: str, texts: Mapping[str, str]) -> str:
@@ -43,9 +46,13 @@ def difference(name: str, texts: Mapping[str, str]) -> str:
     lines: list[str] = []
     for path in changed(name, texts):
         before, after = old.get(path, "").splitlines(), texts.get(path, "").splitlines()
-        lines += difflib.unified_diff(before, after, f"tests/golden/files/{path}", "now", lineterm="", n=2)
+        lines += difflib.unified_diff(before, after, path, "now", lineterm="", n=2)
     if not lines:
         return ""
     rest = [f"... {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
     advice = f"If you meant this, run `python -m tests.golden {name}` and commit what it writes."
     return "\n".join([*lines[:_SHOWN_LINES], *rest, advice])
+
+
+def _folder(name: str) -> Path:
+    return _FOLDERS.get(name, _FOLDER)

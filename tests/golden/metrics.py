@@ -13,10 +13,21 @@ from costguard.api.app import create_app
 
 
 def texts() -> Mapping[str, str]:
+    lines = [
+        f"{name} ({kind}) {', '.join(labels)}".rstrip() + f"\n    {text}" for name, kind, labels, text in families()
+    ]
+    return {"metrics.txt": "\n".join(lines) + "\n"}
+
+
+def families() -> list[tuple[str, str, list[str], str]]:
     with migrated() as database:
         answer = TestClient(create_app(full(database))).get("/metrics")
-    lines = []
-    for family in text_string_to_metric_families(answer.text):
-        labels = sorted({label for sample in family.samples for label in sample.labels})
-        lines.append(f"{family.name} ({family.type}) {', '.join(labels)}".rstrip() + f"\n    {family.documentation}")
-    return {"metrics.txt": "\n".join(sorted(lines)) + "\n"}
+    return sorted(
+        (
+            family.name,
+            family.type,
+            sorted({label for sample in family.samples for label in sample.labels}),
+            family.documentation,
+        )
+        for family in text_string_to_metric_families(answer.text)
+    )

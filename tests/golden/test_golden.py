@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version
 
 import pytest
 from fastapi.routing import APIRoute, iter_route_contexts
 from tests.browser import told
 from tests.golden import pages
-from tests.golden.files import difference, produced
+from tests.golden.files import ROOT, difference, produced
 from tests.golden.sources import SOURCES
 
 from costguard.db.transaction import Database
@@ -16,12 +17,23 @@ from costguard.db.transaction import Database
 # Sign-in pages need settings of their own, and have files of their own; /api/docs shows what openapi.json holds.
 _ELSEWHERE = ("/api/", "/sign-in", "/sign-out", "/slack/")
 
+# Libraries that write a part of it, each version in its own way: it is compared with the locked one.
+_WRITERS = {
+    "help": ("typer", "rich"),
+    "openapi": ("fastapi", "pydantic"),
+    "reference": ("typer", "fastapi", "pydantic"),
+}
+
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_output_equals_its_golden_files(
     name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Each file in tests/golden/files holds what the code gives today; a failure shows the difference."""
+    locked = (ROOT / "requirements.txt").read_text()
+    for writer in _WRITERS.get(name, ()):
+        if not re.search(rf"^{writer}=={re.escape(version(writer))}\b", locked, re.MULTILINE):
+            pytest.skip(f"{writer} {version(writer)} is not the locked version")
     if name == "schema":
         monkeypatch.setenv("COSTGUARD_TEST_POSTGRES", request.getfixturevalue("postgres_server"))
     found = difference(name, produced(name))

@@ -1,0 +1,121 @@
+"""The documents: the reference leaves nothing out, links lead somewhere, and commands are real."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from tests.doors import EVERYBODY
+from typer.core import TyperGroup
+
+from costguard.access.rules import Rules
+from costguard.api.app import create_app
+from costguard.api.deps import DaemonStatus, Deps
+from costguard.cli.app import app as cli
+from costguard.clock import SystemClock
+from costguard.db.transaction import Database
+from costguard.settings import VARIABLES, setting_keys
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "service" / "docs" / "reference"
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "service").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`(costguard [^`]+)`")
+_OPTION = re.compile(r"(?<=\s)--?[a-z][a-z-]*")
+
+
+def _reference(name: str) -> str:
+    return (REFERENCE / f"{name}.md").read_text("utf-8")
+
+
+def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """`costguard db upgrade` for a command in a group; a group alone is no command."""
+    if isinstance(command, TyperGroup):
+        for name, inner in command.commands.items():
+            if not inner.hidden:
+                yield from _commands(inner, f"{path} {name}")
+    if not isinstance(command, TyperGroup) or command.invoke_without_command:
+        yield path, command
+
+
+COMMANDS = dict(_commands(typer.main.get_command(cli), "costguard"))
+
+
+def test_reference_names_every_setting() -> None:
+    """Each key of the settings file is written out with its section: `watch.every`, `presets.NAME.limit`."""
+    assert [key for key in setting_keys() if f"| `{key}` |" not in _reference("settings")] == []
+
+
+def test_reference_names_every_variable() -> None:
+    """Each environment variable that is read is named."""
+    assert [variable for variable in VARIABLES if f"| `{variable}` |" not in _reference("settings")] == []
+
+
+def test_reference_names_every_route(tmp_path: Path) -> None:
+    """Each path of the REST API is written out."""
+    database = Database.open(f"sqlite:///{tmp_path}/never-opened.db")
+    deps = Deps(
+        database=database,
+        clock=SystemClock(),
+        rules=Rules({}),
+        door=EVERYBODY,
+        version="0",
+        stale_after=timedelta(hours=1),
+        status=lambda: DaemonStatus(),
+    )
+    paths = create_app(deps).openapi()["paths"]
+    assert paths
+    assert [path for path in paths if f" `{path}`\n" not in _reference("api")] == []
+
+
+def test_reference_names_every_command() -> None:
+    """Each command is written out as it is typed."""
+    assert COMMANDS
+    assert [command for command in COMMANDS if f"\n## {command}\n" not in _reference("commands")] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    """A link to a file of the project names one that exists, and a link to a heading one that is in the file."""
+    broken = []
+    for target in _LINK.findall(_FENCE.sub("", document.read_text("utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, heading = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        if not file.exists() or (heading and file.suffix == ".md" and heading not in _anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_in_documents_exist(document: Path) -> None:
+    """Each `costguard ...` in a document is a command that exists, with options that it takes."""
+    text = document.read_text("utf-8")
+    typed = [line for block in _FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
+    typed = [line.strip().removeprefix("$ ") for line in typed] + _CODE.findall(_FENCE.sub("", text))
+    wrong = [line for line in typed if line.startswith("costguard ") and not _is_command(line)]
+    assert wrong == []
+
+
+def _is_command(line: str) -> bool:
+    words = line.partition(" -- ")[0].partition(" #")[0].split("<")[0].split()
+    names = [path for path in COMMANDS if words[: len(path.split())] == path.split()]
+    if not names:
+        is_group = any(path.startswith(" ".join([*words, ""])) for path in COMMANDS)
+        return is_group or bool(
+            re.match(r"costguard (--install-completion|--show-completion|--version|--help|-V)", line)
+        )
+    taken = {option for each in COMMANDS[max(names, key=len)].params for option in (*each.opts, *each.secondary_opts)}
+    return set(_OPTION.findall(" ".join(words))) <= taken | {"--help"}
+
+
+def _anchors(file: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", file.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
