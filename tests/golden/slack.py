@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tests.slack.samples import SAMPLES
 
-from costguard.slack.messages import render
+from costguard.slack.render import render
 
 
 def texts() -> Mapping[str, str]:

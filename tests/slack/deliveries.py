@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from slack_sdk.signature import SignatureVerifier
 
 from costguard.model.reminder import About, Asked, Subject
-from costguard.slack.values import pack
+from costguard.slack.payloads import pack
 
 SECRET = "5a4db0x5a4db0x5a4db0x5a4db0x5a4d"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from costguard.slack.checkup import Finding, Setup, check_up
 from costguard.slack.client import SCOPES
-from costguard.slack.web import WebApi
+from costguard.slack.web_api import WebApi
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 

@@ -18,9 +18,9 @@ from tests.slack.deliveries import NOW, SECRET, command_form, form, press, signe
 from costguard.errors import DatabaseLocked
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.press import Answer, Command, Press
-from costguard.slack.door import BODY_LIMIT, Door
-from costguard.slack.messages import render
-from costguard.slack.reception import Reception
+from costguard.slack.incoming import BODY_LIMIT, Door
+from costguard.slack.render import render
+from costguard.slack.incoming import Reception
 
 
 class Handlers:

@@ -28,11 +28,11 @@ from costguard.model.message import Button, VmCard
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.reminders import message_rows
 from costguard.slack.client import SlackNotifier
-from costguard.slack.door import Door
-from costguard.slack.messages import render
-from costguard.slack.reception import Reception
+from costguard.slack.incoming import Door
+from costguard.slack.render import render
+from costguard.slack.incoming import Reception
 from costguard.slack.socket import Socket
-from costguard.slack.values import pack
+from costguard.slack.payloads import pack
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 

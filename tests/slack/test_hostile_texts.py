@@ -27,7 +27,7 @@ from costguard.model.message import (
 )
 from costguard.model.reminder import Asked, Target
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.slack.messages import render
+from costguard.slack.render import render
 from costguard.slack.text import code, length, line, lines, mention, plain
 from costguard_sandbox.slack.blocks import checked
 from costguard_sandbox.slack.page.mrkdwn import Reader, mrkdwn

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costguard.model.person import Standing
-from costguard.slack.membership import Workspace, standing_of
+from costguard.slack.client import Workspace, standing_of
 
 # An answer of users.info from 2022, as a public project recorded it in its source; names, address and pictures are
 # replaced. Guests, people met through Slack Connect and Enterprise users differ from it in the fields that

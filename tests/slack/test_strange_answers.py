@@ -17,7 +17,7 @@ from tests.slack.samples import TEST
 
 from costguard.errors import SlackError, SlackLimited, SlackUnavailable, SlackUncertain
 from costguard.slack.client import SlackNotifier
-from costguard.slack.errors import error_of
+from costguard.slack.web_api import error_of
 
 OK = b'{"ok": true}'
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.model.reminder import About, Asked, Subject
-from costguard.slack.values import LONGEST, Pressed, pack, unpack
+from costguard.slack.payloads import LONGEST, Pressed, pack, unpack
 
 ROWS = st.integers(0, 2**63 - 1)
 

@@ -19,7 +19,7 @@ from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.webhook import Answer, Webhook, WebhookState
 from costguard.settings.webhook_secrets import decoded
-from costguard.webhooks import webhook_rows
+from costguard.webhooks import rows
 from costguard.webhooks.delivery import Delivery, Poster
 from costguard.webhooks.webhooks import Webhooks
 
@@ -58,7 +58,7 @@ class Office:
         self.database, self.poster, self.clock = database, poster, HandClock(T0)
         self.receivers = receivers or (webhook(),)
         with database.write() as connection:
-            webhook_rows.settle(connection, [each.name for each in self.receivers])
+            rows.settle(connection, [each.name for each in self.receivers])
 
     def record(self, *names: str, **given: str) -> None:
         with self.database.write() as connection:

@@ -8,8 +8,8 @@ from tests.webhooks.office import T0, fact, webhook
 
 from costguard.db.transaction import Database
 from costguard.events import facts
-from costguard.webhooks import webhook_rows
-from costguard.webhooks.webhook_rows import Place, Waiting
+from costguard.webhooks import rows
+from costguard.webhooks.rows import Place, Waiting
 
 
 def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Database) -> None:
@@ -17,21 +17,21 @@ def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Dat
     hour = timedelta(hours=1)
     with database.write() as connection:
         facts.append(connection, [fact("a"), fact("b")], T0)
-        webhook_rows.settle(connection, ["one", "two"])
+        rows.settle(connection, ["one", "two"])
         facts.append(connection, [fact("c"), fact("d", kind="JobFailed"), fact("e", project="other")], T0 + hour)
-        webhook_rows.accepted(connection, "one", 3, T0 + hour)
-        webhook_rows.refused(connection, "two", 2, 4, T0 + 2 * hour, "It said\0no.")
-        webhook_rows.settle(connection, ["two", "new"])
+        rows.accepted(connection, "one", 3, T0 + hour)
+        rows.refused(connection, "two", 2, 4, T0 + 2 * hour, "It said\0no.")
+        rows.settle(connection, ["two", "new"])
     with database.read() as connection:
-        assert webhook_rows.places(connection) == {
+        assert rows.places(connection) == {
             "new": Place("new", 5, 0, None, None, ""),
             "two": Place("two", 2, 4, T0 + 2 * hour, None, "It said\N{REPLACEMENT CHARACTER}no."),
         }
-        assert webhook_rows.waiting(connection, webhook(), 2) == Waiting(3, T0 + hour)
-        assert webhook_rows.waiting(connection, webhook(kinds=frozenset({"JobFailed"})), 2) == Waiting(1, T0 + hour)
-        assert webhook_rows.waiting(connection, webhook(projects=frozenset({"nowhere"})), 0) == Waiting(0, None)
+        assert rows.waiting(connection, webhook(), 2) == Waiting(3, T0 + hour)
+        assert rows.waiting(connection, webhook(kinds=frozenset({"JobFailed"})), 2) == Waiting(1, T0 + hour)
+        assert rows.waiting(connection, webhook(projects=frozenset({"nowhere"})), 0) == Waiting(0, None)
     with database.write() as connection:
-        webhook_rows.passed_over(connection, "two", 4)
-        assert webhook_rows.places(connection)["two"].tries == 4
-        webhook_rows.accepted(connection, "two", 5, T0 + hour)
-        assert webhook_rows.places(connection)["two"] == Place("two", 5, 0, None, T0 + hour, "")
+        rows.passed_over(connection, "two", 4)
+        assert rows.places(connection)["two"].tries == 4
+        rows.accepted(connection, "two", 5, T0 + hour)
+        assert rows.places(connection)["two"] == Place("two", 5, 0, None, T0 + hour, "")

@@ -8,7 +8,7 @@ from costguard.access.roles import without_role
 from costguard.errors import SettingsError
 from costguard.settings import Settings
 from costguard.slack.checkup import Finding, Setup, check_up
-from costguard.slack.web import ENDPOINT
+from costguard.slack.web_api import ENDPOINT
 
 
 def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> list[Finding]:

@@ -18,11 +18,11 @@ from costguard.messages.compose import ReminderComposer
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
-from costguard.slack.door import Door
-from costguard.slack.messages import render
-from costguard.slack.reception import Reception
+from costguard.slack.incoming import Door
+from costguard.slack.render import render
+from costguard.slack.incoming import Reception
 from costguard.slack.socket import Socket
-from costguard.slack.web import ENDPOINT
+from costguard.slack.web_api import ENDPOINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from costguard.model.ports import Clock
 from costguard.reminders.message_rows import Message
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
-from costguard.slack.web import ENDPOINT
+from costguard.slack.web_api import ENDPOINT
 
 
 @dataclass(frozen=True, slots=True)

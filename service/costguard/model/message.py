@@ -107,7 +107,7 @@ class NoticeContent:
     `output` is what a command printed, shown as it is.
     """
 
-    icon: str  # such as "budget", "anomaly" and "trouble": see slack/messages.py
+    icon: str  # such as "budget", "anomaly" and "trouble": see slack/render.py
     title: str
     text: str
     figures: Mapping[str, str] = field(default_factory=dict)

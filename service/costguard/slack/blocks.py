@@ -9,7 +9,7 @@ from typing import Any
 from costguard.model.message import Button
 from costguard.model.reminder import Asked, Subject
 from costguard.slack.text import length, plain
-from costguard.slack.values import pack
+from costguard.slack.payloads import pack
 
 Block = dict[str, Any]
 

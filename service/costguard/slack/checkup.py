@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from costguard.errors import SlackError
 from costguard.model.message import NoticeContent
 from costguard.slack.client import SCOPES, SlackNotifier
-from costguard.slack.web import ENDPOINT, WebApi
+from costguard.slack.web_api import ENDPOINT, WebApi
 
 MOST_SKEW_SECONDS = 60  # Slack's requests are refused when they are 300 seconds old
 _INVITE = "Invite the app in that channel: /invite @costguard"

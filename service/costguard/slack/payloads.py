@@ -5,17 +5,58 @@ Whatever is not as Slack documents it is a ValueError. Pure.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
 
 from costguard.model.press import Command, Press
-from costguard.slack import values
+from costguard.model.reminder import Asked, Subject
+
+LONGEST = 300  # characters: what `pack` writes is shorter, and Slack would take 2,000
+_MOST_HOURS = 24 * 366
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """`hours` None on a keep means until tomorrow morning."""
+
+    subject: Subject
+    asked: Asked
+    hours: int | None = None
+    due_at: datetime | None = None
+
+
+def pack(subject: Subject, asked: Asked, hours: int | None = None, due_at: datetime | None = None) -> str:
+    """`due_at` keeps its microseconds: a press is stale unless it equals the present one."""
+    value: dict[str, str | int] = {"s": str(subject), "a": asked.value}
+    if hours is not None:
+        value["h"] = hours
+    if due_at is not None:
+        value["d"] = due_at.isoformat()
+    return json.dumps(value, separators=(",", ":"))
+
+
+def unpack(value: str) -> Pressed:
+    """Raises ValueError for whatever `pack` did not write."""
+    if len(value) > LONGEST:
+        raise ValueError("the value is longer than any that was written here")
+    found = json.loads(value)
+    if not isinstance(found, dict):
+        raise ValueError("the value is no object")
+    hours, due = found.get("h"), found.get("d")
+    if hours is not None and (type(hours) is not int or not 1 <= hours <= _MOST_HOURS):
+        raise ValueError(f"{hours!r} is no number of hours")
+    due_at = None if due is None else datetime.fromisoformat(str(due))
+    if due_at is not None and due_at.tzinfo is None:
+        raise ValueError("the due moment has no time zone")
+    return Pressed(Subject.parse(str(found.get("s"))), Asked(str(found.get("a"))), hours, due_at)
+
 
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}")
 _CHANNEL = re.compile(r"[CDG][A-Z0-9]{1,30}")
@@ -69,7 +110,7 @@ def press_of(payload: object) -> Press | None:
     value = action.get("value")
     if not isinstance(value, str):
         raise ValueError("the button has no value")
-    pressed = values.unpack(value)
+    pressed = unpack(value)
     subject = pressed.subject
     if not (0 < subject.instance_id <= _LARGEST_ID and 0 <= subject.lifetime_id <= _LARGEST_ID):
         raise ValueError("the button is about nothing that a database can hold")

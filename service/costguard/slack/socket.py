@@ -22,7 +22,7 @@ from costguard.errors import CostguardError
 from costguard.model.press import Command, Press
 from costguard.slack import payloads
 from costguard.slack.payloads import Envelope
-from costguard.slack.reception import Reception
+from costguard.slack.incoming import Reception
 
 log = structlog.get_logger(__name__)
 

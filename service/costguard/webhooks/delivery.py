@@ -20,7 +20,7 @@ from costguard.model.fact import Fact
 from costguard.model.ports import Clock
 from costguard.model.webhook import Answer, Webhook
 from costguard.webhooks import signature as policy
-from costguard.webhooks import webhook_rows
+from costguard.webhooks import rows
 
 log = structlog.get_logger(__name__)
 
@@ -77,7 +77,7 @@ class Delivery:
         with self._database.read() as connection:
             if fence is not None:
                 lease.check_still_held(connection, fence)
-            place = webhook_rows.places(connection)[receiver.name]
+            place = rows.places(connection)[receiver.name]
             start = done = max(place.fact_id, self.seen)
             batch = stream.after(connection, done, _BATCH, kinds=receiver.kinds, projects=receiver.projects)
             is_full = len(batch) == _BATCH
@@ -102,7 +102,7 @@ class Delivery:
             self._accept(through, fence)
         elif through - place.fact_id >= _SKIPPED:
             with self._database.write(fence) as connection:
-                webhook_rows.passed_over(connection, receiver.name, through)
+                rows.passed_over(connection, receiver.name, through)
         self.seen = through
         return is_full
 
@@ -125,7 +125,7 @@ class Delivery:
 
     def _accept(self, fact_id: int, fence: Lease | None) -> None:
         with self._database.write(fence) as connection:
-            webhook_rows.accepted(connection, self.receiver.name, fact_id, self._clock.now())
+            rows.accepted(connection, self.receiver.name, fact_id, self._clock.now())
 
     def _refuse(self, fact_id: int, tries: int, answer: Answer | None, error: str, fence: Lease | None) -> None:
         if answer is not None and answer.is_gone:
@@ -135,4 +135,4 @@ class Delivery:
             "webhook_refused", webhook=self.receiver.name, tries=tries, wait_s=wait.total_seconds(), error=error
         )
         with self._database.write(fence) as connection:
-            webhook_rows.refused(connection, self.receiver.name, fact_id, tries, self._clock.now() + wait, error)
+            rows.refused(connection, self.receiver.name, fact_id, tries, self._clock.now() + wait, error)

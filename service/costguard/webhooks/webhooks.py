@@ -16,7 +16,7 @@ from costguard.errors import LeaseLost, WebhookUnknown
 from costguard.events import stream
 from costguard.model.ports import Clock
 from costguard.model.webhook import Answer, Webhook, WebhookState
-from costguard.webhooks import webhook_rows
+from costguard.webhooks import rows
 from costguard.webhooks.delivery import Delivery, Poster
 
 log = structlog.get_logger(__name__)
@@ -65,11 +65,11 @@ class Webhooks:
         now = self._clock.now()
         with self._database.read() as connection:
             lease.check_still_held(connection, fence)
-            places, latest = webhook_rows.places(connection), stream.latest_id(connection)
+            places, latest = rows.places(connection), stream.latest_id(connection)
         if places.keys() != self._deliveries.keys():
             with self._database.write(fence) as connection:
-                webhook_rows.settle(connection, self.names)
-                places = webhook_rows.places(connection)
+                rows.settle(connection, self.names)
+                places = rows.places(connection)
         return {
             name: delivery
             for name, delivery in self._deliveries.items()
@@ -102,9 +102,9 @@ def states(connection: Connection, receivers: Sequence[Webhook]) -> list[Webhook
     """How it stands with each receiver, by what is stored: any process can tell."""
     known = {each.name: each for each in receivers}
     found = []
-    for name, place in webhook_rows.places(connection).items():
+    for name, place in rows.places(connection).items():
         if name in known:
-            left = webhook_rows.waiting(connection, known[name], place.fact_id)
+            left = rows.waiting(connection, known[name], place.fact_id)
             found.append(WebhookState(name, left.count, left.since, place.error, place.accepted_at))
     return found
 

@@ -28,9 +28,9 @@ from costguard.reminders.execute import LiveExecutor
 from costguard.reminders.message_rows import Message
 from costguard.reminders.still_due import ByTheRules
 from costguard.slack.client import SlackNotifier
-from costguard.slack.door import Door
-from costguard.slack.messages import render
-from costguard.slack.reception import Reception
+from costguard.slack.incoming import Door
+from costguard.slack.render import render
+from costguard.slack.incoming import Reception
 from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
 
 PROJECT = "acme-training"

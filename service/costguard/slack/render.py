@@ -15,9 +15,9 @@ from costguard.model.message import (
     ReminderContent,
     WhisperContent,
 )
-from costguard.slack import card as cards
+from costguard.slack import vm_blocks as cards
 from costguard.slack.blocks import Block, actions, clipped, context, divider, fields, header, section
-from costguard.slack.reminder import reminder_blocks, reminder_text
+from costguard.slack.vm_blocks import reminder_blocks, reminder_text
 from costguard.slack.text import code, length, line, lines, link, plain
 
 _ICONS = {
