@@ -18,7 +18,7 @@ from costguard.access.rules import Access, Rules
 from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.events.facts import StoredFact
-from costguard.messages.click_requests import Desk
+from costguard.messages.clicks import Desk
 from costguard.model.message import Button, Content, Posted, VmCard
 from costguard.model.person import Acquaintance, Person
 from costguard.model.press import Command, Press

@@ -24,7 +24,7 @@ from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVm
-from costguard.messages.outbox import OutboxTrouble
+from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.access import Permission, Role
 from costguard.model.instance import InstanceKey, Status
 

@@ -25,7 +25,7 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.db import lease
 from costguard.db.transaction import Database
 from costguard.ledger import prices as price_rows
-from costguard.messages.outbox import OutboxTrouble
+from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.access import Role, Via
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.instance import ProvisioningModel

@@ -12,8 +12,8 @@ from tests.builders import at
 from tests.jobs.world import ANA, World, world
 
 from costguard.access.rules import Rules
-from costguard.messages.job_notices import CardComposer
-from costguard.messages.notices import NoticeComposer, NoticeWatch
+from costguard.messages.job_update import CardComposer
+from costguard.messages.notification import NoticeComposer, NoticeWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.model.job import JobState
 from costguard.model.reminder import Team

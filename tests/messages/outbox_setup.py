@@ -15,7 +15,8 @@ from tests.fakes import FakeNotifier, HandClock
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.events import facts
-from costguard.messages.outbox import Composed, Outbox, OutboxTrouble, Withdrawn, trouble_of
+from costguard.messages.outbox import Composed, Outbox, Withdrawn
+from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.person import Person
 from costguard.model.reminder import About, Subject, Target

@@ -13,7 +13,7 @@ from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackUnavailable
 from costguard.events import facts
-from costguard.messages.acquainting import Acquainting
+from costguard.messages.recipients import Acquainting
 from costguard.model.person import Person
 
 HOUR = timedelta(hours=1)

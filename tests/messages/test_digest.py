@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costguard.messages.digest import DigestRule, DueDigest, Every, due
+from costguard.messages.digest_schedule import DigestRule, DueDigest, Every, due
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 EVER = datetime(2020, 1, 1, tzinfo=UTC)

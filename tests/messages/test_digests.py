@@ -15,8 +15,8 @@ from tests.reminders import reminder_rows
 from costguard.access.rules import Rules
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.messages.digest import DigestRule
-from costguard.messages.digests import DigestComposer, DigestWatch
+from costguard.messages.digest import DigestComposer, DigestWatch
+from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.message import DigestContent, Line

@@ -17,10 +17,10 @@ from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.jobs import attempts, interruptions
 from costguard.jobs import job_rows as jobs
-from costguard.messages import digest_rows
-from costguard.messages.digest_rows import MessageFilters
-from costguard.messages.job_notices import CardComposer
-from costguard.messages.notices import NoticeComposer, NoticeWatch
+from costguard.messages import message_log
+from costguard.messages.job_update import CardComposer
+from costguard.messages.message_log import MessageFilters
+from costguard.messages.notification import NoticeComposer, NoticeWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.model.attempt import AttemptState, Heard, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState
@@ -82,7 +82,7 @@ class Office:
     def statuses(self) -> dict[str, str]:
         with self.database.read() as connection:
             return {
-                each.key: each.status for each in digest_rows.messages_page(connection, MessageFilters(), None, 100)
+                each.key: each.status for each in message_log.messages_page(connection, MessageFilters(), None, 100)
             }
 
 

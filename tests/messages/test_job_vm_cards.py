@@ -15,7 +15,7 @@ from costguard.db.transaction import Database
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
 from costguard.ledger.accrual import accrual_at
-from costguard.messages import cards, job_content
+from costguard.messages import cards, job_update
 from costguard.model.attempt import AttemptState
 from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, JobState
@@ -113,7 +113,7 @@ def test_the_news_of_an_end_say_that_a_disk_is_kept(sqlite_database: Database, k
         job_rows.failed_on_disk(connection, "jkept")
         if not is_kept:
             attempts.change(connection, 1, list(AttemptState), state=AttemptState.OVER, gone_at=NOW)
-        scene = job_content.read_scene(connection, accrual_at(connection, NOW), "jkept")
+        scene = job_update.read_scene(connection, accrual_at(connection, NOW), "jkept")
     assert scene is not None
-    told = job_content.news(scene, Fact(key="end", kind=kind, occurred_at=NOW, text="It is over."), "")
+    told = job_update.news(scene, Fact(key="end", kind=kind, occurred_at=NOW, text="It is over."), "")
     assert ("delete it with costguard delete-disk jkept" in told.what_next) is is_kept

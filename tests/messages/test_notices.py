@@ -12,7 +12,7 @@ from tests.fakes import HandClock
 from costguard.access.rules import Rules
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.messages.notices import NoticeComposer, NoticeWatch
+from costguard.messages.notification import NoticeComposer, NoticeWatch
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.generation import Cause

@@ -12,7 +12,7 @@ from tests.api.rows import NOW
 
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable
-from costguard.messages.listing import HELP
+from costguard.messages.gpu_command import HELP
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Person
 

@@ -15,7 +15,7 @@ from tests.pages.html import Page, tidy
 from costguard.api.deps import DaemonStatus
 from costguard.db import lease
 from costguard.db.transaction import Database
-from costguard.messages.outbox import OutboxTrouble
+from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.webhook import WebhookState
 
 HOUR = timedelta(hours=1)

@@ -15,7 +15,7 @@ from tests.pages.html import Page, tidy
 
 from costguard.api.deps import DaemonStatus
 from costguard.db.transaction import Database
-from costguard.messages.outbox import OutboxTrouble
+from costguard.messages.slack_health import OutboxTrouble
 from costguard.pages.show import why_not
 from costguard.reminders.not_stopped import Cause, NotStopped
 

@@ -9,8 +9,8 @@ from tests.api import rows
 from tests.api.rows import NOW
 
 from costguard.db.transaction import Database
-from costguard.messages import digest_rows
-from costguard.messages.digest_rows import MessageFilters
+from costguard.messages import message_log
+from costguard.messages.message_log import MessageFilters
 from costguard.model.message import Posted
 from costguard.model.reminder import About, Sent, Subject, Target
 from costguard.reminders import message_rows
@@ -23,7 +23,7 @@ def _intend(connection: Connection, key: str, address: str = "#ops", subject: Su
     target = None if subject is None else Target.OWNER
     kind = "notice" if subject is None else "reminder"
     assert message_rows.intend(connection, NewMessage(key, kind, address, subject=subject, target=target), NOW)
-    return digest_rows.messages_page(connection, MessageFilters(), None, 1)[0].id
+    return message_log.messages_page(connection, MessageFilters(), None, 1)[0].id
 
 
 def _subject(connection: Connection) -> Subject:

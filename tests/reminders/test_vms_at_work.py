@@ -16,8 +16,8 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
-from costguard.messages.compose import ReminderComposer
 from costguard.messages.outbox import Composed
+from costguard.messages.reminder import ReminderComposer
 from costguard.model.action import CancelJob, StopInstance
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobState

@@ -19,8 +19,8 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.events import facts
 from costguard.main import Guard, opened
 from costguard.main.entrance import Entrance, entrance
-from costguard.messages.outbox import OutboxTrouble, trouble_of
 from costguard.messages.preview import Preview, preview
+from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.settings import validate
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM, Status

@@ -19,8 +19,8 @@ from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
-from costguard.messages.acquainting import Acquainting
 from costguard.messages.outbox import Composed, Outbox
+from costguard.messages.recipients import Acquainting
 from costguard.model.message import Content, Posted, WhisperContent
 from costguard.model.ports import Notifier
 from costguard.model.preset import OTHER, Match, Preset

@@ -18,9 +18,8 @@ from tests.slack.deliveries import NOW, SECRET, command_form, form, press, signe
 from costguard.errors import DatabaseLocked
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.press import Answer, Command, Press
-from costguard.slack.incoming import BODY_LIMIT, Door
+from costguard.slack.incoming import BODY_LIMIT, Door, Reception
 from costguard.slack.render import render
-from costguard.slack.incoming import Reception
 
 
 class Handlers:

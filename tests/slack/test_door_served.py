@@ -23,16 +23,15 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.messages.click_requests import Desk
+from costguard.messages.clicks import Desk
 from costguard.model.message import Button, VmCard
 from costguard.model.reminder import About, Asked, Request, Subject
 from costguard.reminders import message_rows
 from costguard.slack.client import SlackNotifier
-from costguard.slack.incoming import Door
-from costguard.slack.render import render
-from costguard.slack.incoming import Reception
-from costguard.slack.socket import Socket
+from costguard.slack.incoming import Door, Reception
 from costguard.slack.payloads import pack
+from costguard.slack.render import render
+from costguard.slack.socket import Socket
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 

@@ -13,9 +13,9 @@ from tests.slack.samples import AT_REST, CARD, FIRST, NOW, RESTING, RUN, SAMPLES
 from costguard.model.message import Button, Content, DigestContent, Line, ListContent, ReminderContent, StateKind
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import Asked
-from costguard.slack.vm_blocks import amount, rate
-from costguard.slack.render import Rendered, render
 from costguard.slack.payloads import Pressed, unpack
+from costguard.slack.render import Rendered, render
+from costguard.slack.vm_blocks import amount, rate
 from costguard_sandbox.slack.blocks import checked
 
 

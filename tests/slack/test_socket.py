@@ -15,8 +15,8 @@ from tests.waiting import until
 from costguard.errors import DatabaseLocked
 from costguard.model.message import WhisperContent
 from costguard.model.press import Command, Press
-from costguard.slack.render import render
 from costguard.slack.incoming import Reception
+from costguard.slack.render import render
 from costguard.slack.socket import Socket
 from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace

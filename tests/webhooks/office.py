@@ -20,8 +20,7 @@ from costguard.model.fact import Fact
 from costguard.model.webhook import Answer, Webhook, WebhookState
 from costguard.settings.webhook_secrets import decoded
 from costguard.webhooks import rows
-from costguard.webhooks.delivery import Delivery, Poster
-from costguard.webhooks.webhooks import Webhooks
+from costguard.webhooks.delivery import Delivery, Poster, Webhooks
 
 T0 = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TTL = timedelta(minutes=1)

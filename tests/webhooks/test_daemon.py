@@ -21,7 +21,7 @@ from costguard.ledger.owner import OwnerRules
 from costguard.model.instance import InstanceKey
 from costguard.web.meters import WatchMeters
 from costguard.webhooks.client import HttpPoster
-from costguard.webhooks.webhooks import Webhooks
+from costguard.webhooks.delivery import Webhooks
 
 PATIENCE = 30.0  # seconds until a test that hangs fails
 LATER = seen(key=InstanceKey(PROJECT, "2"), name="later", fingerprint="g")

@@ -17,7 +17,7 @@ from costguard.daemon.one_question import OneQuestion
 from costguard.db.transaction import Database
 from costguard.jobs.agent_events import Hearing
 from costguard.jobs.submit import JobOffice
-from costguard.messages.outbox import OutboxTrouble
+from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.ports import Clock
 from costguard.model.preset import Preset

@@ -11,8 +11,8 @@ from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Query, Text, one_of
 from costguard.api.route import routes
-from costguard.messages import digest_rows
-from costguard.messages.digest_rows import MessageFilters, MessageRow
+from costguard.messages import message_log
+from costguard.messages.message_log import MessageFilters, MessageRow
 from costguard.messages.preview import Other, PreviewedSend, preview
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, StopInstance
 from costguard.model.reminder import Target
@@ -121,7 +121,7 @@ def reminders(deps: Given, query: Annotated[MessageQuery, Parameter()]) -> Messa
     before = None if query.cursor is None else int(cursors.decode(query.cursor, "reminders", (int,))[0])
     filters = MessageFilters(query.subject, query.gce_id, query.status, query.kind)
     with deps.database.read() as connection:
-        found = digest_rows.messages_page(connection, filters, before, query.limit + 1)
+        found = message_log.messages_page(connection, filters, before, query.limit + 1)
     page = found[: query.limit]
     return Messages(
         as_of=deps.clock.now(),

@@ -19,8 +19,7 @@ from costguard.jobs.words import listed
 from costguard.ledger import projects, unknown_vms
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.unknown_vms import UnknownVm
-from costguard.messages.outbox import OutboxTrouble
-from costguard.messages.slack_health import SlackHealth, slack_health
+from costguard.messages.slack_health import OutboxTrouble, SlackHealth, slack_health
 from costguard.model.mending import with_command
 from costguard.model.observation import Unread
 from costguard.model.ports import Clock

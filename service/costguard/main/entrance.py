@@ -13,14 +13,13 @@ from slack_sdk import WebClient
 from costguard.access.rules import Rules
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.messages.click_requests import Desk
-from costguard.messages.compose import ReminderComposer
+from costguard.messages.clicks import Desk
+from costguard.messages.reminder import ReminderComposer
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
-from costguard.slack.incoming import Door
+from costguard.slack.incoming import Door, Reception
 from costguard.slack.render import render
-from costguard.slack.incoming import Reception
 from costguard.slack.socket import Socket
 from costguard.slack.web_api import ENDPOINT
 

@@ -43,7 +43,7 @@ from costguard.reminders.watched import Plan
 from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
 from costguard.web.meters import WatchMeters
-from costguard.webhooks.webhooks import Webhooks
+from costguard.webhooks.delivery import Webhooks
 
 _SENDINGS = 10
 _LONGEST_WAIT = timedelta(seconds=2)

@@ -10,13 +10,13 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.messages.acquainting import Acquainting
-from costguard.messages.compose import ReminderComposer
-from costguard.messages.digest import DigestRule
-from costguard.messages.digests import DigestComposer, DigestWatch
-from costguard.messages.job_notices import CARD, CardComposer
-from costguard.messages.notices import NoticeComposer, NoticeWatch
+from costguard.messages.digest import DigestComposer, DigestWatch
+from costguard.messages.digest_schedule import DigestRule
+from costguard.messages.job_update import CARD, CardComposer
+from costguard.messages.notification import NoticeComposer, NoticeWatch
 from costguard.messages.outbox import Changed, Compose, Composed, Outbox, Withdrawn
+from costguard.messages.recipients import Acquainting
+from costguard.messages.reminder import ReminderComposer
 from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
 from costguard.reminders.message_rows import Message

@@ -25,7 +25,7 @@ from costguard.main.figures import metrics_of
 from costguard.main.job_doors import doors
 from costguard.main.watcher import Watcher
 from costguard.main.wire import Begin
-from costguard.messages.outbox import OutboxTrouble, trouble_of
+from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.ports import Clock
 from costguard.pages.app import add_dashboard
 from costguard.pages.sign_in import add_sign_in
@@ -35,7 +35,7 @@ from costguard.web.meters import Meters
 from costguard.web.proxies import TrustedProxies
 from costguard.web.server import is_loopback, make_server
 from costguard.web.sharing import Sharing
-from costguard.webhooks.webhooks import states
+from costguard.webhooks.delivery import states
 
 _PULSE_S = 1.0
 

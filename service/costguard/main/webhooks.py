@@ -11,7 +11,7 @@ from costguard.model.ports import Clock
 from costguard.model.webhook import Answer
 from costguard.settings import Settings
 from costguard.webhooks.client import HttpPoster
-from costguard.webhooks.webhooks import Webhooks
+from costguard.webhooks.delivery import Webhooks
 
 
 def try_out(settings: Settings, clock: Clock, name: str) -> Answer:

@@ -8,15 +8,17 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from costguard.access.rules import Rules
+from costguard.db.tables import instances, keeps
 from costguard.ledger import projects, utilisation
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
-from costguard.messages import cards, digest_rows
+from costguard.messages import cards
 from costguard.model.action import StopOutcome
 from costguard.model.duration import elapsed, span_text
+from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.message import Line
 from costguard.model.money import ZERO, Money, Priced
@@ -156,12 +158,12 @@ def stopped(
 def kept(connection: Connection, since: datetime, until: datetime, time_zone: str) -> tuple[Line, ...]:
     zone = ZoneInfo(time_zone)
 
-    def line(of: digest_rows.KeptRow) -> Line:
+    def line(of: KeptRow) -> Line:
         return Line(
             of.name, f"until {cards.when(of.until, zone)}", f"by {of.by}{f': {of.reason}' if of.reason else ''}"
         )
 
-    return _top(digest_rows.kept_between(connection, since, until), line)
+    return _top(kept_between(connection, since, until), line)
 
 
 def not_known(connection: Connection, found: Spend) -> Iterator[Section]:
@@ -224,3 +226,28 @@ def _rate_of(found: Sequence[_Running]) -> str:
 
 def _count(number: int, word: str, words: str = "") -> str:
     return f"{number:,} {word if number == 1 else words or word + 's'}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRow:
+    key: InstanceKey
+    name: str
+    by: str
+    at: datetime
+    until: datetime
+    reason: str
+
+
+def kept_between(connection: Connection, since: datetime, until: datetime) -> list[KeptRow]:
+    """Keeps that were given in [since, until), the latest first."""
+    of = keeps.c
+    query = (
+        select(instances.c.project, instances.c.gce_id, instances.c.name, of.by, of.at, of.until, of.reason)
+        .join_from(keeps, instances, instances.c.id == of.instance_id)
+        .where(of.at >= since, of.at < until)
+        .order_by(of.at.desc(), of.id.desc())
+    )
+    return [
+        KeptRow(InstanceKey(row.project, row.gce_id), row.name, row.by, row.at, row.until, row.reason)
+        for row in connection.execute(query)
+    ]

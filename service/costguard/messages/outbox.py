@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -24,9 +24,9 @@ from costguard.errors import (
     StoreError,
 )
 from costguard.events import facts
-from costguard.messages.addressing import Addressing
 from costguard.messages.pacing import Pacing
-from costguard.messages.sending_facts import resumed, sent, troubled
+from costguard.messages.recipients import Addressing
+from costguard.messages.slack_health import resumed, sent, troubled
 from costguard.model.fact import Fact
 from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier
@@ -69,23 +69,6 @@ class Compose(Protocol):
 
 
 Changed = Callable[[Connection, Sequence[Message], datetime], list[Message]]
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxTrouble:
-    """What keeps messages from being sent; all empty when nothing does."""
-
-    workspace: str = ""
-    channels: Mapping[str, str] = field(default_factory=dict)
-    waiting: int = 0
-    waiting_since: datetime | None = None
-
-
-def trouble_of(database: Database, workspace: str, channels: Mapping[str, str]) -> OutboxTrouble:
-    """With what waits to be sent, as any process can read it."""
-    with database.read() as connection:
-        backlog = message_rows.backlog(connection)
-    return OutboxTrouble(workspace, channels, backlog.count, backlog.since)
 
 
 class Outbox:

@@ -2,10 +2,76 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from costguard.messages.outbox import OutboxTrouble
+from sqlalchemy import Connection
+
+from costguard.db.transaction import Database
+from costguard.errors import (
+    SlackError,
+)
+from costguard.ledger import fleet_rows
+from costguard.model.fact import Fact
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message
+
+
+def sent(connection: Connection, message: Message, now: datetime) -> list[Fact]:
+    """Of reminders alone: what else is sent tells of facts that stand already."""
+    if message.kind != "reminder" or message.instance_id is None:
+        return []
+    vm = next(iter(fleet_rows.known(connection, [message.instance_id])), None)
+    if vm is None:
+        return []
+    reason = message.data.get("reason")
+    return [
+        Fact(
+            key=f"ReminderSent:{message.key}",
+            kind="ReminderSent",
+            occurred_at=now,
+            text=f"Reminder {message.stage + 1} about {vm.name} was sent to {message.address}: {reason}.",
+            project=vm.key.project,
+            gce_id=vm.key.gce_id,
+            name=vm.name,
+            data={"message": message.key, "stage": message.stage, "target": message.target, "to": message.address},
+        )
+    ]
+
+
+def troubled(scope: str, error: SlackError, now: datetime) -> Fact:
+    """Once a day and reason: what goes on for a week is told seven times."""
+    where = "to Slack" if scope == "workspace" else f"to {scope}"
+    return Fact(
+        key=f"SlackTrouble:{scope}:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
+        kind="SlackTrouble",
+        occurred_at=now,
+        text=f"Nothing can be sent {where}: {error}",
+        data={"scope": scope, "code": error.code},
+    )
+
+
+def people_unknown(error: SlackError, now: datetime) -> Fact:
+    """Once a day and reason, like the others."""
+    return Fact(
+        key=f"SlackTrouble:people:{error.code or type(error).__name__}:{now:%Y-%m-%d}",
+        kind="SlackTrouble",
+        occurred_at=now,
+        text=f"Slack does not say who people are, so whoever is new cannot be reminded: {error}",
+        data={"scope": "people", "code": error.code},
+    )
+
+
+def resumed(scope: str, now: datetime) -> Fact:
+    where = "to Slack" if scope == "workspace" else f"to {scope}"
+    return Fact(
+        key=f"SlackResumed:{scope}:{now.isoformat()}",
+        kind="SlackResumed",
+        occurred_at=now,
+        text=f"Messages {where} are accepted again.",
+        data={"scope": scope},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +100,20 @@ def slack_health(outbox: OutboxTrouble | None, socket: str, now: datetime, patie
         waiting_since=since,
         is_late=since is not None and now - since > patience,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxTrouble:
+    """What keeps messages from being sent; all empty when nothing does."""
+
+    workspace: str = ""
+    channels: Mapping[str, str] = field(default_factory=dict)
+    waiting: int = 0
+    waiting_since: datetime | None = None
+
+
+def trouble_of(database: Database, workspace: str, channels: Mapping[str, str]) -> OutboxTrouble:
+    """With what waits to be sent, as any process can read it."""
+    with database.read() as connection:
+        backlog = message_rows.backlog(connection)
+    return OutboxTrouble(workspace, channels, backlog.count, backlog.since)

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from costguard.ledger.narrate import ended_text, sentence
-from costguard.messages.correspondence import Entry
+from costguard.messages.message_log import Entry
 from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
 from costguard.model.lifetime import EndReason, Lifetime

@@ -11,8 +11,8 @@ from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger import history, prices
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.history import LifetimeView, StorageView
-from costguard.messages import correspondence
-from costguard.messages.correspondence import Entry
+from costguard.messages import message_log
+from costguard.messages.message_log import Entry
 from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
@@ -85,7 +85,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
             storage=history.storage_of(connection, accrual, found),
             prices=prices.by_id(connection),
             facts=folded(facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS)),
-            said=correspondence.of_vm(connection, found, [run.stored.id for run in lifetimes], _SAID),
+            said=message_log.of_vm(connection, found, [run.stored.id for run in lifetimes], _SAID),
         )
 
 

@@ -329,3 +329,12 @@ def _message(row: Row[Any]) -> Message:
         error=row.error,
         thread=row.subject,
     )
+
+
+def known(connection: Connection, keys: Collection[str]) -> set[str]:
+    """Those of these messages that were intended, whatever became of them."""
+    return {
+        key
+        for chunk in chunks(keys)
+        for key in connection.execute(select(messages.c.key).where(messages.c.key.in_(chunk))).scalars()
+    }

@@ -8,8 +8,8 @@ from typing import Any
 
 from costguard.model.message import Button
 from costguard.model.reminder import Asked, Subject
-from costguard.slack.text import length, plain
 from costguard.slack.payloads import pack
+from costguard.slack.text import length, plain
 
 Block = dict[str, Any]
 

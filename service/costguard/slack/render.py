@@ -17,8 +17,8 @@ from costguard.model.message import (
 )
 from costguard.slack import vm_blocks as cards
 from costguard.slack.blocks import Block, actions, clipped, context, divider, fields, header, section
-from costguard.slack.vm_blocks import reminder_blocks, reminder_text
 from costguard.slack.text import code, length, line, lines, link, plain
+from costguard.slack.vm_blocks import reminder_blocks, reminder_text
 
 _ICONS = {
     "budget": ":moneybag:",

@@ -21,8 +21,8 @@ from slack_sdk.socket_mode.client import BaseSocketModeClient
 from costguard.errors import CostguardError
 from costguard.model.press import Command, Press
 from costguard.slack import payloads
-from costguard.slack.payloads import Envelope
 from costguard.slack.incoming import Reception
+from costguard.slack.payloads import Envelope
 
 log = structlog.get_logger(__name__)
 

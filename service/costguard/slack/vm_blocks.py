@@ -118,8 +118,8 @@ def reminder_text(content: ReminderContent) -> str:
     card, sentence = content.card, line(content.state.sentence, 400)
     if content.state.kind is StateKind.OPEN:
         why = f"; {line(content.reason, 400)}" if content.reason else ""
-        return f"{cards.name(card)} {_is_what(content)}: {cards.in_short(card)}{why}"
-    return f"{cards.name(card)}: {sentence or _SENTENCES[content.state.kind]}"
+        return f"{name(card)} {_is_what(content)}: {in_short(card)}{why}"
+    return f"{name(card)}: {sentence or _SENTENCES[content.state.kind]}"
 
 
 def reminder_blocks(content: ReminderContent) -> list[Block]:
@@ -129,9 +129,9 @@ def reminder_blocks(content: ReminderContent) -> list[Block]:
 def _settled(content: ReminderContent) -> list[Block]:
     """The outcome, in one sentence; what still bills is told beside it."""
     card = content.card
-    bills = "" if content.state.kind is StateKind.ENDED else cards.in_short(card)
-    outcome = f"{_ICONS[content.state.kind]} *{cards.name(card)}*\n{_sentence(content)}"
-    return [section(outcome), context(line(card.what, 300), bills, *cards.footer(card))]
+    bills = "" if content.state.kind is StateKind.ENDED else in_short(card)
+    outcome = f"{_ICONS[content.state.kind]} *{name(card)}*\n{_sentence(content)}"
+    return [section(outcome), context(line(card.what, 300), bills, *footer(card))]
 
 
 def _sentence(content: ReminderContent) -> str:
@@ -144,13 +144,13 @@ def _waiting(content: ReminderContent) -> list[Block]:
     if content.state.kind is StateKind.FAILED:
         blocks.append(section(f"{_ICONS[StateKind.FAILED]} {_sentence(content)}"))
     blocks.append(section(_lead(content)))
-    blocks += fields(cards.figures(card))
-    if idle := cards.idleness(card.idle):
+    blocks += fields(figures(card))
+    if idle := idleness(card.idle):
         blocks.append(section(idle))
     blocks.append(section(_next(content)))
     if content.buttons:
         blocks.append(actions(content.buttons, card.subject, content.due_at, card.name))
-    blocks.append(context(*cards.footer(card, f"reminder {content.stage + 1}")))
+    blocks.append(context(*footer(card, f"reminder {content.stage + 1}")))
     return blocks
 
 

@@ -18,19 +18,18 @@ from costguard.gce.client import ComputeCloud
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
-from costguard.messages.acquainting import Acquainting
-from costguard.messages.click_requests import Desk
-from costguard.messages.compose import ReminderComposer
+from costguard.messages.clicks import Desk
 from costguard.messages.outbox import Compose, Composed, Outbox, Withdrawn
+from costguard.messages.recipients import Acquainting
+from costguard.messages.reminder import ReminderComposer
 from costguard.model.message import WhisperContent
 from costguard.model.ports import Clock
 from costguard.reminders.execute import LiveExecutor
 from costguard.reminders.message_rows import Message
 from costguard.reminders.still_due import ByTheRules
 from costguard.slack.client import SlackNotifier
-from costguard.slack.incoming import Door
+from costguard.slack.incoming import Door, Reception
 from costguard.slack.render import render
-from costguard.slack.incoming import Reception
 from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
 
 PROJECT = "acme-training"

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
+from costguard.db.tables import instances, messages
 from costguard.ledger import answers
-from costguard.messages.compose import told
+from costguard.messages.reminder import told
 from costguard.model.reminder import About, Claim, Keep, Subject
 from costguard.reminders import message_rows, stop_rows
 from costguard.reminders.message_rows import Message
@@ -55,3 +56,54 @@ def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], li
     for ordered in stop_rows.of_subjects(connection, subjects).values():
         found += map(Ordered, ordered)
     return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilters:
+    subject: str | None = None
+    gce_id: str | None = None
+    status: str | None = None
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message with its VM's name, which is "" for one that is about no VM."""
+
+    id: int
+    key: str
+    kind: str
+    status: str
+    subject: str
+    project: str
+    gce_id: str
+    name: str
+    cycle: int
+    stage: int
+    target: str
+    address: str
+    intended_at: datetime
+    try_after: datetime
+    attempts: int
+    accepted_at: datetime | None
+    error: str
+
+
+def messages_page(
+    connection: Connection, filters: MessageFilters, before_id: int | None, limit: int
+) -> list[MessageRow]:
+    """Those that were intended last, first; `before_id` goes on after a page."""
+    own = [messages.c[name] for name in MessageRow.__slots__ if name in messages.c]
+    vm = [func.coalesce(instances.c[name], "").label(name) for name in ("project", "gce_id", "name")]
+    query = select(*own, *vm).join_from(messages, instances, instances.c.id == messages.c.instance_id, isouter=True)
+    wanted = (
+        (messages.c.subject, filters.subject),
+        (instances.c.gce_id, filters.gce_id),
+        (messages.c.status, filters.status),
+        (messages.c.kind, filters.kind),
+    )
+    query = query.where(*(column == value for column, value in wanted if value is not None))
+    if before_id is not None:
+        query = query.where(messages.c.id < before_id)
+    rows = connection.execute(query.order_by(messages.c.id.desc()).limit(limit))
+    return [MessageRow(**row._mapping) for row in rows]

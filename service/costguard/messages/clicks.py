@@ -16,10 +16,10 @@ from costguard.db.transaction import Database
 from costguard.errors import CostguardError, SlackError
 from costguard.ledger import fleet_rows, generation, spans
 from costguard.ledger.narrate import ended_text
-from costguard.messages import listing
+from costguard.messages import gpu_command
 from costguard.messages.cards import when, zone_of
-from costguard.messages.introductions import Introductions
-from costguard.messages.listing import Cards
+from costguard.messages.gpu_command import Cards
+from costguard.messages.recipients import Introductions
 from costguard.model.generation import Generation
 from costguard.model.message import ListContent, WhisperContent
 from costguard.model.person import Acquaintance
@@ -80,7 +80,7 @@ class Desk:
 
     def command(self, command: Command) -> ListContent | WhisperContent:
         """What to show to this person alone. Raises StoreError."""
-        said = listing.answer_at_once(command.text)
+        said = gpu_command.answer_at_once(command.text)
         if said is not None:
             return said
         by: Acquaintance | str | None = self._people.met(command.user_id, command.team_id)
@@ -95,7 +95,9 @@ class Desk:
         if no_role := roles.without_role(by.address, self._rules.access, self._rules.teams):
             return WhisperContent(no_role)
         with self._database.read() as connection:
-            return listing.listing(connection, self._rules, self._cards, by.address, command.text, self._clock.now())
+            return gpu_command.listing(
+                connection, self._rules, self._cards, by.address, command.text, self._clock.now()
+            )
 
     def _take(self, press: Press) -> None:
         by = self._people.met(press.user_id, press.team_id)

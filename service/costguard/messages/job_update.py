@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.access import teams
+from costguard.access.rules import Rules
 from costguard.jobs import attempts, interruptions, job_rows, kept_disks
-from costguard.jobs.announcing import JobFact
+from costguard.jobs.announcing import Announcement, Card, Form, JobFact, announced
 from costguard.jobs.disk import Disk, disk_of
 from costguard.jobs.listing import heard_last
-from costguard.ledger.accrual import Accrual
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
+from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
 from costguard.model.fact import Fact
@@ -21,6 +25,8 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NoticeContent
 from costguard.model.money import ZERO, Priced
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message, NewMessage
 from costguard.spend import job_costs
 
 _LAST_LINES = 15  # of a failed command's output
@@ -205,3 +211,89 @@ def _kept_disk(scene: JobScene) -> str:
         "Its VM is stopped, and its disk kept, which holds the only copy of what it saved and bills:"
         f" when that may be lost, delete it with costguard delete-disk {scene.job.id}"
     )
+
+
+CARD = "job"
+NEWS = "notice"
+KINDS = tuple(JobFact)
+
+
+class CardComposer:
+    """`url` is where people reach the dashboard; "" where they cannot."""
+
+    def __init__(self, url: str = "") -> None:
+        self._url = url.rstrip("/")
+
+    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+        """How the job stands now. One that was over before Slack took it needs no card."""
+        accrual = accrual_at(connection, now)
+        scene = read_scene(connection, accrual, _job_of(message))
+        if scene is None:
+            return Withdrawn("its job is not in the ledger")
+        is_over = scene.job.state.is_over
+        if is_over and message.status != "accepted":
+            return Withdrawn("the job is over")
+        content = card(scene, f"{self._url}/jobs/{scene.job.id}" if self._url else "")
+        return Composed(content, shown(scene.job), is_final=is_over)
+
+    def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:  # noqa: ARG002 one of several
+        """Those that show what is over."""
+        known = job_rows.of_ids(connection, {_job_of(message) for message in live})
+        now_shown = {job_id: shown(job) for job_id, job in known.items()}
+        return [message for message in live if now_shown.get(_job_of(message)) != message.shown]
+
+
+def messages_of(connection: Connection, found: Sequence[Fact], rules: Rules, now: datetime) -> Iterator[NewMessage]:
+    """What each job's owner, and its team's channel, get of these: see jobs/announcing.py."""
+    by_job: dict[str, list[Fact]] = defaultdict(list)
+    for fact in found:
+        by_job[job_id(fact)].append(fact)
+    known = job_rows.of_ids(connection, by_job)
+    interrupted = interruptions.of_jobs(connection, list(known))
+    cards = message_rows.data_of(connection, [_card_key(each) for each in known])
+    for job in known.values():
+        news = [fact for fact in by_job[job.id] if not _is_their_own_doing(fact, job)]
+        card = _card(cards.get(_card_key(job.id)))
+        quick = rules.jobs.terms.quick_crash
+        for each in announced(news, interrupted.get(job.id, ()), card, quick, now):
+            yield from _of_owner(each, job)
+            channel = teams.channel_of(teams.team_of(job.spec.project, job.spec.owner, rules.teams), rules)
+            if each.is_for_team and channel:
+                yield NewMessage(f"notice/{each.fact.key}/channel", NEWS, channel, _data(each.fact, job))
+
+
+def _of_owner(each: Announcement, job: Job) -> Iterator[NewMessage]:
+    thread = f"job:{job.id}"
+    if each.form is Form.CARD:
+        data = {"job": job.id, "fact": each.fact.key, "episode": each.episode}
+        yield NewMessage(_card_key(job.id), CARD, job.spec.owner, data, thread=thread)
+    else:
+        in_thread = thread if each.form is Form.REPLY else ""
+        yield NewMessage(f"notice/{each.fact.key}", NEWS, job.spec.owner, _data(each.fact, job), thread=in_thread)
+
+
+def _data(fact: Fact, job: Job) -> dict[str, object]:
+    return {"facts": [fact.key], "job": job.id}
+
+
+def _card_key(job: str) -> str:
+    return f"job/{job}/owner"
+
+
+def _card(data: Mapping[str, object] | None) -> Card | None:
+    if data is None:
+        return None
+    episode = data.get("episode")
+    return Card(str(data.get("fact", "")), episode if isinstance(episode, int) else None)
+
+
+def job_id(fact: Fact) -> str:
+    return str(fact.data.get("job", ""))
+
+
+def _is_their_own_doing(fact: Fact, job: Job) -> bool:
+    return fact.kind == JobFact.CANCELLED and fact.actor.lower() == job.spec.owner.lower()
+
+
+def _job_of(message: Message) -> str:
+    return str(message.data["job"])
