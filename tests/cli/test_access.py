@@ -136,7 +136,7 @@ def test_a_token_of_a_links_session_is_confirmed(run: Run, here: Path, url: str,
     one, two = (office.make(NewToken(name, lasts=timedelta(days=90)), by)[0] for name in ("one", "two"))
     assert run("token", "list").stdout.count("unless") == 2
     confirmed = run("token", "confirm", one.id)
-    assert (confirmed.returncode, "is good until" in confirmed.stdout) == (0, True)
+    assert (confirmed.returncode, "is valid until" in confirmed.stdout) == (0, True)
     secret = run("token", "create", "laptop").stdout.strip()
     (here / "home").mkdir(exist_ok=True)
     there = {"folder": here / "home", "COSTGUARD_TOKEN": secret, "COSTGUARD_URL": url}
@@ -182,7 +182,7 @@ def test_who_is_signed_in(run: Run, here: Path, url: str, sqlite_database: Datab
     shown = run("session", "list", **there)
     assert (shown.returncode, shown.stdout.count("vic@lab.example"), "10.0.0.7" in shown.stdout) == (0, 2, True)
     ended = run("session", "end", one.id, **there)
-    assert (ended.returncode, f"The session {one.id} of vic@lab.example" in ended.stdout) == (0, True)
+    assert (ended.returncode, f"Ended the session {one.id} of vic@lab.example" in ended.stdout) == (0, True)
     assert run("session", "end", **there).returncode == run("session", "end", one.id, "--all", **there).returncode == 2
     told = json.loads(run("session", "end", "--all", "--address", "vic@lab.example", "--json", **there).stdout)
     assert len(told["sessions"]) == 1

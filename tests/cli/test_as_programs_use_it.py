@@ -73,7 +73,7 @@ def test_json_behind_two_dashes_belongs_to_the_job(fleet: Database, run: Run) ->
     assert done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["ps"], ["show", "trainer-für-zoë"], ["jobs"], ["facts"], ["spend", "--csv"]])
+@pytest.mark.parametrize("arguments", [["ps"], ["show", "trainer-für-zoë"], ["jobs"], ["events"], ["spend", "--csv"]])
 def test_output_that_takes_ascii_alone_ends_no_command(fleet: Database, url: str, arguments: list[str]) -> None:
     """As on a serial console, or in cron with LANG=C: other characters are shown by their numbers."""
     code = "from costguard.cli.entry import main; main()"
@@ -100,7 +100,7 @@ def test_the_version_is_printed_without_loading_commands(flag: str) -> None:
         ("costguard stop ", {"trainer-3", "eval"}, {"gone"}),
         ("costguard show tra", {"trainer-3"}, {"eval"}),
         ("costguard job ", {"j7k2m9q4"}, set()),
-        ("costguard facts --job j7", {"j7k2m9q4"}, set()),
+        ("costguard events --job j7", {"j7k2m9q4"}, set()),
     ],
 )
 def test_names_are_completed_from_the_server(
@@ -137,7 +137,7 @@ def test_the_last_days_are_the_servers(fleet: Database, run: Run) -> None:
         (["spend", "--last", "0d"], "is not a span"),
         (["spend", "--last", "12h"], "less than a day"),
         (["spend", "--last", "7d", "--from", "2026-11-01"], "leave those out"),
-        (["facts", "--last", "7d", "--since", "2026-11-01"], "leave one of them out"),
+        (["events", "--last", "7d", "--since", "2026-11-01"], "leave one of them out"),
     ],
 )
 def test_a_range_that_cannot_be_meant_is_refused(fleet: Database, run: Run, arguments: list[str], wrong: str) -> None:
@@ -159,7 +159,7 @@ def test_events_are_searched_as_on_the_page(fleet: Database, run: Run) -> None:
         (["--last", "2d", "--who", "ben"], ["trainer-3 was made."]),
         (["--words", "no such words"], []),
     ):
-        found = json.loads(run("facts", *options, "--json").stdout)["facts"]
+        found = json.loads(run("events", *options, "--json").stdout)["facts"]
         assert [fact["text"] for fact in found] == expected, options
 
 
@@ -182,7 +182,7 @@ def test_the_examples_project_is_refused(run: Run, tmp_path: Path) -> None:
     done = run("config", "check", "--config", str(settings))
     assert done.returncode == 1
     assert 'given "my-project", expected the id of your own project' in done.stderr
-    settings.write_text(settings.read_text().replace('projects = ["my-project"]  ', 'projects = ["ml-lab-prod"]'))
+    settings.write_text(settings.read_text().replace('projects = ["my-project"]', 'projects = ["ml-lab-prod"]'))
     assert run("config", "check", "--config", str(settings)).returncode == 0
 
 
@@ -192,7 +192,7 @@ def test_config_check_warns_of_what_serve_would_refuse(run: Run, tmp_path: Path)
     file.touch(0o600)
     settings.write_text(f'[watch]\nprojects = ["ml-training"]\n[database]\nurl = "sqlite:///{file}"\n')
     quiet = run("config", "check", "--config", str(settings))
-    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "The settings are right.\n", "")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "The settings are correct.\n", "")
     file.chmod(0o644)
     warned = run("config", "check", "--config", str(settings))
     assert (warned.returncode, f"chmod 600 {file}" in warned.stderr) == (0, True)

@@ -10,7 +10,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run, serving
 
-from costguard.cli.commands_budgets import _bar
+from costguard.cli import budgets
 from costguard.db.transaction import Database
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
@@ -43,7 +43,7 @@ def test_budgets_shows_spent_forecast_and_what_was_crossed(sqlite_database: Data
     assert "owner ada@lab.example" in lines[2]
     assert "team vision" in lines[3]
     assert "$0.00   0%" in lines[3]
-    assert "cfo@lab.example answers for vision." in lines
+    assert "cfo@lab.example is the contact for vision." in lines
     assert "ada: once it is spent, jobs get no VM." in lines
     assert "lab: spent past 50% ($30.00) since 2026-11-19 12:00 UTC" in lines
     assert "lab: forecast past 100% ($60.00) now" in lines
@@ -70,7 +70,7 @@ def test_without_a_budget_it_says_how_to_set_one(run: Run) -> None:
 def test_a_bar_ends_at_the_limit(spent: str, expected: str, grounded: bool, bar: str) -> None:
     """It is full only when all is spent, and marked when more will be; too early to say, it shows what is spent."""
     forecast = {"expected": expected, "is_grounded": grounded}
-    assert _bar({"limit": "100.00", "spent": spent, "forecast": forecast}) == bar
+    assert budgets.bar({"limit": "100.00", "spent": spent, "forecast": forecast}) == bar
 
 
 def test_too_early_to_say_is_said(sqlite_database: Database, run: Run) -> None:

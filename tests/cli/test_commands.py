@@ -45,7 +45,7 @@ def test_ps_shows_who_burns_what(fleet: Database, run: Run) -> None:
     for part in ("t4 x 1", "ada@lab.example (label)", "14 h", "over by 6 h", " 2 h ", "$0.534", "$7.48"):
         assert part in forgotten
     tail = "\n".join(rest)
-    assert "2 VMs, 2 running, $0.534 an hour and what the unpriced cost" in tail
+    assert "2 VMs, 2 running, $0.534 an hour plus what the unpriced VMs cost" in tail
     assert "NOT PRICED: 1 VM." in tail
     assert "  dear: No price is known for a3:core" in tail
     assert "NOT READ: lab, us-east1-b (as of 1 h ago): Google did not reach it." in tail
@@ -61,7 +61,7 @@ def test_in_a_pipe_nothing_is_coloured_cut_or_wrapped(sqlite_database: Database,
     assert [line for line in shown.splitlines() if name in line and "company.example (label)" in line]
 
 
-@pytest.mark.parametrize("command", [["ps"], ["lifetimes"], ["facts"], ["spend", "--by", "owner"], ["show", "42"]])
+@pytest.mark.parametrize("command", [["ps"], ["lifetimes"], ["events"], ["spend", "--by", "owner"], ["show", "42"]])
 def test_nothing_from_outside_steers_the_terminal(sqlite_database: Database, run: Run, command: list[str]) -> None:
     """Escapes, markup and marks that turn writing around are shown, not sent and not obeyed."""
     with sqlite_database.write() as connection:
@@ -77,7 +77,7 @@ def test_nothing_from_outside_steers_the_terminal(sqlite_database: Database, run
 
 def test_json_is_what_the_server_said(fleet: Database, run: Run) -> None:
     """--json gives every figure exactly, with controls in names escaped."""
-    for command, key in (("ps", "instances"), ("lifetimes", "lifetimes"), ("facts", "facts"), ("prices", "prices")):
+    for command, key in (("ps", "instances"), ("lifetimes", "lifetimes"), ("events", "facts"), ("prices", "prices")):
         assert json.loads(run(command, "--json").stdout)[key], command
     assert json.loads(run("spend", "--json").stdout)["total"]["total"] == "7.476"
     assert json.loads(run("show", "forgotten", "--json").stdout)["instance"]["gce_id"] == "42"
@@ -88,9 +88,9 @@ def test_all_pages_are_gathered(sqlite_database: Database, run: Run) -> None:
     with sqlite_database.write() as connection:
         for number in range(1203):
             rows.fact(connection, f"f{number}", NOW)
-    assert len(json.loads(run("facts", "--json", "--limit", "0").stdout)["facts"]) == 1203
-    assert len(json.loads(run("facts", "--json", "--limit", "1100").stdout)["facts"]) == 1100
-    assert "Shown: the latest 50." in run("facts").stdout
+    assert len(json.loads(run("events", "--json", "--limit", "0").stdout)["facts"]) == 1203
+    assert len(json.loads(run("events", "--json", "--limit", "1100").stdout)["facts"]) == 1100
+    assert "Shown: the latest 50." in run("events").stdout
 
 
 def test_spend_as_a_table_and_as_csv(fleet: Database, run: Run) -> None:
@@ -147,9 +147,9 @@ def test_exit_codes_tell_what_went_wrong(fleet: Database, run: Run) -> None:
         ("spend", "--from", "2026-02-30"),
         ("spend", "--from", "1850-01-01"),
         ("spend", "--by", "owner,machine"),
-        ("facts", "--since", "5"),
-        ("facts", "--until", "1850-01-01"),
-        ("facts", "--kind", "x" * 600),
+        ("events", "--since", "5"),
+        ("events", "--until", "1850-01-01"),
+        ("events", "--kind", "x" * 600),
     ],
     ids=" ".join,
 )
@@ -165,16 +165,16 @@ def test_wrong_usage_names_the_option(fleet: Database, run: Run, arguments: tupl
 def test_days_and_times_are_taken_as_the_tables_show_them(fleet: Database, run: Run) -> None:
     """A time without a zone is UTC, and a day is its beginning."""
     for since in ("2026-11-20T11:00:00Z", "2026-11-20 11:00:00", "2026-11-20", "2026-11-20T12:00:00+01:00"):
-        assert "forgotten" in run("facts", "--since", since).stdout, since
-    assert "forgotten" not in run("facts", "--since", "2026-11-20 11:00:01").stdout
+        assert "forgotten" in run("events", "--since", since).stdout, since
+    assert "forgotten" not in run("events", "--since", "2026-11-20 11:00:01").stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("ps", "--preset", "zzz"), "No VM fits. `costguard ps --all` shows"),
-        (("facts", "--kind", "Nope"), "No fact fits. `costguard facts` alone shows"),
-        (("facts", "--id", "abc"), "`costguard show NAME` tells a VM's id"),
+        (("events", "--kind", "Nope"), "No event fits. `costguard events` alone shows"),
+        (("events", "--id", "abc"), "`costguard show NAME` shows a VM's id"),
         (("lifetimes", "--owner", "x"), "No lifetime fits. `costguard lifetimes` alone shows"),
         (("prices", "--region", "mars"), "No price fits. `costguard prices` alone lists"),
     ],
@@ -188,7 +188,7 @@ def test_nothing_to_show_is_a_sentence(fleet: Database, run: Run, arguments: tup
 
 def test_nothing_recorded_yet_is_a_sentence_too(run: Run) -> None:
     """A new database blames no filter."""
-    assert run("facts").stdout == "No fact is recorded yet.\n"
+    assert run("events").stdout == "No event is recorded yet.\n"
     assert run("ps").stdout.startswith("No VM is recorded yet.\n")
     assert "0 VMs, 0 running, $0.00 an hour" in run("ps").stdout
 

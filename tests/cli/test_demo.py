@@ -18,8 +18,8 @@ import pytest
 from tests.sandbox.guest.machines import PATIENCE_S, processes_of
 
 import costguard_sandbox
-from costguard.cli import demo_cloud, demo_job
-from costguard.cli.demo_settings import demo_settings, guard_url
+from costguard.cli import demo_cloud
+from costguard.cli.demo import demo_settings, server_url
 from costguard.errors import SettingsError
 from costguard.model.reminder import Enforcement
 from costguard.settings import Settings
@@ -79,7 +79,7 @@ def test_what_is_wrong_is_told_of_the_option() -> None:
 def test_the_demo_joins_the_simulated_workspace(cloud: str, world: World) -> None:
     """Its secrets open it, presses come to the guard, and whoever owns a VM of the scenario is somebody there."""
     secrets = demo_cloud.slack_secrets(cloud)
-    demo_cloud.send_presses(cloud, "http://127.0.0.1:8765")
+    demo_cloud.send_clicks(cloud, "http://127.0.0.1:8765")
     assert world.slack.request_url == "http://127.0.0.1:8765/slack/interactions"
     assert secrets["COSTGUARD_SLACK_SIGNING_SECRET"] == world.slack.callbacks.signing_secret
     notifier = SlackNotifier(secrets["COSTGUARD_SLACK_TOKEN"], f"{cloud}/slack/api/")
@@ -139,7 +139,7 @@ def test_the_printed_export_line_lets_every_command_work(tmp_path: Path) -> None
             ["jobs"],
             ["reminders", "preview"],
             ["spend"],
-            ["facts"],
+            ["events"],
         ):
             done = costguard(*arguments)
             assert done.returncode == 0, (arguments, done.stdout, done.stderr)
@@ -163,20 +163,20 @@ def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
 
 def test_where_there_can_be_no_job() -> None:
     """Off Linux, with too fast a clock, or where its VMs would not reach the guard: one line says so; 0 wants none."""
-    reached = guard_url("127.0.0.1:8765")
-    assert demo_job.impossible(700, 60, reached, "linux") == ""
-    assert "needs Linux" in demo_job.impossible(700, 60, reached, "darwin")
-    assert "--speed of 100 or less" in demo_job.impossible(700, 3600, reached, "linux")
-    assert "--listen" in demo_job.impossible(700, 60, guard_url("192.0.2.1:8765"), "linux")
-    assert demo_job.impossible(0, 3600, "", "darwin") == ""
+    reached = server_url("127.0.0.1:8765")
+    assert demo_cloud.why_no_job(700, 60, reached, "linux") == ""
+    assert "needs Linux" in demo_cloud.why_no_job(700, 60, reached, "darwin")
+    assert "--speed of 100 or less" in demo_cloud.why_no_job(700, 3600, reached, "linux")
+    assert "--listen" in demo_cloud.why_no_job(700, 60, server_url("192.0.2.1:8765"), "linux")
+    assert demo_cloud.why_no_job(0, 3600, "", "darwin") == ""
 
 
 def test_where_vms_of_this_machine_reach_the_guard() -> None:
     """At the address it listens at; where it listens at all of them, at the machine's own."""
-    assert guard_url("127.0.0.1:8765") == "http://127.0.0.1:8765"
-    assert guard_url("0.0.0.0:9000") == "http://127.0.0.1:9000"
-    assert guard_url("[::]:9000") == "http://[::1]:9000"
-    assert guard_url("0.0.0.0:0") == ""
+    assert server_url("127.0.0.1:8765") == "http://127.0.0.1:8765"
+    assert server_url("0.0.0.0:9000") == "http://127.0.0.1:9000"
+    assert server_url("[::]:9000") == "http://[::1]:9000"
+    assert server_url("0.0.0.0:0") == ""
     assert demo_cloud.with_port("127.0.0.1:8765") == "127.0.0.1:8765"
     assert demo_cloud.with_port("0.0.0.0:0") == "0.0.0.0:0"
     assert not demo_cloud.with_port("127.0.0.1:0").endswith(":0")

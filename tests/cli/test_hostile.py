@@ -22,7 +22,7 @@ COMMANDS = (
     "show 9500",
     "lifetimes",
     "spend --by owner",
-    "facts",
+    "events",
     "reminders",
     "enforcement",
     "budgets",
@@ -35,7 +35,7 @@ COMMANDS = (
     "token list",
     "session list",
 )
-_AS_JSON = {"ps --all", "facts", "job j7k2m9q4"}  # one function prints all of it
+_AS_JSON = {"ps --all", "events", "job j7k2m9q4"}  # one function prints all of it
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_what_happened_to_jobs_is_shown(sqlite_database: Database, run: Run) -> 
     assert "gan" not in listed.stdout
     assert "gan" in run("jobs", "--state", "failed").stdout
     one = run("job", "j7k2m9q4").stdout
-    assert "attempt 1 preempted. Lost: 40 min ($0.17); back at work after 13 min." in one
+    assert "attempt 1 preempted. Lost: 40 min ($0.17); running again after 13 min." in one
     assert "LOST: 3 h 47 min ($0.95), and it started again from zero" in one
     assert "12,000 to 20,400" in one
     assert "▲" in one

@@ -14,9 +14,10 @@ from rich.console import Console
 from tests.cli.job_answers import DETAIL, DEV, JOB, SSH
 from typer.testing import CliRunner, Result
 
-from costguard.cli import job_wait, launch_table
 from costguard.cli.app import app
 from costguard.cli.client import Server, WrongUsage
+from costguard.cli.jobs import follow
+from costguard.cli.quotes import show_quote
 from costguard.errors import CostguardError, ServerUnreachable
 
 PROBLEM = {
@@ -143,7 +144,7 @@ def test_a_launch_that_nobody_answers_says_how_to_ask_again() -> None:
         app, ["launch", "t4", "--key", "k7"], env={"COSTGUARD_URL": url, "COSTGUARD_OWNER": "a@b.c"}
     )
     assert isinstance(done.exception, ServerUnreachable)
-    assert "the same command with --key k7 launches nothing twice" in done.exception.what_next
+    assert "Repeating the command with --key k7 launches nothing twice" in done.exception.what_next
 
 
 def test_every_problem_is_shown_by_its_option(script: Script) -> None:
@@ -190,7 +191,7 @@ def test_a_job_is_waited_for_until_it_is_over(script: Script) -> None:
     failed = {**DETAIL, "job": {**JOB, "state": "failed", "reason": "It crashed."}}
     script.answers = [(200, DETAIL), (200, recovers), None, None, (200, recovers), (200, failed)]
     told: list[str] = []
-    made = job_wait.follow(Server(script.url, {}), DETAIL, told.append, lambda: None)
+    made = follow(Server(script.url, {}), DETAIL, told.append, lambda: None)
     assert made["job"]["state"] == "failed"
     assert told[:2] == ["llama: running. Attempt 2 runs in us-central1-b.", "llama: recovering. It was preempted."]
     assert "The job goes on" in told[2]
@@ -262,7 +263,7 @@ QUOTE: dict[str, Any] = {
 def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
     """A zone without a price says so, and why a launch would be refused stands last."""
     out = io.StringIO()
-    launch_table.show_quote(Console(file=out, width=200), QUOTE)
+    show_quote(Console(file=out, width=200), QUOTE)
     shown = out.getvalue()
     first, second = (line.split() for line in shown.splitlines() if line.startswith("us-central1-"))
     assert first == ["us-central1-a", "$1.11", "$3.41", "$0.900", "$0.200", "$0.010"]
@@ -276,7 +277,5 @@ def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
     assert shown.rstrip().endswith("WOULD BE REFUSED: Budget lab is spent.")
     out = io.StringIO()
     unknown = {**QUOTE["budgets"][0], "left_after": None}
-    launch_table.show_quote(
-        Console(file=out, width=200), {**QUOTE, "machine": None, "places": [], "budgets": [unknown]}
-    )
+    show_quote(Console(file=out, width=200), {**QUOTE, "machine": None, "places": [], "budgets": [unknown]})
     assert "$20.00 of $100.00 left this month.\n" in out.getvalue()

@@ -14,7 +14,7 @@ from tests.api.rows import NOW
 from tests.cli.conftest import Run
 from tests.reminders import reminder_rows
 
-from costguard.cli.reminders_table import show_preview
+from costguard.cli.reminders import show_preview
 from costguard.db.transaction import Database
 
 HOUR = timedelta(hours=1)
@@ -100,7 +100,7 @@ def test_a_preview_reads_as_the_messages_would() -> None:
     assert isinstance(out.file, io.StringIO)
     shown = " ".join(out.file.getvalue().split())
     assert "late lab / us-central1-a, t4 x 1" in shown
-    assert "Runs for 10 h; $5.30 so far, $0.530 an hour. Owner: ada@lab.example. Preset: t4." in shown
+    assert "Running for 10 h; $5.30 so far, $0.530 an hour. Owner: ada@lab.example. Preset: t4." in shown
     assert "Why: past the limit of preset t4 (8 h) by 2 h." in shown
     assert "Reminder 3 to the owner (ada@lab.example), the channel (#gpus)" in shown
     assert "1 reminder would be sent now." in shown
@@ -125,7 +125,7 @@ def test_enforcement_says_what_was_saved_and_how_that_is_known(sqlite_database: 
     assert "$2.65 saved. An estimate" in shown.stdout
     assert "$12.72 would have been saved, of $15.90 that they cost since." in shown.stdout
     assert "preset t4: past the limit of preset t4 (8 h) by 2 h" in shown.stdout
-    assert "Shadow: rules stop nothing yet" in shown.stdout
+    assert "Shadow mode: rules stop nothing yet" in shown.stdout
     later = run("enforcement", "--from", "2026-11-20", "--json")
     assert json.loads(later.stdout)["shadow_stops"] == []
 

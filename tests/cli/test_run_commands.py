@@ -106,7 +106,7 @@ def test_a_pass_tells_what_it_saw_recorded_decided_and_did(run: Run, config: Pat
     """In words, and as JSON by a Python of its own; the second pass records nothing that the first did."""
     done = run("pass", config=config)
     assert done.returncode == 0, done.stderr
-    for part in ("Saw", "Recorded", "Decided", "Did", "trainer", "owner ana", "nobody is to be asked"):
+    for part in ("Saw", "Recorded", "Decided", "Did", "trainer", "owner ana", "no reminder is due"):
         assert part in done.stdout
     again = json.loads(subprocess.check_output([str(COSTGUARD), "pass", "--json", "--config", str(config)]))
     assert [project["seen"] for project in again["projects"]] == [1]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from costguard.cli import fleet_table, history_table
-from costguard.cli.commands_fleet import follow
+from costguard.cli.events import show_events
+from costguard.cli.fleet import follow, show_fleet, show_vm
 from costguard.cli.format import age, amount_text, clean, count, dollars, limit_text, rate
-from costguard.cli.tables import cell, show_table
+from costguard.cli.tables import Column, show_table
 from costguard.errors import ServerUnreachable
 
 
@@ -65,8 +65,8 @@ def test_a_narrow_terminal_keeps_what_is_overdue() -> None:
     """80 columns leave out places before limits, say what is left out, and break neither names nor addresses."""
     late = _fleet(name="forgotten-notebook-7", due_at="2026-11-17T19:00:00Z", project="acme-training")
     narrow, wide = _terminal(80), _terminal(200)
-    fleet_table.show(narrow, late)
-    fleet_table.show(wide, late)
+    show_fleet(narrow, late)
+    show_fleet(wide, late)
     assert "over by 2 d 17 h" in _text(wide)
     assert "Not shown" not in _text(wide)
     row = next(line for line in _text(narrow).splitlines() if "forgotten-notebook-7" in line)
@@ -87,7 +87,7 @@ def test_a_narrow_terminal_keeps_what_is_overdue() -> None:
 def test_a_narrow_terminal_tells_a_status_where_it_matters(changed: dict[str, Any], shown: str) -> None:
     """Where no column is left for the status, the limit tells what is not simply running."""
     console = _terminal(56)
-    fleet_table.show(console, _fleet(**changed))
+    show_fleet(console, _fleet(**changed))
     assert "Status" in _text(console).partition("Not shown")[2]
     assert shown in _text(console)
 
@@ -95,18 +95,18 @@ def test_a_narrow_terminal_tells_a_status_where_it_matters(changed: dict[str, An
 def test_what_cannot_fit_is_folded_and_never_cut() -> None:
     """A terminal of 30 columns still shows every letter."""
     console = _terminal(30)
-    row = {"Name": cell("n" * 40), "Text": cell("t" * 50)}
-    show_table(console, ("Name", "Text"), [row], prose=("Text",), spare=())
+    columns = (Column("Name", "name"), Column("Text", "text", prose=True))
+    show_table(console, columns, [{"name": "n" * 40, "text": "t" * 50}])
     assert _text(console).count("n") == 40
     assert _text(console).count("t") == 50 + 1  # and the heading's
 
 
 def test_prose_is_wrapped_at_words_and_nothing_else_is() -> None:
-    """Facts in 80 columns: times stay whole, sentences take the width that is left."""
+    """Events in 80 columns: times stay whole, sentences take the width that is left."""
     text = (
         "trainer (a2-highgpu-1g, 1 x nvidia-tesla-a100, Spot) was first seen in us-central1-a; owner ana@example.com."
     )
-    fact = {
+    event = {
         "occurred_at": "2026-11-20T11:00:00Z",
         "kind": "InstanceSeen",
         "project": "acme-training",
@@ -115,7 +115,7 @@ def test_prose_is_wrapped_at_words_and_nothing_else_is() -> None:
         "actor": "ana@example.com",
     }
     console = _terminal(80)
-    history_table.show_facts(console, {"facts": [fact], "next_cursor": None}, asked=False)
+    show_events(console, {"facts": [event], "next_cursor": None}, is_filtered=False)
     shown = _text(console)
     assert "2026-11-20 11:00:00" in shown
     assert [word for word in text.split() if word not in shown] == []
@@ -126,7 +126,7 @@ def test_prose_is_wrapped_at_words_and_nothing_else_is() -> None:
 def test_an_instance_that_was_not_read_says_so() -> None:
     """What is known of a VM in an unread zone may be old: its status carries a question mark."""
     console = _terminal(160)
-    fleet_table.show(console, _fleet(unread="Google did not reach it."))
+    show_fleet(console, _fleet(unread="Google did not reach it."))
     assert "running? (not read)" in _text(console)
 
 
@@ -220,7 +220,7 @@ IDLE = {"state": "idle", "since": "2026-11-20T09:50:00Z", "evidence": "GPU under
 def test_how_long_a_vm_is_idle(changed: dict[str, Any], shown: str) -> None:
     """A span only where it is known to be idle; weak evidence carries a mark, what nobody knows a question mark."""
     console = _terminal(200)
-    fleet_table.show(console, _fleet(**changed))
+    show_fleet(console, _fleet(**changed))
     heading, _, row, *_ = _text(console).splitlines()
     assert row[heading.index("Idle") :].partition("  ")[0] == shown
 
@@ -229,7 +229,7 @@ def test_how_long_a_vm_is_idle(changed: dict[str, Any], shown: str) -> None:
 def test_a_terminal_that_leaves_the_idle_column_out_says_so(width: int) -> None:
     """Either the span stands there whole, or the table names the column that it has no room for."""
     console = _terminal(width)
-    fleet_table.show(console, _fleet(name="instance-20261118-041207", idle={**IDLE, "is_weak": True}))
+    show_fleet(console, _fleet(name="instance-20261118-041207", idle={**IDLE, "is_weak": True}))
     table, _, left_out = _text(console).partition("Not shown")
     assert ("2 h 10 min by CPU" in table) != ("Idle" in left_out)
     assert max(map(len, _text(console).splitlines())) <= width
@@ -240,16 +240,16 @@ def test_a_terminal_that_leaves_the_idle_column_out_says_so(width: int) -> None:
     [
         ({"idle": IDLE}, "idle since 2026-11-20 09:50:00: GPU under 5 % for 2 h 10 min"),
         ({"idle": None}, "not measured"),
-        ({"status": "stopped", "started_at": None, "due_at": None}, "does not run"),
+        ({"status": "stopped", "started_at": None, "due_at": None}, "not running"),
     ],
 )
 def test_one_vm_tells_its_use_with_the_evidence(changed: dict[str, Any], shown: str) -> None:
-    """`costguard show` gives the sentence in full; a VM that does not run is not called unmeasured."""
+    """`costguard show` gives the sentence in full; a stopped VM is not called unmeasured."""
     (instance,) = _fleet(gce_id="42", created_at="2026-11-20T11:00:00Z", created_by="ada", labels={}, **changed)[
         "instances"
     ]
     console = _terminal(120)
     answer = {"as_of": "2026-11-20T12:00:00Z", "instance": instance | {"unpriced": []}, "lifetimes": [], "storage": []}
-    history_table.show_instance(console, answer)
+    show_vm(console, answer)
     (line,) = [line for line in _text(console).splitlines() if line.startswith("use")]
     assert line.removeprefix("use").strip() == shown

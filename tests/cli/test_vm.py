@@ -12,7 +12,7 @@ from tests.cli.conftest import Run
 
 from costguard.access import requests
 from costguard.cli.client import Server
-from costguard.cli.commands_vm import follow
+from costguard.cli.requests import follow
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, ServerUnreachable
 
@@ -31,9 +31,9 @@ def fleet(sqlite_database: Database) -> Database:
 def test_a_vm_is_asked_about_as_it_was_seen(fleet: Database, run: Run) -> None:
     """Stop, keep and disown are stored, for the run that was looked at; a name of several VMs is not guessed."""
     asked = {
-        ("stop", "trainer-3", "--reason", "done"): "Asked to stop trainer-3",
-        ("keep", "trainer-3", "--hours", "6"): "Asked to keep trainer-3",
-        ("disown", "trainer-3"): "Asked to disown trainer-3",
+        ("stop", "trainer-3", "--reason", "done"): "Requested: stop trainer-3",
+        ("keep", "trainer-3", "--hours", "6"): "Requested: keep trainer-3",
+        ("disown", "trainer-3"): "Requested: disown trainer-3",
     }
     for command, said in asked.items():
         done = run(*command, **ANA)

@@ -27,7 +27,7 @@ def test_a_receiver_is_tried_out_without_a_server(typist: Typist, settings: Path
             done = typist.type(["webhooks", "test", *arguments, "--config", str(settings)], environ)
             return done.returncode, done.stdout + done.stderr
 
-        assert typed("pager") == (0, "ok   pager took the test: it answered 204.\n")
+        assert typed("pager") == (0, "ok   pager accepted the test: it answered 204.\n")
         receiver.answers = [(401, {}, b"who are you?"), (500, {}, b"\x1b[31mno")]
         code, said = typed("pager")
         assert (code, " ".join(said.split())) == (

@@ -65,7 +65,6 @@ def _serve() -> None:
     from google.cloud import compute_v1  # noqa: F401 - every guard loads it with its first request
 
     import costguard.cli.app
-    import costguard.cli.report
     import costguard.db.migrate
     import costguard.main.on_server
     from costguard.main import opened, service, start_web_process  # noqa: F401 - loaded when they are first named

@@ -19,7 +19,8 @@ from tests.sandbox.vms import body
 
 from costguard.access.rules import Rules
 from costguard.api.deps import Deps
-from costguard.cli import fleet_table, report
+from costguard.cli.fleet import show_fleet
+from costguard.cli.serve import report_lines
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
@@ -113,12 +114,12 @@ def test_metric_tells_an_unread_project_from_one_with_gaps(site: TestClient) -> 
 def test_commands_say_not_read_with_the_command(site: TestClient, passes: list[PassReport]) -> None:
     """`costguard ps` and `costguard pass`."""
     console = Console(file=io.StringIO(), width=400)
-    fleet_table.show(console, site.get("/api/v1/instances").json())
+    show_fleet(console, site.get("/api/v1/instances").json())
     assert isinstance(console.file, io.StringIO)
     printed = console.file.getvalue()
     assert "NOT READ: acme-research (as of " in printed
     assert f"  {COMMAND}" in printed
-    lines = list(report.lines(passes[-1]))
+    lines = list(report_lines(passes[-1]))
     assert f"    {COMMAND}" in lines
     assert any(line.startswith("    not read: all of it (permission): ") for line in lines)
 

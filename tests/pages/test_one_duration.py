@@ -14,7 +14,8 @@ from tests.builders import at, observation, operation, seen
 from tests.fakes import FakeCloud
 from tests.pages.html import Page, tidy
 
-from costguard.cli import fleet_table, history_table
+from costguard.cli.fleet import show_fleet
+from costguard.cli.ledger import show_lifetimes
 from costguard.db.transaction import Database
 from costguard.ledger import lifetimes
 from costguard.ledger.observe import Belonging
@@ -59,7 +60,7 @@ def test_lifetime_that_ended_shows_one_duration(database: Database, client: Test
     page = _text(client, VM)
     assert "20 Nov, 10:00 – 20 Nov, 10:05 5 min" in page
     assert "was stopped by ana@example.com after 5 min." in page
-    row = next(line for line in _printed(history_table.show_lifetimes, answer, True).splitlines() if "stopped" in line)
+    row = next(line for line in _printed(show_lifetimes, answer, True).splitlines() if "stopped" in line)
     assert " 5 min " in row
     with database.read() as connection:
         vm = lifetimes.load(connection, "acme-training", ["1000"])["1000"]
@@ -75,7 +76,7 @@ def test_lifetime_that_runs_shows_one_duration(database: Database, client: TestC
     assert f"now {ran}" in _text(client, VM)
     assert ran in _text(client, "/")
     fleet = client.get("/api/v1/instances").json()
-    assert ran in _printed(fleet_table.show, fleet, False)
+    assert ran in _printed(show_fleet, fleet, False)
 
 
 def elapsed_since_start() -> timedelta:

@@ -1,4 +1,4 @@
-"""The `costguard` command. Each module of commands registers its own; importing this stays cheap."""
+"""The `costguard` command. Each module registers its own commands; importing this stays cheap."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import typer
 
 from costguard import __version__
 from costguard.cli import (
-    commands_access,
-    commands_budgets,
-    commands_checkpoints,
-    commands_config,
-    commands_demo,
-    commands_fleet,
-    commands_history,
-    commands_jobs,
-    commands_launch,
-    commands_places,
-    commands_reminders,
-    commands_run,
-    commands_sessions,
-    commands_slack,
-    commands_spend,
-    commands_vm,
-    commands_webhooks,
+    access,
+    backups,
+    budgets,
+    checkpoints,
+    checks,
+    demo,
+    events,
+    fleet,
+    jobs,
+    launch,
+    ledger,
+    places,
+    quotes,
+    reminders,
+    requests,
+    serve,
+    spend,
 )
 from costguard.cli.client import WrongUsage
 from costguard.cli.format import clean_lines
@@ -44,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Watches GPU VMs on Google Compute Engine, records every lifetime and prices every second.",
-    epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 no server answers.",
+    epilog="Exit codes: 0 success, 1 error, 2 wrong usage, 3 no server answers.",
 )
 
 
@@ -61,26 +61,26 @@ def _root(
     """Watches GPU VMs on Google Compute Engine, records every lifetime and prices every second."""
 
 
-for _module in (
-    commands_run,
-    commands_demo,
-    commands_fleet,
-    commands_vm,
-    commands_webhooks,
-    commands_spend,
-    commands_budgets,
-    commands_reminders,
-    commands_history,
-    commands_launch,
-    commands_jobs,
-    commands_places,
-    commands_checkpoints,
-    commands_slack,
-    commands_access,
-    commands_sessions,
-    commands_config,
+for _commands in (
+    serve,
+    backups,
+    demo,
+    fleet,
+    requests,
+    spend,
+    budgets,
+    reminders,
+    ledger,
+    events,
+    launch,
+    quotes,
+    jobs,
+    places,
+    checkpoints,
+    access,
+    checks,
 ):
-    _module.register(app)
+    _commands.register(app)
 
 
 def _exit_code(error: CostguardError) -> int:
@@ -94,11 +94,11 @@ _ClickError: Any = typer.BadParameter.__mro__[2]
 
 
 def main() -> None:
-    """The entry point: an error that a person can mend is one message, never a traceback.
+    """The entry point: an expected error is one message, never a traceback.
 
-    With --json it is one object on standard output; else it is on standard error.
+    With --json it is an object on standard output, else text on standard error.
     """
-    # What a command imports is no garbage: looked through at Python's own pace, it takes a tenth of a guard's start.
+    # Imported modules are no garbage: collecting at Python's own pace takes a tenth of a server's start.
     gc.set_threshold(10_000, 10, 10)
     _tolerate_poor_encodings(sys.stdout, sys.stderr)
     as_json = _wants_json(sys.argv[1:])
@@ -117,26 +117,26 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader has gone; nor may Python try again to flush as it exits.
+        # The reader is gone; Python must not flush again as it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
 
 
 def _tolerate_poor_encodings(*streams: TextIO) -> None:
-    """A terminal or pipe that takes ASCII alone shows other characters as their numbers; it never ends a command."""
+    """An ASCII terminal or pipe shows other characters by their numbers, and never ends a command."""
     for stream in streams:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    """What stands after `--` is the command of a job."""
+    """Whether --json is an option of ours: what follows `--` is a job's command."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in ours
 
 
 def _run_for_programs() -> None:
-    """As `app()`, but wrong usage is an object as well."""
+    """Like `app()`, but wrong usage is printed as an object too."""
     try:
         code = app(standalone_mode=False)
     except _ClickError as error:

@@ -15,7 +15,7 @@ from costguard.cli import profile
 from costguard.errors import CostguardError, ServerUnreachable
 
 DEFAULT_URL = ""  # the profile's server, else this machine's
-THIS_MACHINE = "http://127.0.0.1:8765"
+THIS_COMPUTER = "http://127.0.0.1:8765"
 _TIMEOUT_S = 30
 _GOOD = frozenset({200, 201, 202})
 _TRIES = 3  # of what is harmless to repeat
@@ -81,14 +81,14 @@ class Server:
         timeout: float = _TIMEOUT_S,
     ) -> None:
         self._pause, self._timeout = pause, timeout
-        self.url, self._token = profile.found(url, environ, THIS_MACHINE)
+        self.url, self._token = profile.found(url, environ, THIS_COMPUTER)
         try:
             parts = urlsplit(self.url)
             self._host, self._port = parts.hostname or "", parts.port
         except ValueError:
             self._host = ""
         if not self._host or parts.scheme not in {"http", "https"}:
-            raise CostguardError(f"{self.url!r} is not an address of a server.", f"Give one like {THIS_MACHINE}.")
+            raise CostguardError(f"{self.url!r} is not an address of a server.", f"Give one like {THIS_COMPUTER}.")
         self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._base = parts.path
 

@@ -1,4 +1,4 @@
-"""What the demo shows in the terminal that it was started in: the fleet, its job, and what happens to both."""
+"""The demo in its terminal: the fleet, the job and their events."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import threading
 from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from costguard.cli import demo_job, fleet_table, jobs_table
+from costguard.cli import demo_cloud
 from costguard.cli.client import Server
-from costguard.cli.demo_job import DemoJob
+from costguard.cli.demo_cloud import DemoJob
+from costguard.cli.fleet import show_fleet
 from costguard.cli.format import amount_text, clean, count, when
-from costguard.cli.tables import console, say
+from costguard.cli.jobs import show_jobs
+from costguard.cli.tables import Answer, console, say
 from costguard.errors import CostguardError, ServerUnreachable
 
-_FACTS_SHOWN = 8
+_EVENTS_SHOWN = 8
 _TABLES_EVERY = 30  # turns
 
 
@@ -26,8 +27,8 @@ _TABLES_EVERY = 30  # turns
 class Addresses:
     """`page` signs a browser in at `url`, where `token` opens the API; `cloud` is the simulated cloud's.
 
-    `slack` shows the simulated Slack as people see it. The token speaks for no one: `owner`, an admin, is the person
-    in whose name commands act.
+    `slack` shows the simulated Slack as people see it. The token speaks for no one: commands act in the name of
+    `owner`, an admin.
     """
 
     url: str
@@ -39,7 +40,7 @@ class Addresses:
 
 
 class View:
-    """`no_job` says why there is no job, where one was wanted. As JSON only the addresses are told."""
+    """`no_job` says why there is no job, where one was wanted. As JSON, only the addresses are printed."""
 
     def __init__(self, at: Addresses, speed: float, no_job: str, stop: threading.Event, as_json: bool = False) -> None:
         self._out = console()
@@ -47,15 +48,15 @@ class View:
         self._stop = stop
         self._as_json = as_json
         self._job: DemoJob | None = None
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._last_of_job = ""
         self._title = f"Costguard: {at.page}. Slack as people see it: {at.slack}. Ctrl-C ends the demo."
         if as_json:
             print(json.dumps(asdict(at)), flush=True)
         for line in (
-            f"Costguard answers at {at.url}. Open it in a browser: {at.page}",
-            f"Slack as people see it: {at.slack} (be any of them, and press).",
-            f"One second of yours is {speed:g} of the fleet's. Ctrl-C ends all of it. In another terminal:",
+            f"Costguard is at {at.url}. Open it in a browser: {at.page}",
+            f"Slack as people see it: {at.slack} (choose a user, and click buttons).",
+            f"A real second is {speed:g} of the fleet's. Ctrl-C ends all of it. In another terminal:",
             f"  export COSTGUARD_URL={at.url} COSTGUARD_TOKEN={at.token} COSTGUARD_OWNER={at.owner}",
             "  costguard ps",
             no_job,
@@ -68,17 +69,17 @@ class View:
             self._out.file.flush()
 
     def launch(self, folder: Path, project: str, steps: int) -> None:
-        """The fleet is worth looking at without a job, too: where none is taken in, that is said."""
+        """A demo whose job is refused goes on without it."""
         try:
-            self._job = demo_job.launch(self._server, folder, project, steps)
+            self._job = demo_cloud.launch(self._server, folder, project, steps)
         except CostguardError as error:
-            self._say(f"There is no job in this demo: {error.message}")
+            self._say(f"This demo has no job: {error.message}")
             return
         page = f"{self._server.url}/jobs/{self._job.id}"
-        self._say(f"{demo_job.OWNER} launched a training, which will lose its VM twice: {page}")
+        self._say(f"{demo_cloud.OWNER} launched a training that will lose its VM twice: {page}")
 
     def show(self) -> None:
-        """Afresh every second in a terminal, in a pipe what is new; until it is told to stop."""
+        """Until it is stopped: every second in a terminal; in a pipe what is new."""
         try:
             if self._as_json:
                 self._stop.wait()
@@ -98,7 +99,7 @@ class View:
 
         with Live(console=self._out, screen=True, auto_refresh=False) as live:
             while not self._stop.is_set():
-                # Not by the console that is live: it puts its last frame into whatever is printed to it.
+                # Not by the live console: it puts its last frame into whatever is printed to it.
                 width, text = self._out.width, StringIO()
                 frame = Console(file=text, force_terminal=True, width=width, highlight=False, markup=False, emoji=False)
                 self._draw(frame)
@@ -106,67 +107,67 @@ class View:
                 self._stop.wait(1)
 
     def _draw(self, out: Console) -> None:
-        fleet, facts = self._fleet(), self._facts()
+        fleet, events = self._fleet(), self._events()
         say(out, self._title, "bold")
         out.print()
-        fleet_table.show(out, fleet)
+        show_fleet(out, fleet)
         out.print()
         if self._job is not None:
             self._show_job(self._job, out)
-        for fact in reversed(facts[:_FACTS_SHOWN]):
-            say(out, _line(fact), "dim")
+        for event in reversed(events[:_EVENTS_SHOWN]):
+            say(out, _line(event), "dim")
 
     def _show_job(self, job: DemoJob, out: Console) -> None:
         detail, lines = job.look(self._server)
-        jobs_table.show(out, {"jobs": [detail["job"]], "next_cursor": None}, asked=False)
+        show_jobs(out, {"jobs": [detail["job"]], "kept_disks": {"count": 0}, "next_cursor": None}, is_filtered=False)
         for line in lines:
             say(out, f"  {line}", "dim")
-        if job.told:
-            say(out, job.told, "bold green")
+        if job.comparison:
+            say(out, job.comparison, "bold green")
         out.print()
 
     def _show_plainly(self) -> None:
         turn = 0
         while not self._stop.is_set():
-            fleet, facts = self._fleet(), self._facts()
+            fleet, events = self._fleet(), self._events()
             if fleet["instances"]:
-                for fact in reversed(facts):
-                    if fact["id"] not in self._told:
-                        say(self._out, _line(fact))
-                        self._told.add(fact["id"])
+                for event in reversed(events):
+                    if event["id"] not in self._shown:
+                        say(self._out, _line(event))
+                        self._shown.add(event["id"])
                 if self._job is not None:
-                    self._tell_of_job(self._job)
+                    self._show_job_line(self._job)
                 if turn % _TABLES_EVERY == 0:
                     self._out.print()
-                    fleet_table.show(self._out, fleet)
+                    show_fleet(self._out, fleet)
                     self._out.print()
                 turn += 1
                 self._out.file.flush()
             self._stop.wait(1 if turn else 0.3)
 
-    def _tell_of_job(self, job: DemoJob) -> None:
-        was_told = job.told
+    def _show_job_line(self, job: DemoJob) -> None:
+        was_compared = job.comparison
         detail, lines = job.look(self._server)
-        line = _of_job(detail, lines)
+        line = _job_line(detail, lines)
         if line != self._last_of_job:
             say(self._out, line)
             self._last_of_job = line
-        if job.told and not was_told:
-            say(self._out, job.told)
+        if job.comparison and not was_compared:
+            say(self._out, job.comparison)
 
-    def _fleet(self) -> dict[str, Any]:
+    def _fleet(self) -> Answer:
         return self._server.pages("instances", "instances", 50)
 
-    def _facts(self) -> list[dict[str, Any]]:
-        facts: list[dict[str, Any]] = self._server.get("facts", limit=50)["facts"]
-        return facts
+    def _events(self) -> list[Answer]:
+        events: list[Answer] = self._server.get("facts", limit=50)["facts"]
+        return events
 
 
-def _line(fact: dict[str, Any]) -> str:
-    return f"{when(fact['occurred_at'])}  {clean(fact['text'])}"
+def _line(event: Answer) -> str:
+    return f"{when(event['occurred_at'])}  {clean(event['text'])}"
 
 
-def _of_job(detail: dict[str, Any], lines: list[str]) -> str:
+def _job_line(detail: Answer, lines: list[str]) -> str:
     """`train-moons: running, step 412, 2 attempts, $0.61. It prints: step 412 loss 0.02`."""
     job = detail["job"]
     step = "" if job["step"] is None else f", step {job['step']:,}"

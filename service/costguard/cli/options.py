@@ -1,40 +1,58 @@
-"""The options that commands share."""
+"""Options that several commands share, and completion of names in a shell."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from costguard.cli.client import DEFAULT_URL as DEFAULT_URL
-from costguard.cli.client import THIS_MACHINE, Server
+from costguard.cli.client import THIS_COMPUTER, Server
+from costguard.errors import CostguardError
 
-Url = Annotated[
-    str,
-    typer.Option(
-        "--url",
-        envvar="COSTGUARD_URL",
-        show_default=f"the saved profile's, or {THIS_MACHINE}",
-        help="Address of the server. COSTGUARD_TOKEN holds its token, or the profile does.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-AsJsonLine = Annotated[bool, typer.Option("--json", help="Say where it is as one line of JSON, and nothing more.")]
-Project = Annotated[list[str] | None, typer.Option("--project", "-p", help="Only this project; repeatable.")]
-Preset = Annotated[list[str] | None, typer.Option("--preset", help="Only this preset; repeatable.")]
-Owner = Annotated[list[str] | None, typer.Option("--owner", help='Only this owner; repeatable; "" for the unclaimed.')]
-Me = Annotated[
-    str,
-    typer.Option(
-        "--owner",
-        envvar="COSTGUARD_OWNER",
-        help="Your e-mail address; a token of yours says it already, and only an admin's names another.",
-    ),
-]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most so many; 0 shows all.")]
+if TYPE_CHECKING:
+    from costguard.settings import Settings
+
+_MOST_SUGGESTIONS = 200
+_COMPLETION_TIMEOUT_S = 2.0  # the user waits for it while typing
+_SPAN = re.compile(r"([1-9]\d{0,3})([hdw])")
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+Suggestions = list[tuple[str, str]]
+
+
+def complete_vms(incomplete: str) -> Suggestions:
+    """Names of existing VMs, each with its machine type, status and owner."""
+
+    def vms(server: Server) -> Iterator[tuple[str, str]]:
+        for vm in server.get("instances", limit=_MOST_SUGGESTIONS)["instances"]:
+            yield vm["name"], f"{vm['machine_type']}, {vm['status']}, {vm['owner'] or 'unclaimed'}"
+
+    return _suggestions(incomplete, vms)
+
+
+def complete_jobs(incomplete: str) -> Suggestions:
+    """Ids of jobs, the newest first, each with its name and state."""
+
+    def jobs(server: Server) -> Iterator[tuple[str, str]]:
+        for job in server.get("jobs", limit=_MOST_SUGGESTIONS)["jobs"]:
+            yield job["id"], f"{job['title']}, {job['state']}"
+
+    return _suggestions(incomplete, jobs)
+
+
+def _suggestions(incomplete: str, ask: Callable[[Server], Iterator[tuple[str, str]]]) -> Suggestions:
+    """None where no server answers: an error would end up in the line that is being typed."""
+    try:
+        names = dict(ask(Server(os.environ.get("COSTGUARD_URL", DEFAULT_URL), timeout=_COMPLETION_TIMEOUT_S)))
+    except CostguardError:
+        return []
+    return [(name, description) for name, description in names.items() if name.startswith(incomplete)]
 
 
 def _day(text: str | None) -> str | None:
@@ -49,7 +67,7 @@ def _day(text: str | None) -> str | None:
 
 
 def utc_moment(text: str | None) -> str | None:
-    """The tables show UTC without saying so in each line: what is taken from them is understood."""
+    """A time without a zone is UTC, as in the tables."""
     if text is None:
         return None
     try:
@@ -59,20 +77,50 @@ def utc_moment(text: str | None) -> str | None:
     return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
 
 
-From = Annotated[
-    str | None, typer.Option("--from", metavar="DAY", callback=_day, help="First UTC day; the month's first.")
-]
-To = Annotated[str | None, typer.Option("--to", metavar="DAY", callback=_day, help="Last UTC day; today.")]
-_SPAN = re.compile(r"([1-9]\d{0,3})([hdw])")
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-
-
 def _span(text: str | None) -> str | None:
     if text is None or _SPAN.fullmatch(text):
         return text
     raise typer.BadParameter(f"{text!r} is not a span such as 7d, 2w or 12h.")
 
 
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        envvar="COSTGUARD_URL",
+        show_default=f"the saved profile's, or {THIS_COMPUTER}",
+        help="Address of the server. Its token comes from COSTGUARD_TOKEN or the profile.",
+    ),
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Default: $COSTGUARD_CONFIG, else ./costguard.toml.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsJsonLine = Annotated[bool, typer.Option("--json", help="Print only the address, as one line of JSON.")]
+Vm = Annotated[str, typer.Argument(metavar="VM", help="Its name, or Google's numeric id.", autocompletion=complete_vms)]
+JobId = Annotated[
+    str, typer.Argument(metavar="ID", help="The job's id, such as j7k2m9q4.", autocompletion=complete_jobs)
+]
+Project = Annotated[list[str] | None, typer.Option("--project", "-p", help="Only this project; repeatable.")]
+OneProject = Annotated[str | None, typer.Option("--project", "-p", help="Only this project.")]
+Preset = Annotated[list[str] | None, typer.Option("--preset", help="Only this preset; repeatable.")]
+OnePreset = Annotated[str | None, typer.Option("--preset", help="Only this preset.")]
+Owner = Annotated[list[str] | None, typer.Option("--owner", help='Only this owner; repeatable; "" for unclaimed VMs.')]
+Me = Annotated[
+    str,
+    typer.Option(
+        "--owner",
+        envvar="COSTGUARD_OWNER",
+        help="Your e-mail address, where your token does not name you. Only admins may name someone else.",
+    ),
+]
+Reason = Annotated[str, typer.Option("--reason", help="Recorded in the audit log.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most this many; 0 shows all.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="DAY", callback=_day, help="First UTC day. Default: the first of the month."),
+]
+To = Annotated[str | None, typer.Option("--to", metavar="DAY", callback=_day, help="Last UTC day. Default: today.")]
 Last = Annotated[
     str | None,
     typer.Option("--last", metavar="SPAN", callback=_span, help="The last 7d (today and six days before), or 2w."),
@@ -80,31 +128,38 @@ Last = Annotated[
 LastHours = Annotated[
     str | None, typer.Option("--last", metavar="SPAN", callback=_span, help="Not older than 12h, 7d or 2w.")
 ]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", callback=utc_moment, help="From this time on, such as 2026-11-20T08:00:00Z; in UTC."
+    ),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", callback=utc_moment, help="Before this time.")]
 
 
 def days(server: Server, first: str | None, to: str | None, last: str | None) -> tuple[str | None, str | None]:
-    """The first and the last UTC day that were asked for; with --last by the server's clock."""
+    """The first and the last UTC day of a range; with --last by the server's clock."""
     if last is None:
         return first, to
     if first is not None or to is not None:
         raise typer.BadParameter("--last stands for --from and --to; leave those out.")
-    count = _whole(last) // timedelta(days=1)
+    count = _length(last) // timedelta(days=1)
     if not count:
         raise typer.BadParameter(f"{last!r} is less than a day; days are whole here.", param_hint="--last")
     today = _now(server).date()
     return (today - timedelta(days=count - 1)).isoformat(), today.isoformat()
 
 
-def since(server: Server, given: str | None, last: str | None) -> str | None:
-    """From when on; with --last by the server's clock."""
+def not_before(server: Server, since: str | None, last: str | None) -> str | None:
+    """The earliest time of a list; with --last by the server's clock."""
     if last is None:
-        return given
-    if given is not None:
+        return since
+    if since is not None:
         raise typer.BadParameter("--last stands for --since; leave one of them out.")
-    return (_now(server) - _whole(last)).isoformat()
+    return (_now(server) - _length(last)).isoformat()
 
 
-def _whole(span: str) -> timedelta:
+def _length(span: str) -> timedelta:
     return int(span[:-1]) * _UNITS[span[-1]]
 
 
@@ -112,22 +167,8 @@ def _now(server: Server) -> datetime:
     return datetime.fromisoformat(server.get("projects")["as_of"])
 
 
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since", metavar="TIME", callback=utc_moment, help="Not before, such as 2026-11-20T08:00:00Z; in UTC."
-    ),
-]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", callback=utc_moment, help="Before this time.")]
-
-
-def print_json(answer: dict[str, Any]) -> None:
-    """Controls in names are escaped by JSON itself."""
-    print(json.dumps(answer, indent=2))
-
-
 def listening_address(text: str) -> str:
-    """Where to listen, as the settings write it; `:9000` is this machine's port 9000."""
+    """Where to listen, as the settings write it; `:9000` is this computer's port 9000."""
     from costguard.settings import values  # only here: other commands need no settings, and start sooner
 
     address = f"127.0.0.1{text}" if text.startswith(":") else text
@@ -137,6 +178,18 @@ def listening_address(text: str) -> str:
         raise typer.BadParameter(f"{text!r} is not {expected}.", param_hint="--listen") from None
 
 
-def is_asked(*filters: object) -> bool:
-    """Whether anything was asked for: an empty owner is the unclaimed."""
-    return any(each is not None and each != [] for each in filters)
+def settings_of(config: Path | None, listen: str | None = None) -> Settings:
+    """Raises SettingsError."""
+    from costguard.settings import load  # only here, as above
+
+    return load(config, os.environ, listen)
+
+
+def has_filter(*filters: object) -> bool:
+    """Whether any filter was given; an empty owner is one: the unclaimed."""
+    return any(given is not None and given != [] for given in filters)
+
+
+def print_json(answer: dict[str, Any]) -> None:
+    """Control characters in names are escaped by JSON itself."""
+    print(json.dumps(answer, indent=2))

@@ -1,10 +1,11 @@
-"""Tables that a person likes to read: in a terminal, in a narrow one, and in a pipe."""
+"""Tables for terminals of any width, and for pipes."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
 
 from rich import box
 from rich.cells import cell_len
@@ -14,13 +15,33 @@ from rich.table import Table
 from rich.text import Text
 
 from costguard.cli.format import clean
+from costguard.cli.options import print_json
 
 NARROW = 120  # columns; below, values are written shorter
 _UNLIMITED = 10_000
 _GAP = 2  # between two columns in a terminal
 _PROSE = 28  # columns of a terminal; narrower, sentences are hard to read
 
-Row = Mapping[str, Text]
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    `value` is a key of the row, or a function of the row that returns its text, styled or plain. `right` aligns it to
+    the right; `prose` lets it wrap at words. Where a table is too wide, columns with `spare` are left out, 1 first.
+    """
+
+    title: str
+    value: str | Callable[[Any], object]
+    right: bool = False
+    prose: bool = False
+    spare: int = 0
+
+    def cell(self, row: Any) -> Text:
+        shown = row[self.value] if isinstance(self.value, str) else self.value(row)
+        return shown if isinstance(shown, Text) else cell(shown)
 
 
 def console(file: TextIO | None = None) -> Console:
@@ -30,63 +51,97 @@ def console(file: TextIO | None = None) -> Console:
     return Console(file=out, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
-def show_table(
-    console: Console,
-    columns: Sequence[str],
-    rows: Sequence[Row],
-    *,
-    right: Collection[str] = (),
-    prose: Collection[str] = (),
-    spare: Sequence[str] = (),
-    foot: Row | None = None,
-) -> None:
-    """A table; where it does not fit, without as many of `spare` as are in the way, the first first. They are named.
+def render(answer: Answer, as_json: bool, show: Callable[..., None], *more: object) -> None:
+    """Prints the answer as JSON, or as `show` shows it: `show(console, answer, *more)`."""
+    if as_json:
+        print_json(answer)
+    else:
+        show(console(), answer, *more)
 
-    Only columns of `prose` are wrapped, at words. If all that may go is gone and the rest is still too wide, others
-    are folded as well: nothing is ever cut off.
+
+def show_table(console: Console, columns: Sequence[Column], rows: Iterable[Any], foot: Sequence[Text] = ()) -> None:
+    """A table; where it does not fit, spare columns are left out, and named below it.
+
+    Only prose is wrapped. If the rest is still too wide, the other columns are folded as well: nothing is cut off.
     """
-    needs = {name: _needed(name, [*rows, foot] if foot else rows, name in prose) for name in columns}
-    shown = _fitting(columns, needs, spare, console.width)
-    hidden = [name for name in columns if name not in shown]
-    made = _empty(console)
-    made.show_header = any(name.strip() for name in columns)
-    fits = _total(needs[each] for each in shown) <= console.width
-    for name in shown:
-        made.add_column(
-            Text(name),
-            justify="right" if name in right else "left",
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    body = [*cells, foot] if foot else cells
+    needs = {column.title: _needed(column, [row[at] for row in body]) for at, column in enumerate(columns)}
+    shown = _fitting(columns, needs, console.width)
+    table = _empty(console)
+    table.show_header = any(column.title.strip() for column in columns)
+    fits = _total(needs[column.title] for column in shown) <= console.width
+    for column in shown:
+        table.add_column(
+            Text(column.title),
+            justify="right" if column.right else "left",
             overflow="fold",
-            no_wrap=fits and name not in prose,
-            min_width=needs[name] if fits else None,
+            no_wrap=fits and not column.prose,
+            min_width=needs[column.title] if fits else None,
         )
-    for row in rows:
-        made.add_row(*(row[name] for name in shown))
+    places = [columns.index(column) for column in shown]
+    for row in cells:
+        table.add_row(*(row[at] for at in places))
     if foot:
-        made.add_section()
-        made.add_row(*(foot[name] for name in shown))
-    console.print(made)
-    if hidden:
+        table.add_section()
+        table.add_row(*(foot[at] for at in places))
+    console.print(table)
+    if hidden := [column.title for column in columns if column not in shown]:
         say(console, f"Not shown, for want of width: {', '.join(hidden)}.", "dim")
 
 
-def _fitting(columns: Sequence[str], needs: Mapping[str, int], spare: Sequence[str], width: int) -> list[str]:
-    shown = set(columns)
-    for name in spare:
-        if _total(needs[each] for each in shown) > width:
-            shown.discard(name)
-    for name in reversed(spare):  # a wide one that had to go may leave room for a narrow one that went before it
-        if name in columns and _total(needs[each] for each in shown | {name}) <= width:
-            shown.add(name)
-    return [name for name in columns if name in shown]
+def show_values(console: Console, values: Iterable[tuple[str, object]]) -> None:
+    """Names and their values, a line each."""
+    columns = (Column("", lambda pair: pair[0]), Column(" ", lambda pair: pair[1], prose=True))
+    show_table(console, columns, values)
 
 
-def _needed(name: str, rows: Sequence[Row], is_prose: bool) -> int:
-    texts = [row[name] for row in rows]
+def show_page(
+    console: Console, columns: Sequence[Column], answer: Answer, key: str, *, nothing: str, order: str = "latest"
+) -> None:
+    """The rows under a key of the answer, or `nothing`; then whether there are more."""
+    rows = answer[key]
+    if rows:
+        show_table(console, columns, rows)
+    else:
+        say(console, nothing)
+    if answer["next_cursor"] is not None:
+        say(console, f"Shown: the {order} {len(rows)}. --limit 0 shows all.")
+
+
+def nothing_fits(noun: str, is_filtered: bool, hint: str) -> str:
+    """What to say in place of an empty table; where filters were given, how to see more."""
+    return f"No {noun} fits. {hint}" if is_filtered else f"No {noun} is recorded yet."
+
+
+def cell(value: object, style: str | Style = "") -> Text:
+    """Text as it is: markup in it is not obeyed, and no control character is sent."""
+    return Text(clean(value), style=style)
+
+
+def say(console: Console, text: object, style: str = "") -> None:
+    """One line of prose, wrapped at words in a terminal only."""
+    console.print(cell(text, style))
+
+
+def _fitting(columns: Sequence[Column], needs: Mapping[str, int], width: int) -> list[Column]:
+    spare = sorted((column for column in columns if column.spare), key=lambda column: column.spare)
+    shown = {column.title for column in columns}
+    for column in spare:
+        if _total(needs[title] for title in shown) > width:
+            shown.discard(column.title)
+    for column in reversed(spare):  # leaving out a wide one may make room for a narrow one left out before it
+        if _total(needs[title] for title in shown | {column.title}) <= width:
+            shown.add(column.title)
+    return [column for column in columns if column.title in shown]
+
+
+def _needed(column: Column, texts: Sequence[Text]) -> int:
     widest = max((cell_len(text.plain) for text in texts), default=0)
-    if is_prose:
+    if column.prose:
         words = max((cell_len(word) for text in texts for word in text.plain.split()), default=0)
         widest = min(widest, max(words, _PROSE))
-    return max(cell_len(name), widest)
+    return max(cell_len(column.title), widest)
 
 
 def _total(widths: Iterable[int]) -> int:
@@ -102,18 +157,3 @@ def _empty(console: Console) -> Table:
         header_style="bold" if is_terminal else "",
         padding=(0, 1, 0, 0) if is_terminal else (0, _GAP, 0, 0),
     )
-
-
-def cell(value: object, style: str | Style = "") -> Text:
-    """Text as it is: no markup in it is obeyed, no control character is sent."""
-    return Text(clean(value), style=style)
-
-
-def say(console: Console, text: object, style: str = "") -> None:
-    """One line of prose, wrapped at words in a terminal only."""
-    console.print(cell(text, style))
-
-
-def say_nothing(console: Console, noun: str, asked: bool, hint: str) -> None:
-    """Nothing to show is a sentence, and says how to find what there is when something was asked for."""
-    say(console, f"No {noun} fits. {hint}" if asked else f"No {noun} is recorded yet.")

@@ -115,7 +115,7 @@ class Guard:
         if lease is None:
             raise LeaseLost(
                 "A Costguard daemon holds the lease and runs the passes.",
-                "Look at what it does with `costguard ps` and `costguard facts`, or stop it first.",
+                "Look at what it does with `costguard ps` and `costguard events`, or stop it first.",
             )
         with kept(self.database, lease):
             self._refresh_old_prices(lease)

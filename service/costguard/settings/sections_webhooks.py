@@ -43,7 +43,7 @@ def _kind(value: str) -> str:
     if value not in FACT_KINDS:
         close = get_close_matches(value, FACT_KINDS, n=1, cutoff=0.6)
         hint = f" (did you mean {close[0]}?)" if close else ""
-        raise ValueError(f"a kind of fact as `costguard facts` shows it, such as LifetimeStarted{hint}")
+        raise ValueError(f"a kind of event as `costguard events` shows it, such as LifetimeStarted{hint}")
     return value
 
 

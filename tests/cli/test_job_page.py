@@ -9,7 +9,9 @@ from typing import Any
 from rich.console import Console
 from tests.cli.job_answers import ATTEMPT, DETAIL, DEV, JOB, NO_DISKS, SECOND, SSH
 
-from costguard.cli import jobs_table, places_table
+from costguard.cli.job_page import show_job
+from costguard.cli.jobs import about_output, show_jobs
+from costguard.cli.places import show_places, show_recoveries
 
 
 def shown(show: Callable[..., None], *of: Any, width: int = 200) -> str:
@@ -20,18 +22,16 @@ def shown(show: Callable[..., None], *of: Any, width: int = 200) -> str:
 
 def test_jobs_are_listed_with_why_they_are_so() -> None:
     """Where nothing fits, it says how to see more."""
-    text = shown(jobs_table.show, {"jobs": [JOB], "kept_disks": NO_DISKS, "next_cursor": None}, True)
+    text = shown(show_jobs, {"jobs": [JOB], "kept_disks": NO_DISKS, "next_cursor": None}, True)
     (line,) = (line for line in text.splitlines() if line.startswith("j7k2m9q4"))
     for part in ("llama", "ada@lab.example", "a100", "running", "41,200", " 2 ", "$5.30", "Attempt 2 runs in"):
         assert part in line
-    assert "costguard jobs --all" in shown(
-        jobs_table.show, {"jobs": [], "kept_disks": NO_DISKS, "next_cursor": None}, True
-    )
+    assert "costguard jobs --all" in shown(show_jobs, {"jobs": [], "kept_disks": NO_DISKS, "next_cursor": None}, True)
 
 
 def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:
     """With dollars at each, and what comes next."""
-    text = " ".join(shown(jobs_table.show_job, DETAIL).split())
+    text = " ".join(shown(show_job, DETAIL).split())
     for part in (
         "Next: If its VM is lost, it resumes from step 40,000.",
         "$5.30 of $60.00 at most (about $1.47 an hour)",
@@ -39,7 +39,7 @@ def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:
         "gs://lab/run/checkpoint-40000 at step 40,000, written 2026-11-20 11:50:00",
         "10 min ($0.24): the work since 2026-11-20 11:50:00",
         "1 of 100 preemptions, 0 of 3 crashes, deadline 2026-11-21 08:00:00",
-        "attempt 1 preempted. Lost: 12 min ($0.31); back at work after 5 min.",
+        "attempt 1 preempted. Lost: 12 min ($0.31); running again after 5 min.",
         "TORN: checkpoint-40500: trainer_state.json is missing",
     ):
         assert part in text
@@ -51,16 +51,16 @@ def test_a_full_disk_and_the_images_digest_are_shown() -> None:
     digest = "sha256:" + "a" * 64
     job = {**JOB, "image": "acme/train:7", "image_digest": digest}
     answer = {**DETAIL, "job": job, "attempts": [ATTEMPT, {**SECOND, "disk": disk}]}
-    text = " ".join(shown(jobs_table.show_job, answer, width=300).split())
+    text = " ".join(shown(show_job, answer, width=300).split())
     assert "Attempt 2: disk full: 0 bytes left on /" in text
     assert f"acme/train:7, pulled as {digest}" in text
     over = {**answer, "job": {**job, "settled_at": "2026-11-20T12:00:00Z"}}
-    assert "disk full" not in shown(jobs_table.show_job, over, width=300)
+    assert "disk full" not in shown(show_job, over, width=300)
 
 
 def test_attempts_share_one_axis_of_time() -> None:
     """Four hours in 32 signs: eight an hour. Waiting, working and saving stand under each other."""
-    lines = shown(jobs_table.show_job, DETAIL).splitlines()
+    lines = shown(show_job, DETAIL).splitlines()
     (first,) = (line for line in lines if line.startswith("1  us-central1-a"))
     (second,) = (line for line in lines if line.startswith("2  us-central1-b"))
     (saved,) = (line for line in lines if line.lstrip().startswith("checkpoints"))
@@ -71,7 +71,7 @@ def test_attempts_share_one_axis_of_time() -> None:
     assert "12,000 to 41,200" in second
     assert "preempted: Google took it back." in first
     assert "to 40,000" in saved
-    narrow = shown(jobs_table.show_job, DETAIL, width=80).splitlines()
+    narrow = shown(show_job, DETAIL, width=80).splitlines()
     assert [line for line in narrow if line.startswith("1  us-central1-a") and "░░█████████·········" in line]
 
 
@@ -80,7 +80,7 @@ def test_running_time_ends_with_the_last_word_of_the_agent() -> None:
     exited = {**ATTEMPT, "exit": {"at": "2026-11-20T09:00:00Z"}, "heard_at": "2026-11-20T10:00:00Z"}
     silent = {**ATTEMPT, "heard_at": "2026-11-20T09:15:00Z"}
     for attempt, ran in ((ATTEMPT, "1 h 30 min"), (exited, "30 min"), (silent, "45 min")):
-        text = shown(jobs_table.show_job, {**DETAIL, "attempts": [attempt]}, width=300)
+        text = shown(show_job, {**DETAIL, "attempts": [attempt]}, width=300)
         (line,) = (line for line in text.splitlines() if line.startswith("1  us-central1-a"))
         assert f"  {ran}  " in line
 
@@ -98,22 +98,22 @@ def test_what_is_not_known_of_a_job_is_not_made_up() -> None:
         "work_at_risk": None,
         "lost": {"seconds": 0, "cost": "0", "from_zero": 0},
     }
-    text = " ".join(shown(jobs_table.show_job, bare).split())
+    text = " ".join(shown(show_job, bare).split())
     seen = "Last seen complete at 2026-11-20 11:58:00: gs://lab/run/checkpoint-40000 at step 40,000"
     assert f"gs://lab/run: NOT READ: No credentials for gs://lab. {seen}" in text
-    assert "LOST: 12 min, and it started again from zero; not back at work yet." in text
+    assert "LOST: 12 min, and it started again from zero; not running again yet." in text
     assert "Lost: not known" in text
     assert "running; Google: out of stock" in text
     nothing = {**bare, "checkpoint": {**DETAIL["checkpoint"], "resume_from": "", "torn": []}}
-    assert "gs://lab/run: nothing complete yet" in shown(jobs_table.show_job, nothing)
-    assert "gs://lab/run: not looked at yet" in shown(jobs_table.show_job, {**bare, "checkpoint": None})
+    assert "gs://lab/run: nothing complete yet" in shown(show_job, nothing)
+    assert "gs://lab/run: not looked at yet" in shown(show_job, {**bare, "checkpoint": None})
 
 
 def test_a_checkpoint_on_a_deleted_disk_is_not_shown_as_if_it_were_there() -> None:
     """Which one it was is still told."""
     gone = {**DETAIL, "checkpoint": {**DETAIL["checkpoint"], "is_deleted": True}}
-    text = " ".join(shown(jobs_table.show_job, gone).split())
-    seen = "the last one that was seen: gs://lab/run/checkpoint-40000 at step 40,000"
+    text = " ".join(shown(show_job, gone).split())
+    seen = "the last one seen: gs://lab/run/checkpoint-40000 at step 40,000"
     assert f"gs://lab/run: DELETED with its VM's disk; {seen}" in text
 
 
@@ -121,14 +121,14 @@ def test_an_attempt_that_passed_over_a_checkpoint_says_why() -> None:
     """Below the attempts, with the attempt that failed; nothing is said of those that did not."""
     why = "attempt 1 failed at once after it resumed from step 12,500: the complete checkpoint before it is tried"
     passing = {**DETAIL, "attempts": [ATTEMPT, {**SECOND, "resume_why": why}]}
-    text = " ".join(shown(jobs_table.show_job, passing).split())
+    text = " ".join(shown(show_job, passing).split())
     assert f"Attempt 2 resumed from gs://lab/run/checkpoint-12000, because {why}." in text
-    assert "because" not in shown(jobs_table.show_job, DETAIL)
+    assert "because" not in shown(show_job, DETAIL)
 
 
 def test_a_dev_vm_says_how_to_reach_it() -> None:
     """For a shell, and for a notebook."""
-    text = shown(jobs_table.show_job, DEV)
+    text = shown(show_job, DEV)
     assert f"Shell:     {SSH}\n" in text
     assert "-L 8888:localhost:8888, then http://localhost:8888" in text
 
@@ -136,11 +136,11 @@ def test_a_dev_vm_says_how_to_reach_it() -> None:
 def test_an_output_says_whose_it_is_and_where_the_rest_is() -> None:
     """Also where there is none."""
     answer = {"job": "j1", "attempt": 2, "heard_at": "2026-11-20T12:00:00Z", "output": "x", "log": "/var/log/x.log"}
-    text = "Attempt 2, heard at 2026-11-20 12:00:00 UTC. All of it is on its VM: /var/log/x.log"
-    assert jobs_table.about_output(answer) == text
-    assert jobs_table.about_output({**answer, "output": ""}).startswith("It printed nothing.")
+    text = "Attempt 2, reported at 2026-11-20 12:00:00 UTC. The whole log is on its VM: /var/log/x.log"
+    assert about_output(answer) == text
+    assert about_output({**answer, "output": ""}).startswith("It printed nothing.")
     nothing = {"job": "j1", "attempt": None, "heard_at": None, "output": "", "log": ""}
-    assert "costguard job j1" in jobs_table.about_output(nothing)
+    assert "costguard job j1" in about_output(nothing)
 
 
 PLACE: dict[str, Any] = {
@@ -161,13 +161,13 @@ def test_zones_come_with_what_their_scores_rest_on() -> None:
         "stockout_half_life_seconds": 1800,
         "preemption_half_life_seconds": 86400,
     }
-    text = shown(places_table.show_places, {**answer, "places": [PLACE]})
+    text = shown(show_places, {**answer, "places": [PLACE]})
     (line,) = (line for line in text.splitlines() if line.startswith("us-central1-a"))
     assert line.split("  ")[0] == "us-central1-a"
     for part in ("nvidia-tesla-t4", "Spot", "1.50", "stockout 1 h ago"):
         assert part in line
     assert "A stockout counts half after 30 min, a preemption after 1 d." in text
-    assert "No zone is known" in shown(places_table.show_places, {**answer, "places": []})
+    assert "No zone is known" in shown(show_places, {**answer, "places": []})
 
 
 def test_recoveries_are_a_histogram() -> None:
@@ -200,30 +200,30 @@ def test_recoveries_are_a_histogram() -> None:
         "lost_cost": "0.31",
         "spans": spans,
     }
-    text = shown(places_table.show_recoveries, answer)
+    text = shown(show_recoveries, answer)
     assert "3 interruptions since 2026-10-21 12:00:00 UTC: 2 preempted, 1 host error." in text
-    assert "What told of it first: the VM's own notice 2, Google's operations 1." in text
+    assert "First detected by: the VM's preemption notice 2, Google's operations 1." in text
     assert "Lost: 12 min of work ($0.31); started from zero: 1 time." in text
-    assert "until it was noticed: median 0.4 s, 9 of 10 within 2 s, longest 1 min 15 s" in text
+    assert "until it was detected: median 0.4 s, 9 of 10 within 2 s, longest 1 min 15 s" in text
     bars = {line.split("█")[0].strip(): line.count("█") for line in text.splitlines() if "█" in line}
     assert bars == {"to 1 s": 30, "longer": 15}
     assert "until the command ran again: not measured yet." in text
-    assert "No job was interrupted since" in shown(places_table.show_recoveries, {**answer, "interruptions_total": 0})
+    assert "No job was interrupted since" in shown(show_recoveries, {**answer, "interruptions_total": 0})
 
 
 def test_a_job_that_is_over_is_not_awaited_back_at_work() -> None:
     """What failed for good did not go on; what is open may."""
     cut = {**DETAIL["interruptions"][0], "resumed_at": None}
     over = {**DETAIL, "job": {**JOB, "settled_at": "2026-11-20T11:00:00Z"}, "interruptions": [cut]}
-    assert "the job did not go on." in " ".join(shown(jobs_table.show_job, over).split())
+    assert "the job did not go on." in " ".join(shown(show_job, over).split())
     going = {**DETAIL, "job": {**JOB, "settled_at": None}, "interruptions": [cut]}
-    assert "not back at work yet." in " ".join(shown(jobs_table.show_job, going).split())
+    assert "not running again yet." in " ".join(shown(show_job, going).split())
 
 
 def test_a_kept_disk_is_shown_with_its_cost_and_how_it_goes() -> None:
     """So that it is never forgotten."""
     kept = {"vm": "cg-j1-1", "zone": "us-central1-a", "gib": 100, "holds": "step 40", "monthly": "10.00"}
-    text = " ".join(shown(jobs_table.show_job, {**DETAIL, "kept_disk": kept}).split())
+    text = " ".join(shown(show_job, {**DETAIL, "kept_disk": kept}).split())
     assert "its disk of 100 GiB bills about $10.00 a month and holds step 40." in text
     assert "costguard delete-disk j7k2m9q4" in text
 
@@ -231,5 +231,5 @@ def test_a_kept_disk_is_shown_with_its_cost_and_how_it_goes() -> None:
 def test_output_of_a_vm_that_is_gone_is_not_said_to_be_on_it() -> None:
     """There is no VM any more to look at."""
     answer = {"attempt": 1, "job": "j1", "heard_at": None, "output": "x", "log": ""}
-    assert "Its VM is gone" in jobs_table.about_output(answer)
-    assert "on its VM: /var/log" in jobs_table.about_output({**answer, "log": "/var/log/costguard/a.1.log"})
+    assert "Its VM is gone" in about_output(answer)
+    assert "on its VM: /var/log" in about_output({**answer, "log": "/var/log/costguard/a.1.log"})

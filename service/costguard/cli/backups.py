@@ -1,0 +1,219 @@
+"""`costguard db`: migrations, backups, and VMs that a restored database does not know."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from costguard.cli.format import clean
+from costguard.cli.options import AsJson, Config, print_json, settings_of
+
+if TYPE_CHECKING:
+    from costguard.ledger.unknown_vms import UnknownVm
+    from costguard.main.backups import Verified
+
+database = typer.Typer(no_args_is_help=True, help="The database: migrations and backups.")
+
+_UnknownVm = Annotated[str, typer.Argument(metavar="PROJECT/NAME", help="As `costguard db unknown` shows it.")]
+_AFTER_RESTORE = (
+    "VMs launched since are adopted where that is clear, else reported; none is deleted: costguard db unknown",
+    "Jobs, keeps, claims and tokens created since are lost. Tokens revoked since work again: check them.",
+    "What was pending was withdrawn: users request it again, everyone signs in again, and reminders start over.",
+    "Runs since the backup come back from Google's operations, which it keeps for about two weeks; the ends of older "
+    "ones are estimates.",
+    "A job that ended since goes on from its newest checkpoint, as its end is not known any more: cancel it if so.",
+)
+_WANTED = {"adopt": "adopted", "delete": "deleted"}
+
+
+def register(app: typer.Typer) -> None:
+    for name, command, example in (
+        ("upgrade", upgrade, "upgrade --config costguard.toml"),
+        ("check", check, "check --config costguard.toml"),
+        ("backup", backup, "backup /backups/costguard-2026-11-22.zip"),
+        ("restore", restore, "restore /backups/costguard-2026-11-22.zip"),
+        ("verify", verify, "verify /backups/costguard-2026-11-22.zip"),
+        ("unknown", unknown, "unknown --json"),
+        ("adopt", adopt, "adopt acme-training/cg-j7k2m9q4-2"),
+        ("delete-vm", delete_vm, "delete-vm acme-training/cg-j7k2m9q4-2 --yes"),
+    ):
+        database.command(name, epilog=f"Example:  costguard db {example}")(command)
+    app.add_typer(database, name="db")
+
+
+def upgrade(config: Config = None, as_json: AsJson = False) -> None:
+    """Migrate the database to this version. `serve` and `pass` do so by themselves."""
+    from costguard.db import migrate  # only here, as below: other commands need no database, and start sooner
+
+    revision = migrate.upgrade(_url(config))
+    print_json({"revision": revision}) if as_json else print(f"The database is at revision {revision}.")
+
+
+def check(config: Config = None, as_json: AsJson = False) -> None:
+    """Check that the database is at this version, and change nothing."""
+    from costguard.db import migrate
+    from costguard.db.transaction import Database
+
+    opened = Database.open(_url(config))
+    try:
+        migrate.check(opened)
+    finally:
+        opened.close()
+    print_json({"ok": True}) if as_json else print("The database is at this version.")
+
+
+def backup(
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="It must not exist yet.")],
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a backup of the database to one file, while the server runs."""
+    from costguard.clock import SystemClock
+    from costguard.main import backups
+
+    manifest = backups.backup(_url(config), to, SystemClock().now())
+    if as_json:
+        print_json({"file": str(to), **manifest.model_dump(mode="json")})
+        return
+    rows = sum(table.rows for table in manifest.tables.values())
+    print(f"{clean(str(to))} holds {rows} rows of {len(manifest.tables)} tables, revision {manifest.revision}.")
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Written by `costguard db backup`.")],
+    config: Config = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="PostgreSQL: also into a database with data in it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replace the database by a backup, while no daemon runs.
+
+    SQLite: the present database is kept next to it. PostgreSQL: all or nothing, in one transaction.
+    """
+    from costguard.clock import SystemClock
+    from costguard.main import backups
+
+    restored = backups.restore(_url(config), source, SystemClock().now(), replace=replace)
+    manifest, generation = restored.manifest, restored.generation.number
+    if as_json:
+        made = {"made_at": manifest.made_at.isoformat(), "costguard": manifest.costguard}
+        print_json(
+            {
+                "generation": generation,
+                "revision": restored.revision,
+                "kept": None if restored.kept is None else str(restored.kept),
+                "backup": {**made, "generation": manifest.generation},
+            }
+        )
+        return
+    made_at = f"{manifest.made_at:%Y-%m-%d %H:%M} UTC"
+    print(f"The database is that of {made_at}, at revision {restored.revision}, in generation {generation}.")
+    if restored.kept is not None:
+        print(f"The previous one is kept as {clean(str(restored.kept))}.")
+    for line in _AFTER_RESTORE:
+        print(f"- {line}")
+
+
+def verify(
+    source: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A backup. Default: the database.")] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that a backup or the database is complete, and that its figures agree with each other.
+
+    Exits 1 when they do not.
+    """
+    from costguard.main import backups
+
+    verified = backups.verify_database(_url(config)) if source is None else backups.verify_backup(source)
+    print_json(_verified(verified)) if as_json else _print_checks(verified)
+    if not verified.is_sound:
+        raise typer.Exit(1)
+
+
+def unknown(config: Config = None, as_json: AsJson = False) -> None:
+    """List VMs with this installation's labels that the ledger has no launch for."""
+    from costguard.main.unknown import listed
+
+    vms = listed(_url(config))
+    if as_json:
+        print_json({"items": [_vm(vm) for vm in vms]})
+        return
+    for vm in vms:
+        wanted = f" {vm.verdict_by} wants it {_WANTED[vm.verdict.value]}." if vm.verdict.value else ""
+        place = f"{vm.key.project}/{vm.name} in {vm.zone}, {vm.status.value}"
+        print(clean(f"{place}, since {vm.found_at:%Y-%m-%d %H:%M} UTC: {vm.reason}.{wanted}"))
+    if not vms:
+        print("There is none.")
+
+
+def adopt(vm: _UnknownVm, config: Config = None, as_json: AsJson = False) -> None:
+    """Adopt an unknown VM as the current attempt of the job that its label names."""
+    _decide(vm, "adopt", config, as_json)
+
+
+def delete_vm(
+    vm: _UnknownVm,
+    config: Config = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete an unknown VM with its disk. Whatever runs on it is lost."""
+    if not yes and not typer.confirm(f"Delete {clean(vm)} with its disk?"):
+        raise typer.Abort
+    _decide(vm, "delete", config, as_json)
+
+
+def _decide(name: str, verdict: str, config: Path | None, as_json: bool) -> None:
+    from costguard.clock import SystemClock
+    from costguard.main.unknown import decide
+
+    by = f"{getpass.getuser()}@{socket.gethostname()}"
+    vm = decide(_url(config), name, verdict, by, SystemClock().now())
+    if as_json:
+        print_json(_vm(vm))
+        return
+    print(clean(f"{name} will be {_WANTED[verdict]} in one of the next passes; `costguard events` shows it."))
+
+
+def _url(config: Path | None) -> str:
+    return settings_of(config).database.url.get_secret_value()
+
+
+def _verified(verified: Verified) -> dict[str, Any]:
+    return {
+        "name": verified.name,
+        "ok": verified.is_sound,
+        "revision": verified.revision,
+        "manifest": None if verified.manifest is None else verified.manifest.model_dump(mode="json"),
+        "checks": [{"rule": check.rule, "holds": check.holds, "wrong": check.wrong} for check in verified.checks],
+    }
+
+
+def _print_checks(verified: Verified) -> None:
+    for check in verified.checks:
+        wrong = f": {check.wrong}" if check.wrong else ""
+        print(clean(f"{'ok   ' if check.holds else 'WRONG'}  {check.rule}{wrong}"))
+    sound = "is sound" if verified.is_sound else "is not sound"
+    print(clean(f"{verified.name} {sound}, at revision {verified.revision}."))
+
+
+def _vm(vm: UnknownVm) -> dict[str, Any]:
+    return {
+        "project": vm.key.project,
+        "gce_id": vm.key.gce_id,
+        "name": vm.name,
+        "zone": vm.zone,
+        "job": vm.job,
+        "generation": vm.generation,
+        "status": vm.status.value,
+        "reason": vm.reason,
+        "found_at": vm.found_at.isoformat(),
+        "wanted": vm.verdict.value or None,
+        "wanted_by": vm.verdict_by or None,
+    }

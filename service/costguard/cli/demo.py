@@ -1,0 +1,241 @@
+"""`costguard demo`: a simulated cloud, and a server that watches it with settings of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import tempfile
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from costguard.cli import demo_cloud, demo_view
+from costguard.cli.options import AsJsonLine, listening_address
+from costguard.errors import SettingsError
+
+if TYPE_CHECKING:
+    from costguard.settings import Settings
+
+_EXAMPLES = """Examples:
+
+  costguard demo                             an hour of the fleet's time in a real minute
+
+  costguard demo --speed 1 --listen :9000    in real time, at another port
+"""
+_LINK_LASTS = timedelta(days=1)  # longer than any demo
+_STEPS = 700  # some 70 real seconds, and what two preemptions take
+ADMIN = "chiara@example.com"  # a user of the simulated workspace
+_EVERY = timedelta(seconds=10)  # the shortest interval between passes that the settings allow
+_DIGEST_AFTER = timedelta(minutes=100)
+# The forgotten T4 is stopped when its owner has not answered twice; about other VMs reminders are sent.
+_PRESETS = {
+    "t4": {"remind_every": "20m", "when_unanswered": "stop", "stop_after": 2, "grace": "10m"},
+    "a100": {"remind_every": "30m"},
+    "multi-gpu": {"remind_every": "30m"},
+    "other": {"remind_every": "30m"},
+}
+
+
+def register(app: typer.Typer) -> None:
+    app.command("demo", epilog=_EXAMPLES)(demo)
+
+
+def demo(
+    listen: Annotated[str, typer.Option("--listen", help="HOST:PORT of the server.")] = "127.0.0.1:8765",
+    sandbox_port: Annotated[int, typer.Option("--sandbox-port", min=0, max=65535, help="0: any free port.")] = 0,
+    scenario: Annotated[str, typer.Option("--scenario", help="A file, or the name of a shipped one.")] = "demo",
+    speed: Annotated[
+        float, typer.Option("--speed", min=0.1, max=3600, help="Simulated seconds per real second.")
+    ] = 60.0,
+    steps: Annotated[int, typer.Option("--steps", min=0, help="Steps of its training job; 0: no job.")] = _STEPS,
+    as_json: AsJsonLine = False,
+) -> None:
+    """See Costguard at work on a simulated cloud. Ctrl-C ends all of it, and nothing is kept.
+
+    On Linux it also launches a job: a training that loses its VM twice, and still comes to the same result.
+    """
+    stop = threading.Event()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, lambda _number, _frame: stop.set())
+    # Only now: these imports take longest, and Ctrl-C may come meanwhile.
+    from costguard import logs
+
+    address = demo_cloud.with_port(listening_address(listen))
+    no_job = demo_cloud.why_no_job(steps, speed, server_url(address))
+    has_job = bool(steps) and not no_job
+    logs.configure("error", "console")
+    with (
+        tempfile.TemporaryDirectory(prefix="costguard-demo-") as name,
+        demo_cloud.simulated_cloud(scenario, sandbox_port, speed, Path(name) / "vms" if has_job else None) as cloud,
+    ):
+        _Demo(address, Path(name), cloud, speed, steps if has_job else 0, no_job, stop, as_json).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Demo:
+    """A demo whose simulated cloud runs. `steps` is 0 without a job, and `no_job` says why where one was wanted."""
+
+    address: str
+    folder: Path
+    cloud: str
+    speed: float
+    steps: int
+    no_job: str
+    stop: threading.Event
+    as_json: bool
+
+    def run(self) -> None:
+        """Serves and shows the fleet until it is stopped."""
+        from costguard import main
+        from costguard.settings.values import is_loopback
+
+        clock = demo_cloud.clock_of(self.cloud)
+        # A demo that others can reach needs a token of the user's: the settings check for it.
+        own = secrets.token_urlsafe(24) if is_loopback(self.address.rpartition(":")[0].strip("[]")) else ""
+        token = os.environ.get("COSTGUARD_TOKEN", "") or own
+        environ = {"COSTGUARD_TOKEN": token, **demo_cloud.slack_secrets(self.cloud)}
+        projects = demo_cloud.projects_of(self.cloud)
+        job_speed = self.speed if self.steps else None
+        settings = demo_settings(self.address, self.cloud, self.folder, projects, clock.now(), environ, job_speed)
+        server = settings.server
+        with ExitStack() as stack:
+            web = stack.enter_context(main.start_web_process(server.host, server.port))
+            service = stack.enter_context(main.service(settings, web, clock, self.speed, self.stop))
+            service.guard.refresh_prices(None)  # before the first pass, so that no figure changes later
+            urls: list[str] = []
+            ready = threading.Event()
+
+            def announce(url: str) -> None:
+                urls.append(url)
+                ready.set()
+
+            threads = stack.enter_context(ThreadPoolExecutor(1, "serve"))
+            serving = threads.submit(service.run, announce)
+            try:
+                while not ready.wait(0.1) and not serving.done():
+                    pass
+                if urls:
+                    [url] = urls
+                    demo_cloud.send_clicks(self.cloud, url)
+                    page = main.first_link(service.guard, url, demo_cloud.OWNER, _LINK_LASTS)
+                    self._show(
+                        demo_view.Addresses(url, page, self.cloud, f"{self.cloud}/slack", token, ADMIN), projects
+                    )
+            finally:
+                self.stop.set()
+            serving.result()  # raises what ended it, such as a port that is taken
+
+    def _show(self, at: demo_view.Addresses, projects: list[str]) -> None:
+        view = demo_view.View(at, self.speed, self.no_job, self.stop, self.as_json)
+        if self.steps:
+            view.launch(self.folder, projects[0], self.steps)
+        view.show()
+
+
+def demo_settings(
+    listen: str,
+    cloud: str,
+    folder: Path,
+    projects: list[str],
+    now: datetime,
+    environ: Mapping[str, str],
+    job_speed: float | None = None,
+) -> Settings:
+    """Settings with short spans, so that a lot happens in minutes. `now` is the fleet's time.
+
+    Without `job_speed` no jobs are accepted. Raises SettingsError in words of options: there is no file to correct.
+    """
+    from costguard.settings import validate
+
+    wanted = {
+        "watch": {"projects": projects, "every": f"{_EVERY.seconds}s"},
+        "idle": {"every": f"{_EVERY.seconds}s"},
+        "database": {"url": f"sqlite:///{folder / 'costguard.db'}"},
+        "server": {"listen": listen},
+        "compute": {"endpoint": cloud},
+        "prices": {"endpoint": cloud},
+        "owners": {"domain": "example.com"},
+        "slack": {"channel": "#gpu-costs", "endpoint": f"{cloud}/slack/api/", **_dashboard(listen)},
+        "reminders": {
+            "quiet_hours": "never",
+            "quiet_days": [],
+            "contact": ADMIN,
+            "daily_digest": f"{now + _DIGEST_AFTER:%H:%M}",
+        },
+        "enforcement": {"shadow": False},
+        "log": {"level": "error"},  # the terminal shows the fleet, not the log
+        "access": {"admins": [ADMIN], "operators": ["dana@example.com"], "viewers": ["@example.com"]},
+        "presets": _PRESETS,
+        "budgets": _budgets(projects),
+        **_teams(projects),
+        **({} if job_speed is None else {"jobs": _jobs(server_url(listen), job_speed)}),
+    }
+    place = Path("the demo")
+    try:
+        return validate(wanted, environ, place)
+    except SettingsError as error:
+        message = error.message.replace(f"{place}: server.listen:", "--listen:")
+        raise SettingsError(message, "Nothing was started. Correct that, then start the demo again.") from None
+
+
+def server_url(listen: str) -> str:
+    """The server's URL for processes of this computer; "" where they cannot reach it, or its port is not known."""
+    host, _, port = listen.rpartition(":")
+    bare = ip_address(host.strip("[]"))
+    if bare.is_unspecified:
+        host = "127.0.0.1" if bare.version == 4 else "[::1]"
+    return f"http://{host}:{port}" if port != "0" and (bare.is_unspecified or bare.is_loopback) else ""
+
+
+def _jobs(url: str, speed: float) -> dict[str, Any]:
+    """VMs live in real seconds, so waits for them are longer by as much as the fleet's clock is faster.
+
+    A VM has five real seconds after its preemption notice.
+    """
+
+    def span(seconds: int, least: int, most: int) -> str:
+        return f"{max(least, min(most, round(seconds * speed)))}s"
+
+    return {
+        "guard_url": url,
+        "heartbeat": "3s",
+        "silence": span(240, 600, 21_600),
+        "boot": span(120, 1800, 21_600),
+        "dying": span(8, 40, 600),
+        "cancel_grace": span(10, 60, 3600),
+        "stalled": span(120, 7200, 604_800),
+    }
+
+
+def _dashboard(listen: str) -> dict[str, str]:
+    """Where messages link to; nowhere while the port is not chosen."""
+    return {} if listen.endswith(":0") else {"url": f"http://{listen}"}
+
+
+def _budgets(projects: list[str]) -> dict[str, Any]:
+    """One budget that the four A100s soon exceed, and one that is on course."""
+    everything = {"everything": {"limit": 20_000, "period": "month"}}
+    if "acme-training" not in projects:
+        return everything
+    return {"training-today": {"scope": {"project": "acme-training"}, "limit": 400, "period": "day"}, **everything}
+
+
+def _teams(projects: list[str]) -> dict[str, Any]:
+    if "acme-research" not in projects:
+        return {}
+    team = {
+        "members": ["ben@example.com", "cleo@example.com"],
+        "operators": ["ben@example.com"],
+        "projects": ["acme-research"],
+        "channel": "#ml-team",
+    }
+    return {"teams": {"research": team}}

@@ -1,0 +1,74 @@
+"""`costguard events`: the audit log."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from costguard.cli.client import Server
+from costguard.cli.format import when
+from costguard.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    LastHours,
+    Limit,
+    OneProject,
+    Since,
+    Until,
+    Url,
+    complete_jobs,
+    has_filter,
+    not_before,
+)
+from costguard.cli.tables import Answer, Column, nothing_fits, render, show_page
+
+_COLUMNS = (
+    Column("When (UTC)", lambda event: when(event["occurred_at"])),
+    Column("Event", "kind", spare=1),
+    Column("VM", lambda event: " / ".join(part for part in (event["project"], event["name"]) if part), spare=3),
+    Column("What", "text", prose=True),
+    Column("Who", "actor", spare=2),
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("events", epilog="Example:  costguard events --kind LifetimeEnded --since 2026-11-20T00:00:00Z")(events)
+
+
+def events(
+    since: Since = None,
+    until: Until = None,
+    last: LastHours = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only this kind, such as LifetimeStarted.")] = None,
+    who: Annotated[str | None, typer.Option("--who", help="Part of the actor's name, such as ana@.")] = None,
+    words: Annotated[str | None, typer.Option("--words", help="Part of the text, or of the VM's name.")] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", help="Only this job, by its id.", autocompletion=complete_jobs)
+    ] = None,
+    project: OneProject = None,
+    vm: Annotated[str | None, typer.Option("--id", help="Only the VM with this numeric id.")] = None,
+    limit: Limit = 50,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """What happened, the latest first: who did what, and why."""
+    server = Server(url)
+    filters = {
+        "since": not_before(server, since, last),
+        "until": until,
+        "kind": kind,
+        "who": who,
+        "words": words,
+        "job": job,
+        "project": project,
+        "gce_id": vm,
+    }
+    answer = server.pages("facts", "facts", limit, **filters)
+    render(answer, as_json, show_events, has_filter(*filters.values()))
+
+
+def show_events(console: Console, answer: Answer, is_filtered: bool) -> None:
+    hint = "`costguard events` alone shows the latest of every kind; `costguard show NAME` shows a VM's id."
+    show_page(console, _COLUMNS, answer, "facts", nothing=nothing_fits("event", is_filtered, hint))

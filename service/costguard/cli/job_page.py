@@ -1,0 +1,256 @@
+"""One job as `costguard job` shows it: its values, and the timeline of its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rich.console import Console
+
+from costguard.cli.format import age, amount_text, count, dollars, moment, rate, when
+from costguard.cli.tables import NARROW, Answer, Column, cell, say, show_table, show_values
+from costguard.ledger.narrate import sentence
+
+_ENDED_WELL = {None, "succeeded"}
+_BAR, _NARROW_BAR = 32, 20  # characters
+_WORKING, _BOOTING, _FREE, _SAVED = "█", "░", "·", "▲"
+MODELS = {"spot": "Spot", "standard": "on-demand"}
+
+
+def show_job(console: Console, answer: Answer) -> None:
+    job = answer["job"]
+    say(console, f"{job['title']}  {job['id']}  {job['state']}", "bold")
+    say(console, sentence(job["reason"]))
+    if answer["next"] and answer["next"] != job["reason"]:
+        say(console, f"Next: {answer['next']}")
+    console.print()
+    show_values(console, _values(answer))
+    if answer["attempts"]:
+        console.print()
+        _show_attempts(console, answer)
+    for interruption in answer["interruptions"]:
+        line = _interruption(interruption, job["settled_at"] is not None)
+        say(console, line, "bold red" if interruption["from_zero"] else "yellow")
+    for torn in (answer["checkpoint"] or {}).get("torn", ()):
+        say(console, f"TORN: {torn}", "yellow")
+    for attempt in answer["attempts"]:
+        disk = attempt.get("disk")  # servers of an earlier version do not send it
+        if job["settled_at"] is None and disk is not None and disk["text"]:
+            say(console, f"Attempt {attempt['number']}: {disk['text']}", "bold red")
+    if answer["kept_disk"]:
+        say(console, _kept_disk(answer), "yellow")
+    if answer["ssh_command"]:
+        show_ssh(console, answer)
+
+
+def show_ssh(console: Console, answer: Answer) -> None:
+    """How to reach its VM; a dev VM also has a notebook."""
+    say(console, f"Shell:     {answer['ssh_command']}")
+    if answer["notebook_command"]:
+        say(console, f"Notebook:  {answer['notebook_command']}, then http://localhost:8888")
+
+
+def _kept_disk(answer: Answer) -> str:
+    kept = answer["kept_disk"]
+    bills = f"about {dollars(kept['monthly'])} a month" if kept["monthly"] is not None else "an unknown price"
+    return (
+        f"DISK KEPT: {kept['vm']} is stopped in {kept['zone']}; its disk of {kept['gib']} GiB bills {bills} "
+        f"and holds {kept['holds']}. Delete both with: costguard delete-disk {answer['job']['id']}"
+    )
+
+
+def _values(answer: Answer) -> Iterator[tuple[str, str]]:
+    job, spec, recipe = answer["job"], answer["spec"], answer["recipe"]
+    yield "owner", job["owner"]
+    gpus = f", {recipe['gpu_count']} x {recipe['gpu_type']}" if recipe["gpu_count"] else ""
+    model = MODELS.get(recipe["provisioning_model"], "on-demand")
+    yield "preset", f"{job['preset']}: {recipe['machine_type']}{gpus}, {model}, project {job['project']}"
+    if job["image"]:
+        digest = job.get("image_digest")
+        pulled = f", pulled as {digest}" if digest and "@" not in job["image"] else ""
+        again = ", pulled again on each VM" if spec.get("pull") else ""
+        yield "image", f"{job['image']}{pulled}{again}"
+    if job["command"]:
+        yield "command", " ".join(job["command"])
+    yield "requested", f"{when(job['created_at'])} by {job['via']}"
+    if job["cancel_asked_at"]:
+        yield "cancel", f"requested by {job['cancel_asked_by']} at {when(job['cancel_asked_at'])}"
+    yield "cost", _cost(answer)
+    if job["step"] is not None:
+        yield "step", _progress(answer)
+    if spec["checkpoint"]:
+        yield "checkpoint", _checkpoint(answer)
+    if (risk := answer["work_at_risk"]) is not None:
+        yield "at risk", f"{_worth(risk['seconds'], risk['cost'])}: the work since {when(risk['since'])}"
+    lost = answer["lost"]
+    if lost["seconds"]:
+        zero = f", from zero {count(lost['from_zero'], 'time')}" if lost["from_zero"] else ""
+        yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
+    yield "limits", _limits(answer)
+
+
+def _cost(answer: Answer) -> str:
+    job, place = answer["job"], answer["job"]["place"]
+    parts = [amount_text(job["cost"])]
+    if job["ceiling"] is not None:
+        parts.append(f"of {dollars(job['ceiling'])} at most")
+    if place is not None and place["rate_per_hour"] is not None and job["settled_at"] is None:
+        parts.append(f"(about {rate(place['rate_per_hour'])} an hour)")
+    return " ".join(parts)
+
+
+def _progress(answer: Answer) -> str:
+    pace = answer["pace"]
+    parts = [f"{answer['job']['step']:,}"]
+    if pace["per_hour"] is not None:
+        parts.append(f"{float(pace['per_hour']):,.0f} an hour")
+    if pace["cost_per_1000_steps"] is not None:
+        parts.append(f"{dollars(pace['cost_per_1000_steps'], 4)} per 1,000 steps")
+    return ", ".join(parts)
+
+
+def _checkpoint(answer: Answer) -> str:
+    location, seen = answer["spec"]["checkpoint"]["location"], answer["checkpoint"]
+    if seen is None:
+        return f"{location}: not looked at yet"
+    at = f" at step {seen['step']:,}" if seen["step"] is not None else ""
+    if seen["is_deleted"]:
+        last = f"; the last one seen: {seen['resume_from']}{at}" if seen["resume_from"] else ""
+        return f"{location}: DELETED with its VM's disk{last}"
+    if seen["error"]:
+        last = f" Last seen complete at {when(seen['seen_at'])}: {seen['resume_from']}{at}" if seen["seen_at"] else ""
+        return f"{location}: NOT READ: {seen['error']}{last}"
+    if not seen["resume_from"]:
+        return f"{location}: nothing complete yet, as of {when(seen['looked_at'])}"
+    return f"{seen['resume_from']}{at}, written {when(seen['written_at'])}"
+
+
+def _limits(answer: Answer) -> str:
+    job, spec = answer["job"], answer["spec"]
+    parts = [
+        f"{job['preemptions']} of {count(spec['max_preemptions'], 'preemption')}",
+        f"{job['crashes']} of {count(spec['max_crashes'], 'crash', 'crashes')}",
+    ]
+    if job["deadline"]:
+        late = moment(answer["as_of"]) > moment(job["deadline"]) and job["settled_at"] is None
+        parts.append(f"deadline {when(job['deadline'])}{' (PAST)' if late else ''}")
+    return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A job's time from its request to its end, or to now, as a number of characters."""
+
+    first: datetime
+    last: datetime
+    width: int
+
+    def place(self, text: str) -> int:
+        whole = max(self.last - self.first, timedelta(seconds=1))
+        return min(self.width - 1, max(0, int(self.width * (moment(text) - self.first) / whole)))
+
+    def bar(self, attempt: Answer, as_of: str) -> str:
+        marks = [_FREE] * self.width
+        end = self.place(attempt["ended_at"] or as_of)
+        for place in range(self.place(attempt["intended_at"]), end + 1):
+            marks[place] = _BOOTING
+        for place in range(self.place(attempt["started_at"]), end + 1) if attempt["started_at"] else ():
+            marks[place] = _WORKING
+        return "".join(marks)
+
+    def saves(self, checkpoints: list[Answer]) -> str:
+        marks = [" "] * self.width
+        for checkpoint in checkpoints:
+            marks[self.place(checkpoint["written_at"])] = _SAVED
+        return "".join(marks)
+
+
+def _show_attempts(console: Console, answer: Answer) -> None:
+    """The timeline: a column of the bar is the same moment in every row. The last row shows the checkpoints."""
+    job, as_of, checkpoints = answer["job"], answer["as_of"], answer["checkpoints"]
+    first, last = moment(job["created_at"]), moment(job["settled_at"] or as_of)
+    axis = _Axis(first, last, _NARROW_BAR if console.width < NARROW else _BAR)
+    columns = (
+        Column("#", "number", right=True),
+        Column("Zone", "zone"),
+        Column("Model", "model", spare=2),
+        Column("Requested (UTC)", "requested", spare=4),
+        Column("Timeline", "bar"),
+        Column("Ran", "ran", right=True, spare=5),
+        Column("Steps", "steps", spare=3),
+        Column("$/h", "rate", right=True, spare=1),
+        Column("How it ended", "ending", prose=True),
+    )
+    rows = [_attempt(attempt, axis, as_of) for attempt in answer["attempts"]]
+    if checkpoints:
+        steps = [checkpoint["step"] for checkpoint in checkpoints if checkpoint["step"] is not None]
+        newest = f"to {max(steps):,}" if steps else ""
+        saved = {"zone": "checkpoints", "bar": axis.saves(checkpoints), "steps": newest}
+        rows.append({**dict.fromkeys(rows[0], ""), **saved})
+    show_table(console, columns, rows)
+    for attempt in answer["attempts"]:
+        if why := attempt["resume_why"]:
+            say(console, f"Attempt {attempt['number']} resumed from {attempt['resume_from']}, because {why}.")
+    span = age(last - first)
+    say(
+        console, f"The bar is {span} long: {_BOOTING} requested and booting, {_WORKING} running, {_SAVED} saved.", "dim"
+    )
+
+
+def _attempt(attempt: Answer, axis: _Axis, as_of: str) -> Answer:
+    started, hourly = attempt["started_at"], attempt["rate_per_hour"]
+    return {
+        "number": attempt["number"],
+        "zone": attempt["zone"],
+        "model": MODELS.get(attempt["provisioning_model"], "on-demand"),
+        "requested": when(attempt["asked_at"] or attempt["intended_at"]),
+        "bar": axis.bar(attempt, as_of),
+        "ran": age(max(timedelta(), _ran_until(attempt, as_of) - moment(started))) if started else "-",
+        "steps": _steps(attempt),
+        "rate": "-" if hourly is None else rate(hourly),
+        "ending": cell(_outcome(attempt), "" if attempt["outcome"] in _ENDED_WELL else "yellow"),
+    }
+
+
+def _ran_until(attempt: Answer, as_of: str) -> datetime:
+    """The end that its agent reported, else its last report: whether it ran after that is not known."""
+    if attempt["exit"] is not None:
+        return moment(attempt["exit"]["at"])
+    seen = moment(attempt["ended_at"] or as_of)
+    return min(seen, moment(attempt["heard_at"])) if attempt["heard_at"] else seen
+
+
+def _steps(attempt: Answer) -> str:
+    """`12,000 to 41,200`: from the checkpoint that it resumed from."""
+    if attempt["step"] is None:
+        return "-"
+    if attempt["resume_step"] is not None:
+        since = f"{attempt['resume_step']:,}"
+    else:
+        since = "?" if attempt["resume_from"] else "0"
+    return f"{since} to {attempt['step']:,}"
+
+
+def _outcome(attempt: Answer) -> str:
+    if attempt["outcome"] is not None:
+        outcome = attempt["outcome"].replace("_", " ")
+        return f"{outcome}: {attempt['reason']}" if attempt["reason"] else outcome
+    return f"{attempt['state']}; {attempt['error']}" if attempt["error"] else str(attempt["state"])
+
+
+def _interruption(of: Answer, is_over: bool) -> str:
+    lost = "not known" if of["lost_seconds"] is None else _worth(of["lost_seconds"], of["lost_cost"])
+    zero = ", and it started again from zero" if of["from_zero"] else ""
+    if of["resumed_at"]:
+        resumed = f"running again after {age(moment(of['resumed_at']) - moment(of['happened_at']))}"
+    else:
+        resumed = "the job did not go on" if is_over else "not running again yet"
+    ended = f"attempt {of['attempt']} {of['outcome'].replace('_', ' ')}"
+    return f"{when(of['happened_at'])}  {ended}. {'LOST' if of['from_zero'] else 'Lost'}: {lost}{zero}; {resumed}."
+
+
+def _worth(seconds: int, cost: str | None) -> str:
+    """`12 min ($0.31)`."""
+    span = age(timedelta(seconds=seconds))
+    return span if cost is None else f"{span} ({dollars(cost)})"

@@ -1,0 +1,207 @@
+"""`costguard jobs`, `costguard job`, `costguard output`, `costguard cancel` and `costguard delete-disk`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from costguard.cli.client import Server
+from costguard.cli.format import amount_text, clean_lines, dollars, when
+from costguard.cli.job_page import show_job
+from costguard.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    JobId,
+    Limit,
+    Me,
+    OnePreset,
+    OneProject,
+    Reason,
+    Url,
+    has_filter,
+    print_json,
+)
+from costguard.cli.tables import Answer, Column, cell, nothing_fits, render, say, show_page
+from costguard.errors import ServerUnreachable
+from costguard.ledger.narrate import sentence
+from costguard.model.job import JobKind, JobState
+
+_EXAMPLES = """Examples:
+
+  costguard jobs                            unfinished jobs, and those whose disk is kept
+
+  costguard jobs --all --state failed       failed jobs, the latest first
+
+  costguard job j7k2m9q4                    one job: its attempts, checkpoints, lost work and what comes next
+"""
+_STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "cancelled": "dim", "succeeded": "dim"}
+_OVER = frozenset({"succeeded", "failed", "cancelled"})
+GOOD = frozenset({"succeeded", "running"})  # how a training job ends well, and when the wait for a dev VM does
+
+
+def register(app: typer.Typer) -> None:
+    app.command("jobs", epilog=_EXAMPLES)(jobs)
+    app.command("job", epilog="Example:  costguard job j7k2m9q4")(job)
+    app.command("output", epilog="Example:  costguard output j7k2m9q4 --attempt 2")(output)
+    app.command("cancel", epilog="Example:  costguard cancel j7k2m9q4 --reason 'wrong data'")(cancel)
+    app.command("delete-disk", epilog="Example:  costguard delete-disk j7k2m9q4")(delete_disk)
+
+
+def jobs(
+    state: Annotated[JobState | None, typer.Option("--state", help="Only this state, finished or not.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only this owner's.")] = None,
+    preset: OnePreset = None,
+    project: OneProject = None,
+    kind: Annotated[JobKind | None, typer.Option("--kind", help="training or dev.")] = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include finished jobs.")] = False,
+    limit: Limit = 50,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Jobs, the newest first: owner, state and why, attempts, and cost so far."""
+    filters = {"state": state, "owner": owner, "preset": preset, "project": project, "kind": kind}
+    only_open = None if everything or state is not None else True
+    answer = Server(url).pages("jobs", "jobs", limit, open=only_open, or_disk_kept=only_open, **filters)
+    render(answer, as_json, show_jobs, has_filter(*filters.values()) or bool(only_open))
+
+
+def job(job_id: JobId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """One job: the timeline of its attempts, checkpoints, work at risk and lost, its cost, and what comes next."""
+    render(Server(url).get("jobs", job_id), as_json, show_job)
+
+
+def output(
+    job_id: JobId,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, help="Of this attempt. Default: the last one that reported.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """The end of what a job's command printed, as its VM reported it."""
+    answer = Server(url).get("jobs", job_id, "output", attempt=attempt)
+    if as_json:
+        print_json(answer)
+        return
+    if answer["output"]:
+        print(clean_lines(answer["output"].rstrip("\n").expandtabs()))
+    print(clean_lines(about_output(answer)), file=sys.stderr)
+
+
+def cancel(
+    job_id: JobId,
+    reason: Reason = "",
+    delete_disk: Annotated[
+        bool,
+        typer.Option("--delete-disk", help="Also delete a disk that holds the only copy of what the job saved."),
+    ] = False,
+    owner: Me = "",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a job: its command may save, then its VM is deleted. Repeating it is harmless.
+
+    If the job saves on its VM's own disk, the VM is only stopped and the disk is kept, unless --delete-disk is given.
+    """
+    body: dict[str, object] = {"reason": reason, **({"delete_disk": True} if delete_disk else {})}
+    answer = Server(url).post("jobs", job_id, "cancel", body={**body, **({"by": owner} if owner else {})})
+    render(answer, as_json, _show_cancelled)
+
+
+def delete_disk(
+    job_id: JobId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    owner: Me = "",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the kept disk of a finished job. Everything saved on it is lost."""
+    server = Server(url)
+    kept = server.get("jobs", job_id)["kept_disk"]
+    if kept is not None and not yes:
+        what = f"This deletes {kept['vm']} and its disk of {kept['gib']} GiB, which holds {kept['holds']}."
+        typer.confirm(f"{what} Delete it?", abort=True, err=True)
+    answer = server.post("jobs", job_id, "delete-disk", body={"by": owner} if owner else {})
+    render(answer, as_json, _show_disk_deleted)
+
+
+def follow(server: Server, detail: Answer, tell: Callable[[str], None], wait: Callable[[], object]) -> Answer:
+    """Waits until the job is over, or a dev VM is up, also while the server restarts. Each change is told once."""
+    said = trouble = ""
+    while True:
+        job = detail["job"]
+        line = f"{job['title']}: {job['state']}. {sentence(job['reason'])}"
+        if line != said and not trouble:
+            tell(line)
+            said = line
+        if job["state"] in _OVER or (job["kind"] == "dev" and detail["ssh_command"] and job["state"] == "running"):
+            return detail
+        wait()
+        try:
+            detail, trouble = server.get("jobs", job["id"]), ""
+        except ServerUnreachable as error:
+            if not trouble:
+                tell(f"{error.message} The job goes on, and the server is asked again.")
+            trouble = error.message
+
+
+def _state(job: Answer) -> Text:
+    if job["kept_disk"] is not None:
+        return cell(f"{job['state']}, disk kept", "yellow")
+    return cell(job["state"], _STYLES.get(job["state"], ""))
+
+
+_JOBS = (
+    Column("Job", "id"),
+    Column("Name", lambda job: job["name"] or "-"),
+    Column("Owner", "owner", spare=4),
+    Column("Preset", "preset", spare=3),
+    Column("State", _state),
+    Column("Step", lambda job: "-" if job["step"] is None else f"{job['step']:,}", right=True, spare=2),
+    Column("Attempts", "attempts", right=True, spare=1),
+    Column(
+        "Cost",
+        lambda job: cell(amount_text(job["cost"]), "" if job["cost"]["complete"] else "bold red"),
+        right=True,
+    ),
+    Column("Why, and what comes next", lambda job: sentence(job["reason"]), prose=True),
+)
+
+
+def show_jobs(console: Console, answer: Answer, is_filtered: bool) -> None:
+    """The table, then each kept disk with its cost."""
+    nothing = nothing_fits("job", is_filtered, "`costguard jobs --all` includes finished ones.")
+    show_page(console, _JOBS, answer, "jobs", nothing=nothing, order="newest")
+    for job in answer["jobs"]:
+        if (kept := job["kept_disk"]) is not None:
+            bills = f"about {dollars(kept['monthly'])} a month" if kept["monthly"] is not None else "an unknown price"
+            say(console, f"{job['title']}: its disk is kept: {bills}; costguard delete-disk {job['id']}", "yellow")
+    if (disks := answer["kept_disks"])["count"] > 1:
+        say(console, f"In all, {disks['count']} disks are kept: {amount_text(disks['monthly'])} a month.", "yellow")
+
+
+def about_output(answer: Answer) -> str:
+    """Which attempt printed an output, when it was reported, and where the rest of it is."""
+    if answer["attempt"] is None:
+        return f"Job {answer['job']} has not reported yet. See its state with: costguard job {answer['job']}"
+    reported = f", reported at {when(answer['heard_at'])} UTC" if answer["heard_at"] else ""
+    empty = "" if answer["output"] else "It printed nothing. "
+    rest = (
+        f"The whole log is on its VM: {answer['log']}" if answer["log"] else "Its VM is gone: this is all that is left."
+    )
+    return f"{empty}Attempt {answer['attempt']}{reported}. {rest}"
+
+
+def _show_cancelled(console: Console, answer: Answer) -> None:
+    job = answer["job"]
+    say(console, f"{job['title']}: {sentence(job['reason'])}")
+    say(console, f"See it with: costguard job {job['id']}")
+
+
+def _show_disk_deleted(console: Console, answer: Answer) -> None:
+    say(console, f"The disk of {answer['job']['title']} is being deleted, with its VM.")

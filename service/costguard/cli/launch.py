@@ -1,0 +1,252 @@
+"""`costguard launch`, and the options that it shares with `costguard quote`."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from costguard.cli import jobs
+from costguard.cli.client import Server, WrongUsage
+from costguard.cli.format import clean_lines
+from costguard.cli.job_page import show_ssh
+from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, utc_moment
+from costguard.cli.tables import Answer, render, say
+from costguard.errors import ServerUnreachable
+from costguard.ledger.narrate import sentence
+from costguard.model.checkpoint import Framework
+
+_EXAMPLES = """Examples:
+
+  costguard launch a100 --image us-docker.pkg.dev/lab/train/llama:7 --ceiling 60 -- python train.py --epochs 3
+
+  costguard launch t4 --checkpoint gs://lab/run-7 --resume '--from_checkpoint {checkpoint}' -- python train.py
+
+  costguard launch t4 --secret WANDB_API_KEY=projects/lab/secrets/wandb -- python train.py
+
+  costguard launch t4 --dev --wait                 a VM to work on; you are reminded when you forget it
+"""
+_POLL_S = 5
+
+Preset = Annotated[str, typer.Argument(metavar="PRESET", help="The kind of VM, such as t4, a100 or multi-gpu.")]
+Command = Annotated[
+    list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command to run, with its own options.")
+]
+Name = Annotated[str, typer.Option("--name", help="A name for people to read.")]
+Image = Annotated[str, typer.Option("--image", metavar="REF", help="Container image, by tag or digest.")]
+Pull = Annotated[
+    bool, typer.Option("--pull", help="Pull the image's tag again on each VM; else all run the first VM's digest.")
+]
+Checkpoint = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint",
+        metavar="URI",
+        help="Where the command saves: gs://, s3://, or a path on the disk; a folder or a file.",
+    ),
+]
+Resume = Annotated[
+    str,
+    typer.Option("--resume", metavar="TEMPLATE", help="Appended to resume, such as '--from_checkpoint {checkpoint}'."),
+]
+HowSaved = Annotated[
+    Framework | None,
+    typer.Option(
+        "--framework", "-f", metavar="NAME", help=f"{', '.join(Framework)}. Default: recognised by the file names."
+    ),
+]
+Pattern = Annotated[str, typer.Option("--pattern", metavar="PATH", help="Path of plain checkpoint files, with {step}.")]
+Marker = Annotated[
+    str, typer.Option("--marker", metavar="NAME", help="File that is written last, in a checkpoint's folder.")
+]
+StepPattern = Annotated[
+    str,
+    typer.Option(
+        "--step-pattern", metavar="REGEX", help="Finds the step in the output; its first group is the number."
+    ),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable; repeatable. Not for secrets."),
+]
+Secret = Annotated[
+    list[str] | None,
+    typer.Option("--secret", metavar="NAME=REF", help="A variable that holds a secret, by reference; repeatable."),
+]
+Workdir = Annotated[str, typer.Option("--workdir", "-w", metavar="PATH", help="The folder to run the command in.")]
+Mount = Annotated[
+    list[str] | None,
+    typer.Option("--mount", metavar="FROM:TO", help="A folder of the VM in the container; repeatable."),
+]
+ProjectId = Annotated[str, typer.Option("--project", "-p", help="Needed only where several projects are watched.")]
+Zones = Annotated[list[str] | None, typer.Option("--zone", help="Only this zone; repeatable.")]
+Spot = Annotated[bool | None, typer.Option("--spot/--on-demand", help="Instead of the preset's.")]
+Fallback = Annotated[
+    bool | None,
+    typer.Option("--fallback/--no-fallback", help="Whether to use on-demand where Spot is out of stock."),
+]
+MachineType = Annotated[str | None, typer.Option("--machine-type", help="Instead of the preset's.")]
+Disk = Annotated[int | None, typer.Option("--disk", metavar="GIB", help="Size of the boot disk.")]
+BootImage = Annotated[
+    str | None, typer.Option("--boot-image", metavar="IMAGE", help="The VM's image, instead of the preset's.")
+]
+MaxRun = Annotated[float | None, typer.Option("--max-run", metavar="HOURS", help="The longest that each VM may run.")]
+Ceiling = Annotated[str | None, typer.Option("--ceiling", metavar="USD", help="The most that the whole job may cost.")]
+Deadline = Annotated[
+    str | None,
+    typer.Option(
+        "--deadline", metavar="TIME", callback=utc_moment, help="When it must be finished: 2026-11-22T08:00Z."
+    ),
+]
+ExpectedHours = Annotated[float | None, typer.Option("--hours", help="How long it takes without interruptions.")]
+MaxPreemptions = Annotated[
+    int | None, typer.Option("--max-preemptions", min=0, help="It fails after more than this. Default: 100.")
+]
+MaxCrashes = Annotated[
+    int | None, typer.Option("--max-crashes", min=0, help="It fails after more than this. Default: 3.")
+]
+Dev = Annotated[bool, typer.Option("--dev", help="A VM to work on, without a command. It is not replaced.")]
+Key = Annotated[str, typer.Option("--key", help="Repeating the command with the same key returns the same job.")]
+Wait = Annotated[
+    bool,
+    typer.Option(
+        "--wait", help="Wait until it is finished (exits 1 when it did not succeed); a dev VM: until it is up."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("launch", epilog=_EXAMPLES)(launch)
+
+
+def launch(
+    preset: Preset,
+    command: Command = None,
+    name: Name = "",
+    image: Image = "",
+    pull: Pull = False,
+    checkpoint: Checkpoint = "",
+    resume: Resume = "",
+    framework: HowSaved = None,
+    pattern: Pattern = "",
+    marker: Marker = "",
+    step_pattern: StepPattern = "",
+    env: Env = None,
+    secret: Secret = None,
+    workdir: Workdir = "",
+    mount: Mount = None,
+    project: ProjectId = "",
+    zone: Zones = None,
+    spot: Spot = None,
+    fallback: Fallback = None,
+    machine_type: MachineType = None,
+    disk: Disk = None,
+    boot_image: BootImage = None,
+    max_run: MaxRun = None,
+    ceiling: Ceiling = None,
+    deadline: Deadline = None,
+    hours: ExpectedHours = None,
+    max_preemptions: MaxPreemptions = None,
+    max_crashes: MaxCrashes = None,
+    owner: Me = "",
+    dev: Dev = False,
+    key: Key = "",
+    wait: Wait = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Launch a job: a command that is run to its end on as many VMs as it takes, or a VM to work on."""
+    overrides = given(zones=zone, spot=spot, machine_type=machine_type, disk_gib=disk, image=boot_image)
+    overrides |= given(max_run_hours=max_run, on_demand_fallback=fallback)
+    body: dict[str, object] = {
+        "kind": "dev" if dev else "training",
+        "preset": preset,
+        "project": project,
+        "name": name,
+        "command": command or [],
+        "image": image,
+        "environment": _pairs(env, "--env", "EPOCHS=3"),
+        "secrets": _pairs(secret, "--secret", "WANDB_API_KEY=projects/lab/secrets/wandb"),
+        "workdir": workdir,
+        "mounts": mount or [],
+        "checkpoint": _checkpoint(checkpoint, resume, framework, pattern, marker),
+        "step_pattern": step_pattern,
+        "ceiling": ceiling,
+        "deadline": deadline,
+        "expected_hours": hours,
+        "overrides": overrides or None,
+    }
+    body |= given(owner=owner or None, pull=pull or None, max_preemptions=max_preemptions, max_crashes=max_crashes)
+    _launch(Server(url), body, key or secrets.token_hex(16), wait, as_json)
+
+
+def given(**values: object) -> dict[str, object]:
+    """Those options that were given."""
+    return {name: value for name, value in values.items() if value not in (None, [])}
+
+
+def _launch(server: Server, body: dict[str, Any], key: str, wait: bool, as_json: bool) -> None:
+    try:
+        answer = server.post("jobs", body=body, key=key)
+    except ServerUnreachable as error:
+        again = f"Repeating the command with --key {key} launches nothing twice, whatever became of this request."
+        raise ServerUnreachable(error.message, f"{error.what_next} {again}") from None
+    if wait:
+        tell = _discard if as_json else _tell
+        pause = threading.Event()
+        try:
+            answer = jobs.follow(server, answer, tell, lambda: pause.wait(_POLL_S))
+        except KeyboardInterrupt:
+            tell(f"The job goes on. See it with: costguard job {answer['job']['id']}")
+            raise
+    render(answer, as_json, _show_launched)
+    if wait and answer["job"]["state"] not in jobs.GOOD:
+        raise typer.Exit(1)
+
+
+def _show_launched(console: Console, answer: Answer) -> None:
+    job = answer["job"]
+    say(console, f"{job['title']}  {job['id']}  {job['state']}", "bold")
+    say(console, sentence(job["reason"]))
+    if answer["ssh_command"]:
+        show_ssh(console, answer)
+    elif job["kind"] == "dev":
+        say(console, f"How to reach it, once it is up: costguard job {job['id']}")
+    else:
+        say(console, f"See it with: costguard job {job['id']}; cancel it with: costguard cancel {job['id']}")
+
+
+def _tell(line: str) -> None:
+    print(clean_lines(line), file=sys.stderr, flush=True)
+
+
+def _discard(_: str) -> None:
+    """With --json, progress is not printed."""
+
+
+def _checkpoint(
+    location: str, resume: str, framework: Framework | None, pattern: str, marker: str
+) -> dict[str, object] | None:
+    how = {"resume": resume, "framework": framework, "pattern": pattern, "marker": marker}
+    if not location and any(how.values()):
+        raise WrongUsage(
+            "--resume, --framework, --pattern and --marker are about checkpoints.", "Say where: --checkpoint URI."
+        )
+    return {"location": location, **how} if location else None
+
+
+def _pairs(given: list[str] | None, option: str, example: str) -> dict[str, str]:
+    """An error does not repeat what follows `=`: it may be a secret that was meant for another option."""
+    pairs: dict[str, str] = {}
+    for text in given or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise typer.BadParameter(f"expected NAME=VALUE, such as {example}.", param_hint=option)
+        if name in pairs:
+            raise typer.BadParameter(f"{name} is given twice.", param_hint=option)
+        pairs[name] = value
+    return pairs

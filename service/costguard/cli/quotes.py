@@ -1,0 +1,108 @@
+"""`costguard quote`: what a launch would cost, zone by zone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from costguard.cli.client import Server
+from costguard.cli.format import count, dollars, rate
+from costguard.cli.job_page import MODELS
+from costguard.cli.launch import Ceiling, Deadline, Dev, Disk, MachineType, Preset, ProjectId, Spot, Zones, given
+from costguard.cli.options import DEFAULT_URL, AsJson, Url
+from costguard.cli.tables import Answer, Column, render, say, show_table
+
+_EXAMPLES = """Examples:
+
+  costguard quote a100 --hours 40                  Spot and on-demand in every zone, the best first
+
+  costguard quote a100 --zone us-central1-a --on-demand --json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command("quote", epilog=_EXAMPLES)(quote)
+
+
+def quote(
+    preset: Preset,
+    hours: Annotated[float, typer.Option("--hours", help="For how many hours.")] = 1,
+    project: ProjectId = "",
+    zone: Zones = None,
+    spot: Spot = None,
+    machine_type: MachineType = None,
+    disk: Disk = None,
+    ceiling: Ceiling = None,
+    deadline: Deadline = None,
+    dev: Dev = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """What a launch would cost, Spot and on-demand, zone by zone. Nothing is launched."""
+    body: dict[str, Any] = {
+        "kind": "dev" if dev else "training",
+        "preset": preset,
+        "project": project,
+        "hours": hours,
+        "overrides": given(zones=zone, spot=spot, machine_type=machine_type, disk_gib=disk) or None,
+    }
+    if ceiling or deadline:
+        body |= {"ceiling": ceiling, "deadline": deadline, "expected_hours": hours}
+    render(Server(url).post("quotes", body=body), as_json, show_quote)
+
+
+def _rate(amount: str | None, unpriced: str) -> str:
+    return unpriced if amount is None else rate(amount)
+
+
+_ZONES = (
+    Column("Zone", "zone"),
+    Column("Spot $/h", lambda place: _rate(place["spot"]["total"], "unpriced"), right=True),
+    Column("On-demand $/h", lambda place: _rate(place["on_demand"]["total"], "unpriced"), right=True),
+    Column("GPU", lambda place: _rate(place["spot"]["gpu"], "-"), right=True, spare=3),
+    Column("Machine", lambda place: _rate(place["spot"]["machine"], "-"), right=True, spare=2),
+    Column("Disk", lambda place: _rate(place["spot"]["disk"], "-"), right=True, spare=1),
+    Column("Note", "note", prose=True),
+)
+
+
+def show_quote(console: Console, answer: Answer) -> None:
+    hours = answer["hours"]
+    if (machine := answer["machine"]) is not None:
+        say(console, f"{answer['preset']}: {_machine(machine)}", "bold")
+    if answer["places"]:
+        show_table(console, _ZONES, answer["places"])
+        say(console, "GPU, machine and disk are Spot prices. The first zone is tried first.", "dim")
+    console.print()
+    first, cheapest = answer["first"], answer["cheapest"]
+    if first is not None:
+        say(console, f"Now: {_total(first, hours)}", "bold")
+    if cheapest is not None and cheapest != first:
+        say(console, f"Cheapest: {_total(cheapest, hours)}")
+    if answer["saving_percent"] is not None:
+        say(console, f"Spot saves {answer['saving_percent']}% against on-demand there.")
+    for budget in answer["budgets"]:
+        left = f"{dollars(budget['left'])} of {dollars(budget['limit'])} left this {budget['period']}"
+        after = f", {dollars(budget['left_after'])} after this" if budget["left_after"] is not None else ""
+        is_over = str(budget["left_after"] or budget["left"]).startswith("-")
+        say(console, f"Budget {budget['name']}: {left}{after}.", "bold red" if is_over else "")
+    for warning in answer["warnings"]:
+        say(console, f"WARNING: {warning}", "yellow")
+    for refusal in answer["refusals"]:
+        say(console, f"WOULD BE REFUSED: {refusal['message']}", "bold red")
+
+
+def _machine(machine: Answer) -> str:
+    gpus = f", {machine['gpu_count']} x {machine['gpu_type']}" if machine["gpu_count"] else ""
+    size = f", {machine['vcpus']} vCPUs, {machine['memory_mib'] / 1024:,.0f} GiB" if machine["vcpus"] else ""
+    return f"{machine['machine_type']}{gpus}{size}, {machine['disk_gib']} GiB of disk"
+
+
+def _total(offer: Answer, hours: str) -> str:
+    model = MODELS.get(offer["provisioning_model"], offer["provisioning_model"])
+    if offer["cost"] is None:
+        return f"{offer['zone']}, {model}: not priced"
+    span = count(int(float(hours)), "hour") if float(hours).is_integer() else f"{hours} hours"
+    return f"{dollars(offer['cost'])} for {span} in {offer['zone']}, {model}, {rate(offer['rate_per_hour'])} an hour"
