@@ -80,6 +80,11 @@ def test_reference_names_every_command() -> None:
     assert [command for command in COMMANDS if f"\n## {command}\n" not in _reference("commands")] == []
 
 
+def test_readme_is_one_page() -> None:
+    """What does not fit is in a guide."""
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
     """A link to a file of the project names one that exists, and a link to a heading one that is in the file."""
