@@ -19,7 +19,7 @@ from costguard.checkpoints.layouts.base import Tree
 from costguard.checkpoints.layouts.pattern import STEP, StepPattern
 from costguard.checkpoints.notes import notes_on
 from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile
-from costguard.reminders.protection import protected_because
+from costguard.reminders.enforcement import protected_because
 
 LONGEST_S = 0.05
 # Object names have at most 1,024 bytes of UTF-8. Sources: "Object naming guidelines" of Cloud Storage (1-1024 bytes),

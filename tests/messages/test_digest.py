@@ -1,124 +1,267 @@
-"""When digests are due, in every time zone and across clock changes."""
+"""Digests: intended once each, and written from the ledger as it is when they are sent."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from sqlalchemy import select, update
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.fakes import HandClock
+from tests.reminders import reminder_rows
 
-from costguard.messages.digest_schedule import DigestRule, DueDigest, Every, due
+from costguard.access.rules import Rules
+from costguard.db import tables
+from costguard.db.transaction import Database
+from costguard.messages.digest import DigestComposer, DigestWatch
+from costguard.messages.digest_schedule import DigestRule
+from costguard.messages.outbox import Composed, Withdrawn
+from costguard.model.budget import Budget, Period, Scope
+from costguard.model.message import DigestContent, Line
+from costguard.model.money import Money
+from costguard.model.preset import Match, Preset
+from costguard.model.reminder import Team
+from costguard.reminders import message_rows
+from costguard.reminders.message_rows import Message
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-EVER = datetime(2020, 1, 1, tzinfo=UTC)
-BERLIN = DigestRule(time(9), time(9, 30), 0, "Europe/Berlin")
-
-rules = st.builds(
-    DigestRule,
-    daily_at=st.times().map(lambda at: at.replace(second=0, microsecond=0)),
-    weekly_at=st.times().map(lambda at: at.replace(second=0, microsecond=0)),
-    weekday=st.integers(0, 6),
-    time_zone=st.sampled_from(
-        ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Kiritimati", "Pacific/Apia"]
-    ),
+RULE = DigestRule(time(9), time(9), 0, "UTC")  # NOW is noon on a Friday
+RULES = Rules(
+    {"t4": Preset("t4", Match(), 8 * HOUR)},
+    budgets=(Budget("lab", Scope(), Money.of(100), Period.MONTH),),
+    channel="#gpus",
 )
-moments = st.timedeltas(timedelta(), timedelta(days=700)).map(lambda later: datetime(2026, 1, 1, tzinfo=UTC) + later)
 
 
-def all_of(rule: DigestRule, start: datetime, days: int) -> list[DueDigest]:
-    """What one meets who looks every 20 minutes, each digest once."""
-    found = {each.key: each for step in range(days * 72) for each in due(rule, EVER, start + step * HOUR / 3)}
-    return list(found.values())
+def watch(database: Database, clock: HandClock, channel: str = "#gpus") -> DigestWatch:
+    return DigestWatch(database, clock, RULE, channel)
 
 
-def keys(rule: DigestRule, now: datetime, since: datetime | None = EVER) -> list[str]:
-    return [each.key for each in due(rule, since, now)]
+def stored(database: Database) -> list[Message]:
+    """Those intended last, first."""
+    with database.read() as connection:
+        return message_rows.waiting(connection, NOW + 99 * DAY, 100)[::-1]
 
 
-@pytest.mark.parametrize(
-    ("now", "expected"),
-    [
-        ("2026-11-20T07:59", []),  # yesterday's was too late twelve hours ago
-        ("2026-11-20T08:00", ["digest/daily/2026-11-20"]),
-        ("2026-11-20T19:59", ["digest/daily/2026-11-20"]),
-        ("2026-11-20T20:00", []),
-        ("2026-11-23T08:00", ["digest/daily/2026-11-23"]),
-        ("2026-11-23T08:30", ["digest/daily/2026-11-23", "digest/weekly/2026-11-23"]),
-        ("2026-11-25T07:00", ["digest/weekly/2026-11-23"]),
-    ],
-)
-def test_each_is_due_at_its_local_time(now: str, expected: list[str]) -> None:
-    """Nine in Berlin is eight in winter; the weekly comes on its weekday, and neither is good for ever."""
-    assert keys(BERLIN, datetime.fromisoformat(now).replace(tzinfo=UTC)) == expected
+def composed(database: Database, rules: Rules = RULES, weekly: bool = False, now: datetime = NOW) -> DigestContent:
+    data = {
+        "every": "weekly" if weekly else "daily",
+        "first": "2026-11-13" if weekly else "2026-11-19",
+        "last": "2026-11-19",
+        "good_until": (NOW + 9 * HOUR).isoformat(),
+    }
+    message = Message(1, "digest/x", "digest", "#gpus", data, "intended", NOW, NOW)
+    with database.read() as connection:
+        made = DigestComposer(rules, "https://guard.example/")(connection, message, now)
+    assert isinstance(made, Composed)
+    assert isinstance(made.content, DigestContent)
+    return made.content
 
 
-def test_days_are_those_of_the_ledger() -> None:
-    """The daily tells of yesterday and the weekly of the seven days before, each a whole UTC day."""
-    daily, weekly = due(BERLIN, EVER, datetime(2026, 11, 23, 9, tzinfo=UTC))
-    assert (daily.first, daily.last) == (date(2026, 11, 22), date(2026, 11, 22))
-    assert (weekly.first, weekly.last) == (date(2026, 11, 16), date(2026, 11, 22))
+def section(content: DigestContent, title: str) -> tuple[Line, ...]:
+    (found,) = (lines for name, lines in content.sections if name.startswith(title))
+    return found
 
 
-def test_where_yesterday_is_not_over_yet_it_is_the_day_before() -> None:
-    """Nine in Sydney is ten in the evening of the UTC day before."""
-    (daily,) = due(DigestRule(time_zone="Australia/Sydney"), EVER, datetime(2026, 11, 19, 22, tzinfo=UTC))
-    assert (daily.key, daily.last) == ("digest/daily/2026-11-20", date(2026, 11, 18))
+def a_fleet(database: Database) -> None:
+    """Ten dollars yesterday and eight the day before; five VMs run, two of them idle and three past their limit."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        for back, dollars in ((1, 10), (2, 8)):
+            rows.day(connection, (NOW - back * DAY).date(), gpu_nanos=dollars * 10**9)
+        for name, ago, given in (
+            ("new", 2, {}),
+            ("late", 10, {}),
+            ("sleepy", 20, {}),
+            ("nobodys", 9, {"owner": ""}),
+            ("cheap", 3, {**rows.N1, "gpu_type": None, "gpu_count": 0}),
+        ):
+            vm = rows.instance(connection, name, **given)
+            rows.lifetime(connection, vm, NOW - ago * HOUR, **given)
+            if name in {"sleepy", "cheap"}:
+                rows.measured(connection, vm, NOW - ago * HOUR)
 
 
-def test_after_an_outage_only_the_latest_is_due() -> None:
-    """Ten days of silence are followed by one daily and one weekly digest."""
-    assert keys(BERLIN, datetime(2026, 11, 24, 12, tzinfo=UTC)) == [
-        "digest/daily/2026-11-24",
+def test_each_is_intended_once(database: Database) -> None:
+    """However often one looks and across restarts; the next day has another."""
+    with database.write() as connection:
+        rows.project(connection)
+    clock = HandClock(NOW)
+    assert [each.key for each in watch(database, clock).intend()] == ["digest/daily/2026-11-20"]
+    assert watch(database, clock).intend() == []
+    (message,) = stored(database)
+    assert (message.kind, message.address, message.status) == ("digest", "#gpus", "intended")
+    assert (message.data["first"], message.data["last"]) == ("2026-11-19", "2026-11-19")
+    clock.advance(3 * DAY)
+    assert [each.key for each in watch(database, clock).intend()] == [
+        "digest/daily/2026-11-23",
         "digest/weekly/2026-11-23",
     ]
 
 
-def test_a_new_installation_has_no_backlog() -> None:
-    """What came due before the first look at any project has nothing to tell."""
-    noon = datetime(2026, 11, 23, 12, tzinfo=UTC)
-    assert keys(BERLIN, noon, None) == []
-    assert keys(BERLIN, noon, noon - HOUR) == []
-    assert keys(BERLIN, noon + DAY, noon - HOUR) == ["digest/daily/2026-11-24"]
+def test_a_teams_budget_stands_at_what_its_people_spent(database: Database) -> None:
+    """Not at what everybody did."""
+    a_fleet(database)
+    with database.write() as connection:
+        rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
+    budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH)
+    teams = (Team("vision", members=frozenset({"bob@lab.example"})),)
+    (line,) = section(composed(database, replace(RULES, budgets=(budget,), teams=teams)), "Budgets")
+    assert (line.label, line.amount) == ("vision", "$7.00 of $10.00 (70%)")
 
 
-def test_what_is_off_is_never_due() -> None:
-    """Either can be switched off by itself."""
-    monday = datetime(2026, 11, 23, 12, tzinfo=UTC)
-    assert keys(DigestRule(daily_at=None), monday) == ["digest/weekly/2026-11-23"]
-    assert keys(DigestRule(weekly_at=None), monday) == ["digest/daily/2026-11-23"]
+def test_one_that_was_withdrawn_is_not_meant_again(database: Database) -> None:
+    """It was too late already."""
+    with database.write() as connection:
+        rows.project(connection)
+    watch(database, HandClock(NOW)).intend()
+    with database.write() as connection:
+        message_rows.withdraw(connection, stored(database)[0].id, "too late")
+    assert watch(database, HandClock(NOW)).intend() == []
 
 
-@pytest.mark.parametrize("changes", ["2026-03-29", "2026-10-25"])
-@pytest.mark.parametrize("at", ["00:30", "01:30", "02:30", "03:00"])
-def test_a_clock_change_neither_repeats_nor_leaves_out_a_day(changes: str, at: str) -> None:
-    """Also at a local time that does not exist that day, or exists twice."""
-    start = datetime.fromisoformat(changes).replace(tzinfo=UTC) - 2 * DAY
-    found = all_of(DigestRule(time.fromisoformat(at), None, 0, "Europe/Berlin"), start, 5)
-    days = sorted(each.last for each in found)
-    assert len(found) >= 5
-    assert days == [days[0] + back * DAY for back in range(len(days))]
+def test_nothing_is_intended_without_a_channel_or_a_ledger(database: Database) -> None:
+    """Before the first pass there is nothing to tell, and without Slack nobody to tell it to."""
+    assert watch(database, HandClock(NOW)).intend() == []
+    with database.write() as connection:
+        rows.project(connection)
+    assert watch(database, HandClock(NOW), channel="").intend() == []
+    assert stored(database) == []
 
 
-@settings(max_examples=30, deadline=None)  # each looks a thousand times
-@given(rules, moments)
-def test_each_day_and_each_week_has_one_digest(rule: DigestRule, start: datetime) -> None:
-    """Whatever the zone: keys are never reused, and the days they tell of follow on each other without a gap."""
-    found = all_of(rule, start, 16)
-    for every, step in ((Every.DAILY, DAY), (Every.WEEKLY, 7 * DAY)):
-        mine = sorted((each for each in found if each.every is every), key=lambda each: each.due_at)
-        assert len(mine) >= 16 // step.days
-        assert [each.last - mine[0].last for each in mine] == [back * step for back in range(len(mine))]
-        assert all(each.last - each.first == step - DAY for each in mine)
+def test_a_daily_tells_of_yesterday_and_of_now(database: Database) -> None:
+    """Spend against the day before, and what runs and idles at this moment."""
+    a_fleet(database)
+    found = composed(database)
+    assert (found.weekly, found.first, found.last) == (False, date(2026, 11, 19), date(2026, 11, 19))
+    assert found.headline.startswith(
+        "$14.24 was spent, 78% more than the $8.00 on the day before. 5 VMs run now at $2.30 an hour"
+    )
+    assert "; 2 of them idle, at $0.71 an hour." in found.headline
+    assert section(found, "By preset") == (Line("t4", "$14.24", "$8.00 before"),)
+    assert section(found, "By owner")[0] == Line("ada@lab.example", "$14.24")
+    assert found.url == "https://guard.example/spend"
 
 
-@given(rules, moments)
-def test_what_is_told_of_is_over(rule: DigestRule, now: datetime) -> None:
-    """A digest tells of whole days, and is due at its local time or, where that does not exist, within the hour."""
-    for each in due(rule, EVER, now):
-        assert datetime.combine(each.last + DAY, time(), UTC) <= each.due_at <= now < each.good_until
-        local = each.due_at.astimezone(ZoneInfo(rule.time_zone))
-        at = rule.daily_at if each.every is Every.DAILY else rule.weekly_at
-        assert at is not None
-        assert abs(datetime.combine(local.date(), at) - local.replace(tzinfo=None)) <= HOUR
+def test_idlers_come_with_what_they_wasted(database: Database) -> None:
+    """The most expensive first, with whose they are, since when they idle and what shows it."""
+    a_fleet(database)
+    sleepy, cheap = section(composed(database), "Idle now")
+    assert (sleepy.label, sleepy.amount) == ("sleepy", "$0.53/h")
+    assert sleepy.remark == "ada@lab.example, idle for 2 h, $1.06 wasted; GPU under 5 % for 2 h (max 3 %)"
+    assert (cheap.label, cheap.amount) == ("cheap", "$0.18/h")
+
+
+def test_the_late_and_the_unclaimed_are_named(database: Database) -> None:
+    """Each with how late it is, or how long it runs."""
+    a_fleet(database)
+    found = composed(database)
+    late = {line.label: line.remark for line in section(found, "Past their limits")}
+    assert late == {
+        "late": "ada@lab.example, past the 8 h of preset t4 by 2 h",
+        "sleepy": "ada@lab.example, past the 8 h of preset t4 by 12 h",
+        "nobodys": "unclaimed, past the 8 h of preset t4 by 1 h",
+    }
+    assert section(found, "Running, and nobody's") == (Line("nobodys", "$0.53/h", "runs for 9 h in lab"),)
+
+
+def test_budgets_are_told_with_their_forecast(database: Database) -> None:
+    """What is spent of the limit, and what will be."""
+    a_fleet(database)
+    (budget,) = section(composed(database), "Budgets")
+    assert (budget.label, budget.amount) == ("lab", "$40.27 of $100.00 (40%)")
+    assert budget.remark == "about $95.47 (95%) by the end of the month"
+
+
+@pytest.mark.parametrize("is_shadow", [True, False])
+def test_stops_of_the_period_are_told_with_what_they_saved(database: Database, is_shadow: bool) -> None:
+    """Shadow stops apart, with both figures; no empty shadow section once rules do stop."""
+    a_fleet(database)
+    with database.write() as connection:
+        vm = rows.instance(connection, "stopped")
+        run = rows.lifetime(connection, vm, NOW - 40 * HOUR, ended_at=NOW - 20 * HOUR)
+        reminder_rows.stop(connection, vm, run, NOW - 20 * HOUR)
+        reminder_rows.keep(connection, vm, f"run:{vm}:{run}", NOW, at=NOW - 30 * HOUR, reason="ablation")
+        if is_shadow:
+            long = rows.lifetime(connection, rows.instance(connection, "long"), NOW - 60 * HOUR)
+            reminder_rows.stop(connection, vm + 1, long, NOW - 30 * HOUR, outcome="shadow")
+    found = composed(database, Rules(RULES.presets, is_shadow=is_shadow))
+    (line,) = section(found, "Stopped, $10.60 saved (estimate: ")
+    assert (line.label, line.amount) == ("stopped", "$10.60")
+    (kept,) = section(found, "Kept")
+    assert (kept.label, kept.amount, kept.remark) == (
+        "stopped",
+        "until Fri 20 Nov 12:00 UTC",
+        "by bob@lab.example: ablation",
+    )
+    titles = [title for title, _ in found.sections]
+    assert ("Would have been stopped, saving $12.72" in titles) is is_shadow
+    if is_shadow:
+        (shadow,) = section(found, "Would have been stopped")
+        assert shadow.remark.endswith("; it has cost $15.90 since")
+
+
+def test_what_has_no_price_or_was_not_read_is_said(database: Database) -> None:
+    """Amounts are too low by it, so the headline says `at least`."""
+    a_fleet(database)
+    with database.write() as connection:
+        vm = rows.instance(connection, "dear", **rows.H100)
+        rows.lifetime(connection, vm, NOW - 30 * HOUR, **rows.H100, charged_to=NOW, unpriced="No price is known.")
+        reason = {"scope": "us-east1-b", "code": "quota", "reason": "Too many requests."}
+        connection.execute(update(tables.projects).values(unread=[reason]))
+    found = composed(database)
+    assert found.headline.startswith("At least $14.24 was spent")
+    assert "$2.30 an hour and what the unpriced cost; 2 of" in found.headline
+    assert section(found, "Not priced")[0].label == "dear"
+    assert section(found, "Not read") == (Line("lab, us-east1-b", "quota", "Too many requests."),)
+
+
+def test_only_the_first_few_are_named_and_the_rest_is_counted(database: Database) -> None:
+    """A digest is read in a minute."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        for number in range(7):
+            vm = rows.instance(connection, f"vm{number}", owner="")
+            rows.lifetime(connection, vm, NOW - 2 * HOUR)
+            rows.day(connection, date(2026, 11, 19), preset=f"p{number}", gpu_nanos=(9 - number) * 10**9)
+    found = composed(database)
+    assert [line.label for line in section(found, "Running, and nobody's")][-2:] == ["vm4", "2 more"]
+    assert section(found, "By preset")[-1] == Line("2 more", "$7.00")
+
+
+def test_a_week_is_compared_with_the_week_before_where_that_was_watched(database: Database) -> None:
+    """What was never watched is not zero."""
+    a_fleet(database)
+    with database.write() as connection:
+        rows.day(connection, date(2026, 11, 10), gpu_nanos=40 * 10**9)
+    weekly = composed(database, weekly=True)
+    assert weekly.weekly
+    assert "44% less than the $40.00 in the week before." in weekly.headline
+    with database.write() as connection:
+        connection.execute(update(tables.projects).values(first_seen_at=NOW - 9 * DAY))
+    alone = composed(database, weekly=True)
+    assert "was spent. 5 VMs" in alone.headline
+    assert section(alone, "By preset")[0].remark == ""
+
+
+def test_an_empty_ledger_has_a_digest_too(database: Database) -> None:
+    """Every section is there, and empty."""
+    found = composed(database, Rules({}))
+    assert found.headline == "$0.00 was spent. No VM runs now."
+    assert all(lines == () for _, lines in found.sections)
+
+
+def test_one_that_could_not_be_sent_in_time_is_withdrawn(database: Database) -> None:
+    """The next one is nearer."""
+    with database.write() as connection:
+        rows.project(connection)
+    watch(database, HandClock(NOW)).intend()
+    (message,) = stored(database)
+    with database.read() as connection:
+        made = DigestComposer(RULES)(connection, message, NOW + 9 * HOUR)
+        assert list(connection.execute(select(tables.keeps))) == []
+    assert isinstance(made, Withdrawn)

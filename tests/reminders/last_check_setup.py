@@ -21,7 +21,7 @@ from costguard.model.observation import Sighting
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, Subject
 from costguard.model.utilisation import IdleRule, IdleState
-from costguard.reminders import reminding
+from costguard.reminders import gather
 from costguard.reminders.execute import Outcome
 from costguard.reminders.still_due import ByTheRules
 
@@ -72,7 +72,7 @@ class Judged:
     def decided(self) -> StopInstance:
         """What a pass decides now, which is a stop."""
         with self.scene.database.read() as connection:
-            plan, _ = reminding.look_at(connection, self.rules, self.scene.clock.now())
+            plan, _ = gather.look_at(connection, self.rules, self.scene.clock.now())
         stops = [action for action in plan.actions if isinstance(action, StopInstance)]
         return next(action for action in stops if action.subject == self.subject)
 

@@ -29,7 +29,7 @@ from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.reminder import Sent, Target
 from costguard.reminders.due import Due
 from costguard.reminders.enforcement import stop_at
-from costguard.reminders.reminder import standing_of
+from costguard.reminders.ladder import standing_of
 from costguard.reminders.watched import Watched
 
 FIRM = Due(DUE, "late", DUE)

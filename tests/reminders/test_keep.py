@@ -12,7 +12,7 @@ from tests.reminders.reminded import DAY, DUE, HOUR, asked, keep
 
 from costguard.model.moments import zone_of
 from costguard.model.reminder import Asked, ReminderRule
-from costguard.reminders.keep import kept_until
+from costguard.reminders.request_rules import kept_until
 
 NOW = at("12:00")
 RULE = ReminderRule()

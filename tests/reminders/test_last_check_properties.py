@@ -30,7 +30,7 @@ from costguard.model.instance import InstanceKey
 from costguard.model.preset import OTHER
 from costguard.model.reminder import Asked, Enforcement, Keep
 from costguard.model.utilisation import IdleState
-from costguard.reminders import reminding
+from costguard.reminders import gather
 from costguard.reminders.enforcement import rule_text
 
 MOMENTS = ("10:20", "10:45", "11:20", "11:50", "12:30")
@@ -105,7 +105,7 @@ settings_of_a_guard = st.builds(
 def decided(judged: Judged, rules: Rules) -> StopInstance | None:
     """What a pass decides about this VM, had it looked at this moment: labels are of the look."""
     with judged.scene.database.read() as connection:
-        plan, fleet = reminding.look_at(connection, rules, judged.scene.clock.now())
+        plan, fleet = gather.look_at(connection, rules, judged.scene.clock.now())
     by_rule = [each for each in plan.actions if isinstance(each, StopInstance) and each.request is None]
     standing = {each.subject: each.stop_at for each in plan.decisions}
     assert len(fleet) == 3

@@ -25,8 +25,8 @@ from costguard.model.action import (
 from costguard.model.person import Acquaintance
 from costguard.model.reminder import Asked, Claim, Keep, QuietRule, Sent
 from costguard.model.utilisation import Evidence, IdleState
+from costguard.reminders.context import quiet_until
 from costguard.reminders.decide import decide
-from costguard.reminders.quiet import quiet_until
 from costguard.reminders.watched import Plan, Watched
 
 PRESET = stopping_preset(stop_after=3, grace=2 * HOUR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costguard.access.rules import Protection
-from costguard.reminders.protection import protected_because
+from costguard.reminders.enforcement import protected_because
 
 RULE = Protection(projects=frozenset({"acme-prod"}), names=("*-prod", "bastion"))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from costguard.model.moments import moment_text, zone_of
 from costguard.model.money import Money
 from costguard.model.reminder import QuietRule
-from costguard.reminders.quiet import quiet_until
+from costguard.reminders.context import quiet_until
 
 RULE = QuietRule()
 MINUTE = timedelta(minutes=1)

@@ -24,7 +24,7 @@ from costguard.model.job import CheckpointPlan, Job, JobKind, JobState
 from costguard.model.message import ReminderContent
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule, Subject
-from costguard.reminders import message_rows, reminding
+from costguard.reminders import gather, message_rows
 from costguard.reminders.execute import ShadowExecutor
 
 STOPS = ReminderRule(enforcement=Enforcement.STOP, stop_after=1, grace=timedelta())
@@ -48,12 +48,12 @@ class Work:
     def look(self) -> tuple[str, list[type]]:
         """The job that it is thought to work on, and what a pass would do."""
         with self.scene.database.read() as connection:
-            plan, (vm,) = reminding.look_at(connection, RULES, self.scene.clock.now())
+            plan, (vm,) = gather.look_at(connection, RULES, self.scene.clock.now())
         return vm.job, [type(action) for action in plan.actions]
 
     def carry_out(self) -> list[str]:
         with self.scene.database.read() as connection:
-            plan, _ = reminding.look_at(connection, RULES, self.scene.clock.now())
+            plan, _ = gather.look_at(connection, RULES, self.scene.clock.now())
         executor = ShadowExecutor(self.scene.database, self.scene.clock, self.scene.executor())
         return [f"{each.result}: {each.text}" for each in executor.carry_out(plan.actions)]
 
@@ -158,7 +158,7 @@ def test_a_job_that_ended_meanwhile_is_not_cancelled(sqlite_database: Database) 
     work = begun(sqlite_database)
     work.scene.ask(work.subject)
     with sqlite_database.read() as connection:
-        plan, _ = reminding.look_at(connection, RULES, at("12:00"))
+        plan, _ = gather.look_at(connection, RULES, at("12:00"))
     with sqlite_database.write() as connection:
         jobs.set_state(connection, "j7k2m9q4", JobState.SUCCEEDED, "It is done.", None, at("12:00"))
     work.scene.executor().carry_out(plan.actions)

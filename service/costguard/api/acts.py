@@ -23,7 +23,7 @@ from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import Asked
-from costguard.reminders.asking import Outcome, ask
+from costguard.reminders.requests import Outcome, ask
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 

@@ -19,7 +19,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.ledger.spans import LifetimeFilters
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.lifetime import EndReason
-from costguard.reminders import reminding
+from costguard.reminders import gather
 from costguard.spend import fleet
 from costguard.web.problems import NOT_FOUND, ProblemError
 
@@ -116,7 +116,7 @@ def instance(
         (view,) = fleet.views(connection, accrual, deps.rules.limits, [found])
         runs = history.lifetimes_of(connection, accrual, found)
         stores = history.storage_of(connection, accrual, found)
-        why_not = reminding.why_not_stopped(connection, deps.rules, found, view.idle, accrual.now)
+        why_not = gather.why_not_stopped(connection, deps.rules, found, view.idle, accrual.now)
     return schemas.InstanceDetail(
         as_of=accrual.now,
         instance=mapping.instance(view),

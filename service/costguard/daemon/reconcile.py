@@ -22,7 +22,7 @@ from costguard.ledger.record import Recorded, close_account, failed, record
 from costguard.model.action import Action, SendReminder
 from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud
-from costguard.reminders import reminding
+from costguard.reminders import gather
 from costguard.reminders.decide import addresses_needed
 from costguard.reminders.watched import Plan
 
@@ -121,7 +121,7 @@ class Reconciler:
     def decide(self) -> Plan:
         """What would be done now about the fleet as the ledger knows it."""
         with self._database.read() as connection:
-            return reminding.look_at(connection, self._rules, self._clock.now())[0]
+            return gather.look_at(connection, self._rules, self._clock.now())[0]
 
     def act(self, fence: Lease | None = None, stop: threading.Event | None = None) -> Plan:
         """Decide, write down whom to remind, and have the rest carried out. Without an executor, only decide.
@@ -133,8 +133,8 @@ class Reconciler:
         self._executor.settle(fence)
         now = self._clock.now()
         with self._database.read() as connection:
-            fleet = reminding.gather(connection, self._rules, now)
-            plan = reminding.decide_about(connection, fleet, self._rules, now)
+            fleet = gather.gather(connection, self._rules, now)
+            plan = gather.decide_about(connection, fleet, self._rules, now)
         if self._name is not None:
             self._name(addresses_needed(fleet, self._rules, now))
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]
@@ -142,7 +142,7 @@ class Reconciler:
             vms = {vm.key: vm for vm in fleet}
             for at in range(0, len(sends), _SENDS_AT_ONCE):
                 with self._database.write(fence) as connection:
-                    reminding.intend(connection, sends[at : at + _SENDS_AT_ONCE], vms, self._rules, now)
+                    gather.intend(connection, sends[at : at + _SENDS_AT_ONCE], vms, self._rules, now)
         others = [action for action in plan.actions if not isinstance(action, SendReminder)]
         if others:
             self._executor.carry_out(others, fence, stop)

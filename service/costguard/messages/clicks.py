@@ -26,7 +26,8 @@ from costguard.model.person import Acquaintance
 from costguard.model.ports import Clock, Notifier
 from costguard.model.press import Command, Press
 from costguard.model.reminder import About, Request, Subject
-from costguard.reminders import asking, message_rows, watched_rows
+from costguard.reminders import message_rows, watched_rows
+from costguard.reminders import requests as asking
 from costguard.reminders.message_rows import NewMessage
 from costguard.reminders.watched_rows import WatchedRow
 

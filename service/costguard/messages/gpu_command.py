@@ -14,7 +14,7 @@ from costguard.model.access import Role
 from costguard.model.message import Button, ListContent, VmCard, WhisperContent
 from costguard.model.reminder import Asked, Ownership, Subject
 from costguard.reminders import watched_rows
-from costguard.reminders.asking import refusal, subject_of
+from costguard.reminders.requests import refusal, subject_of
 from costguard.reminders.watched_rows import WatchedRow
 
 Cards = Callable[[Connection, Sequence[Subject], datetime], list[tuple[VmCard, tuple[Button, ...], str]]]

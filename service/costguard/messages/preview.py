@@ -11,7 +11,7 @@ from costguard.access.rules import Rules
 from costguard.ledger.accrual import accrual_at
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.reminder import Subject, Target
-from costguard.reminders import reminding
+from costguard.reminders import gather
 from costguard.reminders.watched import Decision
 from costguard.spend import fleet
 from costguard.spend.fleet import InstanceView
@@ -39,7 +39,7 @@ class Preview:
 
 def preview(connection: Connection, rules: Rules, now: datetime) -> Preview:
     """What a pass would decide at this moment about the fleet as the ledger knows it."""
-    plan, found = reminding.look_at(connection, rules, now)
+    plan, found = gather.look_at(connection, rules, now)
     sends = [action for action in plan.actions if isinstance(action, SendReminder)]
     vms = {vm.key: vm for vm in found}
     ids = sorted({send.subject.instance_id for send in sends})
@@ -49,9 +49,7 @@ def preview(connection: Connection, rules: Rules, now: datetime) -> Preview:
     told = {send.key for send in sends}
     return Preview(
         sends=tuple(
-            PreviewedSend(
-                send, views[send.subject.instance_id], tuple(reminding.recipients(send, vms[send.key], rules))
-            )
+            PreviewedSend(send, views[send.subject.instance_id], tuple(gather.recipients(send, vms[send.key], rules)))
             for send in sends
         ),
         others=tuple(

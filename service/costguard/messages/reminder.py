@@ -23,10 +23,10 @@ from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard
 from costguard.model.moments import moment_text
 from costguard.model.reminder import About, Asked, Claim, Keep, Subject
-from costguard.reminders import reminding, stop_rows
+from costguard.reminders import gather, stop_rows
+from costguard.reminders.context import Surroundings
 from costguard.reminders.message_rows import Message
 from costguard.reminders.stop_rows import Stop
-from costguard.reminders.surroundings import Surroundings
 from costguard.reminders.watched import Decision, Watched, subject_of
 
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
@@ -120,7 +120,7 @@ class ReminderComposer:
     def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:
         """Those that show a state which is over. The fleet is looked at once for all of them."""
         ids = {message.subject.instance_id for message in live if message.subject is not None}
-        plan, fleet = reminding.look_at(connection, self._rules, now, ids)
+        plan, fleet = gather.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = accrual_at(connection, now)
         scenes: dict[Subject, _Scene] = {}
@@ -156,7 +156,7 @@ class ReminderComposer:
     def _scenes(self, connection: Connection, subjects: Sequence[Subject], now: datetime) -> list[_Scene]:
         """The fleet is looked at once for all of them."""
         ids = {subject.instance_id for subject in subjects}
-        plan, fleet = reminding.look_at(connection, self._rules, now, ids)
+        plan, fleet = gather.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = accrual_at(connection, now)
         return [_Scene(connection, accrual, self._rules, each, *decided.get(each, (None, None))) for each in subjects]

@@ -17,7 +17,7 @@ from costguard.model.reminder import Asked, ReminderRule
 from costguard.pages.asked import BadAddress, never_seen
 from costguard.pages.rows import Row, rows_of
 from costguard.pages.source import Source
-from costguard.reminders.asking import Outcome, ask
+from costguard.reminders.requests import Outcome, ask
 from costguard.spend import fleet
 
 _HOUR = timedelta(hours=1)

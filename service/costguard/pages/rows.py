@@ -13,9 +13,9 @@ from costguard.access.rules import Rules
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import elapsed
 from costguard.model.reminder import Asked, Ownership, Request
-from costguard.reminders import claiming
-from costguard.reminders.answer import pointless
-from costguard.reminders.reminding import look_at
+from costguard.reminders import claims
+from costguard.reminders.gather import look_at
+from costguard.reminders.request_rules import pointless
 from costguard.reminders.watched import Decision
 from costguard.spend.fleet import InstanceView
 
@@ -90,7 +90,7 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision,
     owned = Ownership(vm.created_by)
 
     def refusal(wish: Asked) -> str:
-        return claiming.refusal(wish, actor.address, vm, owned, rules, actor.authority, now) or ""
+        return claims.refusal(wish, actor.address, vm, owned, rules, actor.authority, now) or ""
 
     return tuple(Offer(wish, refusal(wish)) for wish in wishes)
 

@@ -21,7 +21,7 @@ from costguard.pages.asked import never_seen
 from costguard.pages.folding import Folded, folded
 from costguard.pages.rows import Row, rows_of
 from costguard.pages.source import Source
-from costguard.reminders import reminding
+from costguard.reminders import gather
 from costguard.reminders.not_stopped import NotStopped
 from costguard.spend import fleet
 
@@ -78,7 +78,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
         lifetimes = history.lifetimes_of(connection, accrual, found)
         return Vm(
             row=row,
-            not_stopped=reminding.why_not_stopped(connection, source.rules, found, row.view.idle, now),
+            not_stopped=gather.why_not_stopped(connection, source.rules, found, row.view.idle, now),
             lifetimes=lifetimes[:_RUNS],
             runs=len(lifetimes),
             strip=_strip([run.stored.lifetime for run in lifetimes], now),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from fnmatch import fnmatchcase
 from zoneinfo import ZoneInfo
 
+from costguard.access.rules import Protection
 from costguard.model.duration import span_text
 from costguard.model.moments import moment_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders.due import Due
-from costguard.reminders.reminder import Standing, Warned
+from costguard.reminders.ladder import Standing, Warned
 
 
 def stop_at(rule: ReminderRule, standing: Standing, due: Due | None, protection: str) -> datetime | None:
@@ -72,3 +74,15 @@ def evidence_of(due: Due, counted: tuple[Warned, ...], idle: Evidence | None) ->
     if idle is not None:
         found["idle"] = {"state": idle.state.value, "since": idle.since.isoformat(), "sentence": idle.sentence}
     return found
+
+
+def protected_because(name: str, project: str, labels: Mapping[str, str], protection: Protection) -> str:
+    """`label costguard-protect: nightly-eval`, `project acme-prod`, `name *-prod`; "" where it is not protected."""
+    said = labels.get(protection.label)
+    if said is not None and said.lower() != "false":
+        reason = "" if said.lower() in ("", "true") else f": {said}"
+        return f"label {protection.label}{reason}"
+    if project in protection.projects:
+        return f"project {project}"
+    pattern = next((pattern for pattern in protection.names if fnmatchcase(name, pattern)), None)
+    return f"name {pattern}" if pattern is not None else ""

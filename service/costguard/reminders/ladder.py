@@ -1,141 +1,91 @@
-"""What to do about a VM that is due: stop it, remind somebody, or wait, and for what."""
+"""The ladder of reminders: which stage is next, when, and to whom."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
-from costguard.model.action import Action, SendReminder, StopInstance
-from costguard.model.action import StopOutcome as Stop
-from costguard.model.duration import span_text
-from costguard.model.instance import Status
-from costguard.model.moments import moment_text
-from costguard.model.reminder import About, Enforcement, Subject, Target
-from costguard.reminders import enforcement, reminder
-from costguard.reminders.due import Due
-from costguard.reminders.protection import protected_because
-from costguard.reminders.reminder import Standing
-from costguard.reminders.surroundings import Surroundings
-from costguard.reminders.watched import Watched
+from costguard.model.reminder import Sent, Target
 
-_MINUTE = timedelta(minutes=1)
-_BEING_STOPPED = frozenset({Stop.INTENDED, Stop.ASKED, Stop.UNKNOWN})
+_CHANNEL_FROM = 2
+_CONTACT_AT = 3
+_DAILY_FROM = 4  # from this stage on nobody is asked more than once a day
+_DAY = timedelta(days=1)
 
 
-class Step(NamedTuple):
-    """The words for people, when the next reminder and the stop are to be expected, and what is done now."""
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A stage that Slack accepted: when first, and which message that was."""
 
-    reason: str
-    next_at: datetime | None = None
-    stop_at: datetime | None = None
-    actions: tuple[Action, ...] = ()
-
-
-def next_step(vm: Watched, subject: Subject, due: Due, about: Surroundings) -> Step:
-    if not about.rules.channel:
-        return Step(f"{due.why}; no reminder is sent: Slack is not set up")
-    if vm.status is Status.PENDING_STOP:
-        return Step(f"{due.why}; it is shutting down")
-    if vm.stop in _BEING_STOPPED:
-        return Step(f"{due.why}; it is being stopped")
-    standing = reminder.standing_of(vm.sent, vm.cycle)
-    if subject.about is About.REST:
-        return _remind(vm, subject, due, about, standing)
-    stop, remark, stop_at = _enforce(vm, subject, due, about, standing)
-    if stop is not None:
-        return Step(f"{remark}: {stop.reason}", None, stop_at, (stop,))
-    reason, next_at, _, actions = _remind(vm, subject, due, about, standing)
-    return Step(f"{reason}{remark}", next_at, stop_at, actions)
+    at: datetime
+    key: str
 
 
-def _enforce(
-    vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing
-) -> tuple[StopInstance | None, str, datetime | None]:
-    """The stop by rule, or what people should know about why there is none yet, and when there will be one."""
-    preset = about.preset(vm)
-    if preset is None or preset.reminders.enforcement is Enforcement.REMIND or vm.running_since is None:
-        return None, "", None
-    if vm.job:
-        return None, f"; job {vm.job}, which it works on, has its own limits; it is only reminded of", None
-    if vm.is_unknown:
-        return None, "; a restored database does not know what it works on; it is only reminded of", None
-    rule, is_shadow = preset.reminders, about.rules.is_shadow
-    protection = protected_because(vm.name, vm.key.project, vm.labels, about.rules.protection)
-    if protection:
-        return None, f"; protected by {protection}; it is only reminded of", None
-    if vm.stop is Stop.SHADOW:
-        return None, "; it would have been stopped, were it not for shadow mode", None
-    if vm.stop is Stop.FAILED:
-        return None, "; it could not be stopped", None
-    at = enforcement.stop_at(rule, standing, due, protection)
-    if at is None:
-        return None, "", None
-    if at > about.now:
-        when = moment_text(at, about.zone, about.now)
-        would = f"would be stopped {when}, were it not for shadow mode" if is_shadow else f"is stopped {when}"
-        return None, f"; it {would} if nobody answers", None if is_shadow else at
-    counted = enforcement.counted_of(rule, standing, due)
-    stop = StopInstance(
-        subject=subject,
-        key=vm.key,
-        name=vm.name,
-        zone=vm.zone,
-        rule=enforcement.rule_text(preset),
-        reason=enforcement.reason_text(due, counted, vm.idle, about.zone, about.now),
-        due_at=due.at,
-        started_at=vm.running_since,
-        reminder=counted[-1].key,
-        evidence=enforcement.evidence_of(due, counted, vm.idle),
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far the stages of one cycle came. The present stage is the first that was not accepted."""
+
+    warned: tuple[Warned, ...] = ()
+    waiting: frozenset[Target] = frozenset()  # who has a message that Slack has not accepted yet
+    is_intended: bool = False  # the present stage waits for Slack
+    failed: frozenset[Target] = frozenset()  # to whom the present stage cannot be sent
+
+    @property
+    def stage(self) -> int:
+        return len(self.warned)
+
+
+def standing_of(sent: Iterable[Sent], cycle: int) -> Standing:
+    """A stage counts as accepted once one of its targets has it, at the first such moment.
+
+    One that failed for all warned nobody: it is not over, and the ladder does not climb past it.
+    """
+    mine = [each for each in sent if each.cycle == cycle]
+    if not mine:
+        return Standing()
+    accepted: dict[int, Warned] = {}
+    for each in mine:
+        before = accepted.get(each.stage)
+        if each.accepted_at is not None and (before is None or each.accepted_at < before.at):
+            accepted[each.stage] = Warned(each.accepted_at, each.key)
+    warned = tuple(accepted[stage] for stage in sorted(accepted))
+    open_ones = [each for each in mine if each.accepted_at is None]
+    now_sent = [each for each in open_ones if each.stage not in accepted]
+    return Standing(
+        warned,
+        frozenset(each.target for each in open_ones if not each.is_failed),
+        any(not each.is_failed for each in now_sent),
+        frozenset(each.target for each in now_sent if each.is_failed),
     )
-    if is_shadow:
-        return stop, "would be stopped now, were it not for shadow mode", None
-    return stop, "is stopped now", at
 
 
-def _remind(vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing) -> Step:
-    number = standing.stage + 1
-    if standing.is_intended:
-        return Step(f"{due.why}; waits until Slack accepts reminder {number}", about.quiet_until(vm, about.now))
-    contact = about.contact(vm) if reminder.may_need_contact(standing) else ""
-    for address in (vm.owner, contact):
-        if not about.is_looked_up(address):
-            return Step(f"{due.why}; Slack was not asked yet who {address} is")
-    has_owner = about.person(vm.owner) is not None
-    has_contact = about.person(contact) is not None and not (has_owner and contact.lower() == vm.owner.lower())
-    targets = reminder.targets_of(standing, has_owner, has_contact)
-    if not targets:
-        if standing.waiting:
-            return Step(f"{due.why}; waits until Slack accepts an earlier reminder")
-        return Step(f"{due.why}; Slack refused reminder {number} for good wherever it could go")
-    at = max(about.now, reminder.next_at(standing, due.at, _every(vm, subject, about)))
-    quiet_end = about.quiet_until(vm, at)
-    if at > about.now:
-        in_time = _rounded((quiet_end or at) - about.now)
-        after = ", when the quiet hours are over" if quiet_end is not None else ""
-        reason = f"{due.why}; reminder {number} to {_names(targets, vm, contact, about)} in {in_time}{after}"
-        return Step(reason, quiet_end or at)
-    if quiet_end is not None:
-        until = moment_text(quiet_end, about.zone_of(vm.owner), about.now, with_zone=not has_owner)
-        return Step(f"{due.why}; quiet hours{f' of {vm.owner}' if has_owner else ''} until {until}", quiet_end)
-    send = SendReminder(subject, vm.key, vm.cycle, standing.stage, targets, due.why)
-    reason = f"{due.why}; reminder {number} goes to {_names(targets, vm, contact, about)}"
-    return Step(reason, about.now, None, (send,))
+def next_at(standing: Standing, due_at: datetime, every: timedelta) -> datetime:
+    """When the present stage is due: silence is counted from when the stage before was accepted."""
+    if not standing.warned:
+        return due_at
+    gap = max(every, _DAY) if standing.stage >= _DAILY_FROM else every
+    return max(due_at, standing.warned[-1].at + gap)
 
 
-def _every(vm: Watched, subject: Subject, about: Surroundings) -> timedelta:
-    if subject.about is About.REST:
-        return about.rules.rest.every
-    preset = about.preset(vm)
-    assert preset is not None  # only a preset makes a run due
-    return preset.reminders.every
+def may_need_contact(standing: Standing, ahead: int = 0) -> bool:
+    """Whether the present stage, or one as far ahead as that, may go to the contact."""
+    return standing.stage <= _CONTACT_AT <= standing.stage + ahead or bool(standing.failed)
 
 
-def _names(targets: tuple[Target, ...], vm: Watched, contact: str, about: Surroundings) -> str:
-    named = {Target.OWNER: vm.owner, Target.CHANNEL: about.channel(vm), Target.CONTACT: contact}
-    names = [named[target] for target in targets]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+def targets_of(standing: Standing, has_owner: bool, has_contact: bool) -> tuple[Target, ...]:
+    """Whom the present stage goes to; nobody where those are still waiting for an earlier message.
 
-
-def _rounded(span: timedelta) -> str:
-    """In whole minutes, never too soon."""
-    return span_text(-(-span // _MINUTE) * _MINUTE)
+    `has_owner`: Slack knows the owner. Where Slack refused everybody who should get it, it goes to whoever is
+    left, so that a lost account does not end the reminding.
+    """
+    wanted = [Target.OWNER if has_owner else Target.CHANNEL]
+    if standing.stage >= _CHANNEL_FROM and Target.CHANNEL not in wanted:
+        wanted.append(Target.CHANNEL)
+    if standing.stage == _CONTACT_AT and has_contact:
+        wanted.append(Target.CONTACT)
+    left = [target for target in wanted if target not in standing.failed]
+    if left:
+        return tuple(target for target in left if target not in standing.waiting)
+    others = [Target.CHANNEL, *([Target.CONTACT] if has_contact else [])]
+    return tuple([each for each in others if each not in standing.failed | standing.waiting][:1])

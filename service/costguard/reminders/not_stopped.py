@@ -17,12 +17,11 @@ from costguard.model.person import Acquaintance
 from costguard.model.preset import Preset
 from costguard.model.reminder import Asked, Enforcement
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.reminders import enforcement, reminder
-from costguard.reminders.decide import due_of
+from costguard.reminders import enforcement, ladder
+from costguard.reminders.context import Surroundings
+from costguard.reminders.decide import due_of, next_step
 from costguard.reminders.due import Due, kept_to
-from costguard.reminders.ladder import next_step
-from costguard.reminders.protection import protected_because
-from costguard.reminders.surroundings import Surroundings
+from costguard.reminders.enforcement import protected_because
 from costguard.reminders.watched import Watched, subject_of
 
 
@@ -179,7 +178,7 @@ def _waiting(
 
 def _warned(vm: Watched, preset: Preset, due: Due, about: Surroundings, text: str) -> NotStopped:
     rule = preset.reminders
-    standing = reminder.standing_of(vm.sent, vm.cycle)
+    standing = ladder.standing_of(vm.sent, vm.cycle)
     at = enforcement.stop_at(rule, standing, due, "")
     grace = f"{span_text(rule.grace)} of grace"
     if at is None:

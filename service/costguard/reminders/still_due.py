@@ -12,7 +12,7 @@ from costguard.access.rules import Rules
 from costguard.ledger.classify import classify
 from costguard.model.action import RefuseRequest, StopInstance
 from costguard.model.observation import Sighting
-from costguard.reminders import reminding
+from costguard.reminders import gather
 from costguard.reminders.stop_case import Case
 from costguard.reminders.stop_rows import Stop
 from costguard.reminders.watched import Decision, Plan, Watched, subject_of
@@ -40,7 +40,7 @@ class ByTheRules:
 
     def __call__(self, connection: Connection, case: Case, sighting: Sighting, now: datetime) -> Hold | None:
         stop, rules = case.stop, self._rules
-        fleet = reminding.gather(connection, rules, now, [stop.subject.instance_id], without_stop=stop.id)
+        fleet = gather.gather(connection, rules, now, [stop.subject.instance_id], without_stop=stop.id)
         if not fleet:
             return Hold("it is gone already")
         presets = tuple(rules.presets.values())
@@ -50,7 +50,7 @@ class ByTheRules:
         if subject_of(vm) != stop.subject:
             return Hold("it does not run any more, or was started again since")
         if stop.request_id is None:
-            return _of_rule(stop, reminding.decide_about(connection, [vm], rules, now))
+            return _of_rule(stop, gather.decide_about(connection, [vm], rules, now))
         return self._of_request(connection, vm, stop, now)
 
     def _of_request(self, connection: Connection, vm: Watched, stop: Stop, now: datetime) -> Hold | None:
@@ -58,7 +58,7 @@ class ByTheRules:
         request = next((each for each in vm.requests if each.id == stop.request_id), None)
         if request is None:
             return Hold("the request for it was settled meanwhile")
-        plan = reminding.decide_about(connection, [replace(vm, requests=(request,))], self._rules, now)
+        plan = gather.decide_about(connection, [replace(vm, requests=(request,))], self._rules, now)
         (decision,) = plan.decisions
         for action in plan.actions:
             if isinstance(action, StopInstance) and action.request == request:

@@ -7,7 +7,7 @@ from tests.builders import at
 from tests.reminders.reminded import DAY, DUE, HOUR, sent
 
 from costguard.model.reminder import Sent, Target
-from costguard.reminders.reminder import Standing, may_need_contact, next_at, standing_of, targets_of
+from costguard.reminders.ladder import Standing, may_need_contact, next_at, standing_of, targets_of
 
 OWNER, CHANNEL, CONTACT = Target
 EVERY = 4 * HOUR

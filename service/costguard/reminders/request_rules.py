@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Protocol
+from zoneinfo import ZoneInfo
 
 from costguard.access.roles import role_for
 from costguard.model.access import Role
@@ -18,13 +19,13 @@ from costguard.model.action import (
     StopInstance,
     StopOutcome,
 )
+from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
 from costguard.model.reminder import About, Asked, Keep, ReminderRule, Request
-from costguard.reminders.claiming import refusal
+from costguard.reminders.claims import refusal
+from costguard.reminders.context import Surroundings
 from costguard.reminders.due import Due
-from costguard.reminders.keep import kept_until
-from costguard.reminders.surroundings import Surroundings
 from costguard.reminders.watched import Watched, subject_of
 
 _VIA = {"slack": "in Slack", "page": "on a page", "api": "over REST", "cli": "from the command line"}
@@ -208,3 +209,54 @@ def _keep_rule(asking: _Asking) -> ReminderRule:
         return rule
     rest = asking.about.rules.rest
     return replace(rule, longest_keep=max(rule.longest_keep, (rest.after or timedelta()) + rest.every))
+
+
+MORNING = time(9)
+_FEW = 3
+
+
+def kept_until(
+    request: Request,
+    zone: ZoneInfo,
+    due_at: datetime,
+    rule: ReminderRule,
+    keeps: Collection[Keep],
+    is_admin: bool,
+    now: datetime,
+    admins: Iterable[str] = (),
+) -> datetime | str:
+    """The new due moment; a refusal in words where the rule does not allow it.
+
+    Hours count from now, or from a due moment that is still to come. Without hours it is tomorrow at nine where
+    the person is. `admins` are those whom the refusal names.
+    """
+    if len(keeps) >= rule.keeps and not is_admin:
+        times = {0: "It cannot be kept by its owner", 1: "It was kept once already"}
+        return f"{times.get(len(keeps), f'It was kept {len(keeps)} times already')}; {_ask(admins)}."
+    if request.hours is None:
+        tomorrow = now.astimezone(zone).date() + timedelta(days=1)
+        until = datetime.combine(tomorrow, MORNING, zone).astimezone(UTC)
+    elif request.hours < 1:
+        return f"It cannot be kept for {request.hours} h. Give a whole number of hours, 1 or more."
+    elif request.hours > rule.longest_keep / timedelta(hours=1):
+        return _too_long(rule)
+    else:
+        until = max(now, due_at) + timedelta(hours=request.hours)
+    if until <= due_at:
+        due = moment_text(due_at, zone, now)
+        return f"Nobody asks about it before {due} anyway; keeping it until then changes nothing."
+    if until - now > rule.longest_keep:
+        return _too_long(rule)
+    return until
+
+
+def _too_long(rule: ReminderRule) -> str:
+    return (
+        f"It can be kept for {span_text(rule.longest_keep)} from now at most. Ask for less, and again when it is due."
+    )
+
+
+def _ask(admins: Iterable[str]) -> str:
+    found = sorted(admins)
+    named = ", ".join(found[:_FEW])
+    return f"ask an admin: {named}" if found else "only an admin could do it again, and [access] names none"

@@ -22,8 +22,8 @@ from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
 from costguard.model.ports import Clock
 from costguard.model.reminder import About, Asked, Ownership, Request, Subject
-from costguard.reminders import claiming, watched_rows
-from costguard.reminders.answer import pointless
+from costguard.reminders import claims, watched_rows
+from costguard.reminders.request_rules import pointless
 from costguard.reminders.watched_rows import WatchedRow
 
 _WISH = {
@@ -166,7 +166,7 @@ def refusal(
     rules: Rules, asked: Asked, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
 ) -> str | None:
     """Why this person may not do this to this VM; None: they may."""
-    return claiming.refusal(asked, actor.address, row, ownership, rules, actor.authority, now)
+    return claims.refusal(asked, actor.address, row, ownership, rules, actor.authority, now)
 
 
 def ownership_of(connection: Connection, row: WatchedRow) -> Ownership:
