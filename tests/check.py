@@ -57,7 +57,7 @@ STEPS: dict[str, Callable[[], tuple[bool, str]]] = {
 def read_once(arguments: list[str]) -> None:
     """Compile every test where that was never done: each worker would do so for itself, longer than all imports take.
 
-    It says nothing: what is wrong with a test is told by whoever runs it.
+    It prints nothing: the test run itself reports what is wrong.
     """
     if not any((ROOT / "tests" / "__pycache__").glob("test_*-pytest-*.pyc")):
         command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", *arguments, "-n0"]
@@ -73,7 +73,7 @@ def timed(name: str) -> Result:
 
 @dataclass
 class Told:
-    """What is not done when the tests begin is told after them, before pytest's summary."""
+    """Reports a check that outlasts the tests after them, before pytest's summary."""
 
     running: list[Future[Result]]
     failed: list[str] = field(default_factory=list)

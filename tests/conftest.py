@@ -20,7 +20,7 @@ from costguard.db.tables import changes, metadata
 from costguard.db.transaction import Database
 
 # How long examples take says how busy the machine is, and nothing of what is tested. They are the same in every run:
-# whoever wants others sets COSTGUARD_OTHER_EXAMPLES.
+# anyone who wants others sets COSTGUARD_OTHER_EXAMPLES.
 settings.register_profile(
     "house",
     deadline=None,

@@ -1,4 +1,4 @@
-"""A ledger in which every text that somebody outside can choose is an attack."""
+"""A ledger in which every text that someone outside can choose is an attack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of every page, from the story that the browser tests are told: `python -m tests.page_pictures`."""
+"""Pictures of every page, from the story of the browser tests: `python -m tests.page_pictures`."""
 
 from __future__ import annotations
 

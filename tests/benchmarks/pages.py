@@ -128,12 +128,12 @@ def times(name: str, database: Database, rounds: int) -> Iterator[Measured]:
         look(address)  # compiles the template and the statements
         again = [look(address) for _ in range(rounds)]
         yield Measured(f"{address}, {name}", "ms", again, _GOAL_MS, _GOAL_P95_MS)
-        anew = []
+        again = []
         for _ in range(max(1, rounds // 4)):
             with database.write() as connection:
                 connection.execute(update(changes).values(number=changes.c.number + 1))
-            anew.append(look(address))
-        yield Measured(f"{address}, {name}, all changed", "ms", anew, _GOAL_CHANGED_MS)
+            again.append(look(address))
+        yield Measured(f"{address}, {name}, all changed", "ms", again, _GOAL_CHANGED_MS)
 
 
 def weights(database: Database) -> Iterator[Measured]:
@@ -160,7 +160,7 @@ def weights(database: Database) -> Iterator[Measured]:
 
 
 def addresses(app: FastAPI) -> list[str]:
-    """Of all that can be got, so that no page is forgotten: one that needs to be told what of asks for it here."""
+    """Of all that can be got, so that no page is forgotten; a page with parameters gets them here."""
     found: list[str] = []
     for route in iter_route_contexts(app.routes):
         path = route.path or ""

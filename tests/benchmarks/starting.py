@@ -1,4 +1,4 @@
-"""A guard as a command, both of its processes: from its start to its first answer, and its memory at rest."""
+"""A guard as a command, both of its processes: from its start to its first answer, and its idle memory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def starting(folder: Path) -> Iterator[Measured]:
         yield Measured(f"`costguard serve`: start to first answer, {database} database", "s", found, _GOAL_S)
         yield Measured("the same, processor time of both processes until then", "s", cpu[database])
     where = f"after {_PASSES} passes over {_VMS} VMs"
-    yield Measured(f"`costguard serve`: memory of both processes at rest {where}", "MB", resident, _GOAL_MB)
+    yield Measured(f"`costguard serve`: idle memory of both processes {where}", "MB", resident, _GOAL_MB)
     yield Measured("the same, what they share counted once", "MB", shared_out)
 
 

@@ -61,7 +61,7 @@ class _Counting(Faults):
 
 
 class Cloud:
-    """The process, spoken to line by line beside HTTP: seconds to jump, or nothing to be told how it stands."""
+    """The process, driven by lines: a number of seconds to jump, or an empty line to read its state."""
 
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self._process = process
@@ -99,7 +99,7 @@ def served(folder: Path, calls_per_minute: int = CALLS_PER_MINUTE) -> Iterator[G
         clock = JumpingClock(datetime.fromisoformat(cloud.stands()["now"]))
 
         def wait(seconds: float) -> bool:
-            """In place of Google's client, which waits where it was told that it asks too much."""
+            """In place of Google's client, which waits after a rate limit."""
             _jump(cloud, clock, timedelta(seconds=seconds))
             return False
 

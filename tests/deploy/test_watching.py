@@ -43,7 +43,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def wrongs(query: str, told: Scrape) -> Iterator[str]:
-    """What of a query names nothing that is told."""
+    """The parts of a query that name no exported metric."""
     labels, known = told.labels, set(OF_THE_SCRAPE)
     for pair in ("()", "{}", "[]"):
         if query.count(pair[0]) != query.count(pair[1]):
@@ -85,7 +85,7 @@ def test_what_is_asked_for_is_told(told: Scrape) -> None:
 def test_everything_that_is_told_of_the_guard_is_shown(told: Scrape) -> None:
     """No family is exported that neither the dashboard nor an alert makes use of."""
     used = " ".join([*(query for query, _ in queries(BOARD)), *(rule["expr"] for rule in alerts())])
-    # What every process tells of itself is there in full, for whoever needs it.
+    # What every process tells of itself is there in full, for anyone who needs it.
     ours = {name for name in told.types if name.startswith("costguard_") and "_process_" not in name}
     assert [name for name in sorted(ours) if name not in used] == []
 

@@ -84,7 +84,7 @@ def test_while_the_serving_process_is_frozen(cloud: str, tmp_path: Path) -> None
 
 
 def test_second_signal_ends_it_on_the_spot(cloud: str, tmp_path: Path) -> None:
-    """Whoever presses Ctrl-C again does not want to wait."""
+    """Anyone who presses Ctrl-C again does not want to wait."""
     with served(tmp_path, cloud) as guard:
         web = guard.web
         os.kill(web, signal.SIGSTOP)  # else the end may be too quick for a second one

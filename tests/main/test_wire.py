@@ -136,11 +136,13 @@ def test_counts_arrive_as_the_other_process_counted_them() -> None:
     assert isinstance(heard, State)
     assert (heard.last_pass_at, dict(heard.slack.channels)) == (NOON, {"#a": "archived"})
     told = {
-        (each.name, frozenset(each.labels.items())): each.value
+        (sample.name, frozenset(sample.labels.items())): sample.value
         for one in metrics_of(heard.metrics)
-        for each in one.samples
+        for sample in one.samples
     }
-    same = {(each.name, frozenset(each.labels.items())) for one in meters.registry.collect() for each in one.samples}
+    same = {
+        (sample.name, frozenset(sample.labels.items())) for one in meters.registry.collect() for sample in one.samples
+    }
     assert told.keys() == same
     assert told["costguard_pass_duration_seconds_count", frozenset({("outcome", "failed")})] == 1.0
 

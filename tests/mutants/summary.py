@@ -28,16 +28,16 @@ def write(results: Sequence[Result], minutes: float, page: Path = PAGE) -> None:
     today = datetime.now(UTC)  # noqa: TID251 - the date of today
     parts = [_HEAD, f"Last run: {today:%d %B %Y}, **{_count(results)}**, in {minutes:.0f} minutes.\n"]
     parts += ["| Room | Caught |", "|---|---|"]
-    parts += [f"| {room} | {_count([each for each in results if each.fault.room == room])} |" for room in rooms]
+    parts += [f"| {room} | {_count([result for result in results if result.fault.room == room])} |" for room in rooms]
     for room in rooms:
         parts += [f"\n## {room.capitalize()}\n", "| Fault | Test | Caught | Seconds |", "|---|---|---|---|"]
         parts += [
-            f"| {each.fault.what} | `{each.fault.test.removeprefix('tests/')}` | {each.caught} | {each.seconds:.0f} |"
-            for each in results
-            if each.fault.room == room
+            f"| {one.fault.what} | `{one.fault.test.removeprefix('tests/')}` | {one.caught} | {one.seconds:.0f} |"
+            for one in results
+            if one.fault.room == room
         ]
     page.write_text("\n".join(parts) + "\n")
 
 
 def _count(results: Sequence[Result]) -> str:
-    return f"{sum(each.caught is Caught.YES for each in results)} of {len(results)} caught"
+    return f"{sum(result.caught is Caught.YES for result in results)} of {len(results)} caught"

@@ -46,7 +46,7 @@ enabled = false
 
 
 _TOKEN = "a-token-for-the-tests"
-_SHOWN = {"Authorization": f"Bearer {_TOKEN}"}  # strangers are told the verdict only
+_SHOWN = {"Authorization": f"Bearer {_TOKEN}"}  # strangers see the verdict alone
 
 
 @dataclass(frozen=True, slots=True)

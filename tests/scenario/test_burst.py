@@ -102,7 +102,7 @@ def place(sqlite_url: str) -> Iterator[Place]:
 
 
 def test_a_burst_is_sent_at_slacks_pace_and_passes_go_on(place: Place) -> None:
-    """One a second in the channel, people beside it, no 429, nothing lost; passes go on, and none calls Slack."""
+    """One a second in the channel, people next to it, no 429, nothing lost; passes go on, and none calls Slack."""
     world, total = place.world, UNCLAIMED + PEOPLE * EACH
     world.advance(3 * HOUR + 30 * MINUTE)  # within the hour before they are due, people are looked up
     assert place.run_pass() == 0

@@ -36,7 +36,7 @@ VMS = 8
 SUBSTITUTES = [
     json_answer({}),
     json_answer({"kind": "compute#instanceList", "items": []}),
-    json_answer({"kind": "compute#instance", "id": "7", "name": "somebody-else", "status": "RUNNING"}),
+    json_answer({"kind": "compute#instance", "id": "7", "name": "someone-else", "status": "RUNNING"}),
     Answer(b"<html><body>Sign in to the network</body></html>"),
 ]
 

@@ -28,7 +28,7 @@ def test_a_preempted_vm_is_started_again_with_what_lies_on_its_disk(tmp_path: Pa
         place.wait(lambda: {vm.status for vm in (prompt, slow)} == {Status.TERMINATED}, "both VMs are down")
         assert not (_saved(place, slow, PREEMPTED_AT) / "DONE").exists()
         place.end_guard()
-        place.start_guard()  # its first pass comes at once, and nothing of what was told is lost
+        place.start_guard()  # its first pass comes at once, and no reported event is lost
         found = [place.wait_for_state(job, "succeeded") for job in jobs]
         place.wait_until_nothing_bills()
     for one, name in zip(found, ("prompt", "slow"), strict=True):

@@ -26,7 +26,7 @@ ALONE = {  # no GPU, no hub, one thread: two trainings compare, and the machine 
     "TOKENIZERS_PARALLELISM": "false",
 }
 _PATIENCE_S = 300.0
-_NAP_S = 0.0005  # far less than any write that is to be hit
+_NAP_S = 0.0005  # far less than any write to be hit
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def killed(kinds: tuple[Kind, ...], folder: Path, seed: int, say: Callable[[str]
     """One tally a kind. Each module is imported once."""
     for module in dict.fromkeys(kind.module for kind in kinds):
         with serving(module, folder) as server:
-            for kind in (each for each in kinds if each.module == module):
+            for kind in (kind for kind in kinds if kind.module == module):
                 yield _killed(kind, server, folder, Random(f"{seed} {kind.name}"), say)
 
 
@@ -167,6 +167,6 @@ def _made(home: Path) -> Path:
 
 
 def _forget(folder: Path, home: Path) -> None:
-    """Also what loading left beside it."""
+    """Also what loading left next to it."""
     for each in folder.glob(f"{home.name}*"):
         shutil.rmtree(each, ignore_errors=True)

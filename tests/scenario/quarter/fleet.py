@@ -1,4 +1,4 @@
-"""The VMs of a quarter: who makes which, for how long, and what becomes of them unless somebody stops them first."""
+"""The VMs of a quarter: who makes which, for how long, and what becomes of them unless someone stops them first."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Guard:
         return self._reconciler.run(self.lease)
 
     def look_up(self) -> bool:
-        """Whether somebody was met, so that a pass follows."""
+        """Whether someone was met, so that a pass follows."""
         return self._acquainting.look_up(self.lease)
 
     def deliver(self) -> timedelta | None:
@@ -99,7 +99,7 @@ class Guard:
     def press(self, headers: Mapping[str, str], body: bytes) -> int:
         """What Slack is answered. What was handed on to another thread is over as well when this returns.
 
-        A process that ends in that thread ends as a whole: of somebody never met before, the press is lost with it.
+        A process that ends in that thread ends as a whole: of someone never met before, the press is lost with it.
         """
         kills = self.database.fuse.kills
         try:

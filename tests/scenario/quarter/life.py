@@ -101,7 +101,7 @@ class Quarter:
         self.steps.append(Step(began, self.world.now, bad | self.weather.bad))
 
     def _is_done(self) -> bool:
-        """One pass and all that is to be sent; False when the guard ended on the way, or may not act yet."""
+        """One pass and everything due to be sent; False when the guard ended on the way, or may not act yet."""
         try:
             guard = self._booted()
             if not guard.hold():
@@ -183,7 +183,7 @@ class Quarter:
     # The world.
 
     def _gap(self) -> timedelta:
-        """Long at rest, and longer while most are asleep; now and then some minutes, as a real guard's passes are."""
+        """Long idle, and longer while most are asleep; now and then some minutes, as a real guard's passes are."""
         now = self.world.now
         if self._chance.random() < 0.2:
             return self._chance.uniform(1, 15) * MINUTE

@@ -196,7 +196,7 @@ def _why_too_early(topic: Topic, at: datetime) -> str:
         return f"it is kept until {until}"
     waiting = [one for one in topic.requests if one.asked != "stop" and one.status == "done"]
     if any(one.at <= at < one.settled_at for one in waiting):
-        return "somebody had answered"
+        return "someone had answered"
     warned = [moment for moment in topic.stages(topic.cycle(at)) if moment <= at]
     if len(warned) < rule.stop_after:
         return f"{len(warned)} warnings"

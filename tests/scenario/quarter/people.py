@@ -35,7 +35,7 @@ Door = Callable[[Mapping[str, str], bytes], int]
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What somebody means to press, and when."""
+    """What someone means to press, and when."""
 
     at: datetime
     user: str

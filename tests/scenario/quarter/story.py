@@ -135,7 +135,7 @@ def _topics(quarter: Quarter, connection: Connection) -> tuple[dict[str, Topic],
     """Every run and every rest that the ledger has a row for, with Google's own moments."""
     vms = {vm.id: vm for vm in quarter.world.every_vm()}
     rows = {row.id: vms[int(row.gce_id)] for row in connection.execute(select(instances))}
-    found: dict[str, Topic] = {}
+    topics: dict[str, Topic] = {}
     strangers = []
     for life in connection.execute(select(lifetimes)):
         vm = rows[life.instance_id]
@@ -147,14 +147,14 @@ def _topics(quarter: Quarter, connection: Connection) -> tuple[dict[str, Topic],
         run, made = vm.runs[place], quarter.fleet.made[vm.id]
         follows = began[place + 1] if place + 1 < len(began) else vm.deleted_at
         name = f"{life.instance_id}:{life.id}"
-        found[f"run:{name}"] = Topic(f"run:{name}", vm, made, run.began, run.ended)
+        topics[f"run:{name}"] = Topic(f"run:{name}", vm, made, run.began, run.ended)
         if run.ended is not None:
-            found[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, follows)
+            topics[f"rest:{name}"] = Topic(f"rest:{name}", vm, made, run.ended, follows)
     by_instance: dict[int, list[Topic]] = defaultdict(list)
-    for subject, topic in found.items():
+    for subject, topic in topics.items():
         by_instance[int(subject.split(":")[1])].append(topic)
     for keep in connection.execute(select(keeps)):
-        found[keep.subject].answers.append(Answer(keep.at, until=keep.until))
+        topics[keep.subject].answers.append(Answer(keep.at, until=keep.until))
     for claim in connection.execute(select(claims).order_by(claims.c.id)):
         for topic in by_instance[claim.instance_id]:
             topic.owners.append((claim.at, claim.owner))
@@ -162,7 +162,7 @@ def _topics(quarter: Quarter, connection: Connection) -> tuple[dict[str, Topic],
                 topic.answers.append(Answer(claim.at, owner=claim.owner))
     for table in (stops, requests):
         for row in connection.execute(select(table).order_by(table.c.id)):
-            getattr(found[row.subject], table.name).append(row)
-    for topic in found.values():
+            getattr(topics[row.subject], table.name).append(row)
+    for topic in topics.values():
         topic.answers.sort(key=lambda answer: answer.at)
-    return found, strangers
+    return topics, strangers
