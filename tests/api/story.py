@@ -22,8 +22,7 @@ from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.db import lease, tables
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import Hearing
-from costguard.jobs.agent_tokens import Tokens
+from costguard.jobs.agent_events import Hearing, Tokens
 from costguard.model.access import Role, Via
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.money import Money

@@ -20,8 +20,7 @@ from costguard.api.deps import Deps
 from costguard.db.transaction import Database
 from costguard.jobs import attempts, interruptions
 from costguard.jobs import job_rows as jobs
-from costguard.jobs.agent_events import Hearing
-from costguard.jobs.agent_tokens import Tokens
+from costguard.jobs.agent_events import Hearing, Tokens
 from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
 
 NAME = "cg-j7k2m9q4-1"

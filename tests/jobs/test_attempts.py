@@ -107,7 +107,7 @@ def test_an_interruption_counts_once_and_is_resumed_by_a_later_run(database: Dat
         assert all(interruptions.add(connection, each) for each in (first, second, third))
         assert not interruptions.add(connection, interruption(one.id, 1, 4))
         assert interruptions.of_jobs(connection, ["j7k2m9q4"]) == {"j7k2m9q4": [first, second, third]}
-        assert interruptions.newest(connection, NOW + 2 * MINUTE, 9) == [third, second]
+        assert interruptions.newest_interruptions(connection, NOW + 2 * MINUTE, 9) == [third, second]
         assert interruptions.set_requested(connection, "j7k2m9q4", NOW + 6 * MINUTE) == 3
         assert interruptions.set_resumed(connection, "j7k2m9q4", two.id, 1, NOW + 7 * MINUTE) == 2
         assert interruptions.set_resumed(connection, "j7k2m9q4", two.id, 2, NOW + 8 * MINUTE) == 1

@@ -25,8 +25,7 @@ from tests.jobs.jobbed import (
 )
 
 from costguard.jobs.ending import Ending, all_silent, ending
-from costguard.jobs.runs import present_run
-from costguard.jobs.view import AttemptView, Circumstances, VmStanding
+from costguard.jobs.view import AttemptView, Circumstances, VmStanding, present_run
 from costguard.model.attempt import AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job, JobKind

@@ -9,8 +9,7 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import HOUR, MINUTE, ON_DEMAND, SPOT, A, B
 
-from costguard.jobs.feasible import Chance, Outlook, outlook
-from costguard.jobs.quote import Rate
+from costguard.jobs.offers import Chance, Outlook, Rate, outlook
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.money import Money

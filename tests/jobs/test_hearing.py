@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costguard.jobs.hearing import MOST_OUTPUT, Event, Told, listen
+from costguard.jobs.agent_report import MOST_OUTPUT, Event, Told, listen
 from costguard.model.attempt import AttemptState, Exit, Heard
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

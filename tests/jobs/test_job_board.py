@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs import job_board
-from costguard.jobs.job_board import Standing
+from costguard.jobs import listing
+from costguard.jobs.listing import JobCount
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced
@@ -25,12 +25,12 @@ def test_open_jobs_are_counted_and_what_their_vms_cost_is_added_up(database: Dat
         over = job_rows.attempt(connection, "a0000004", state=AttemptState.OVER, outcome=Outcome.CRASHED)
         assert over.rate is not None
         running = {AttemptState.RUNNING, AttemptState.BOOTING, AttemptState.OVER}
-        found = set(job_board.standings(connection))
+        found = set(listing.open_job_counts(connection))
         assert found == {
-            Standing(JobState.RUNNING, "ada@lab.example", "t4", 2),
-            Standing(JobState.QUEUED, "bob@lab.example", "t4", 1),
+            JobCount(JobState.RUNNING, "ada@lab.example", "t4", 2),
+            JobCount(JobState.QUEUED, "bob@lab.example", "t4", 1),
         }
-        assert job_board.rate(connection, running) == Priced(Money.of("1.75"))
+        assert listing.hourly_rate(connection, running) == Priced(Money.of("1.75"))
         job_rows.attempt(connection, "a0000002", 2, state=AttemptState.RUNNING, rate=None)
-        assert job_board.rate(connection, running) == Priced(Money.of("1.75"), False)
-        assert job_board.rate(connection, {AttemptState.ASKED}) == Priced()
+        assert listing.hourly_rate(connection, running) == Priced(Money.of("1.75"), False)
+        assert listing.hourly_rate(connection, {AttemptState.ASKED}) == Priced()

@@ -13,9 +13,9 @@ from tests.jobs import job_rows
 from costguard.access import signing
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.jobs import attempts, seen_checkpoints
+from costguard.jobs import attempts
 from costguard.jobs import job_rows as jobs
-from costguard.jobs.job_rows import JobFilters
+from costguard.jobs.job_rows import JobFilters, checkpoints_of
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState, SeenCheckpoint
 
@@ -136,7 +136,7 @@ def test_a_look_is_kept_and_advances_with_newer_checkpoints_alone(database: Data
         newer = replace(first, looked_at=NOW + 3 * minute, resume_from="checkpoint-20", step=20, written_at=NOW)
         assert save(newer).advanced_at == NOW + 3 * minute
         assert save(replace(first, looked_at=NOW + 4 * minute)).advanced_at == NOW + 3 * minute
-        kept = seen_checkpoints.of_job(connection, "j7k2m9q4")
+        kept = checkpoints_of(connection, "j7k2m9q4")
     assert [(each.step, each.first_seen_at) for each in kept] == [(20, NOW + 3 * minute), (10, NOW)]
 
 

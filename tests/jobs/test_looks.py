@@ -9,8 +9,8 @@ from tests.builders import at
 from tests.jobs.world import BUCKET, World, world
 
 from costguard.errors import CheckpointLocationUnavailable
-from costguard.jobs import job_rows, risk
-from costguard.jobs.checkpoint_looks import CheckpointWatch
+from costguard.jobs import figures, job_rows
+from costguard.jobs.checkpoint_watch import CheckpointWatch
 from costguard.jobs.resume import expanded
 from costguard.model.attempt import Attempt, AttemptState, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
@@ -107,11 +107,11 @@ _RUN = Attempt(
 def test_work_at_risk() -> None:
     """Since the newest checkpoint, or since the command began; nothing where no command runs."""
     saved = SeenCheckpoint(at("11:35"), "x", 5, at("11:30"))
-    assert risk.at_risk(_RUN, saved, at("12:00")) == risk.WorkAtRisk(timedelta(minutes=30), Money.of("1"))
+    assert figures.at_risk(_RUN, saved, at("12:00")) == figures.WorkAtRisk(timedelta(minutes=30), Money.of("1"))
     before = SeenCheckpoint(at("11:35"), "x", 5, at("09:00"))
-    assert risk.at_risk(_RUN, before, at("12:00")) == risk.WorkAtRisk(timedelta(hours=2), Money.of("4"))
-    assert risk.at_risk(replace(_RUN, rate=None), None, at("12:00")) == risk.WorkAtRisk(timedelta(hours=2), None)
-    assert risk.at_risk(replace(_RUN, state=AttemptState.BOOTING), None, at("12:00")) is None
+    assert figures.at_risk(_RUN, before, at("12:00")) == figures.WorkAtRisk(timedelta(hours=2), Money.of("4"))
+    assert figures.at_risk(replace(_RUN, rate=None), None, at("12:00")) == figures.WorkAtRisk(timedelta(hours=2), None)
+    assert figures.at_risk(replace(_RUN, state=AttemptState.BOOTING), None, at("12:00")) is None
 
 
 def _interruption(attempt_id: int, when: str, **given: object) -> Interruption:
@@ -124,14 +124,14 @@ def test_work_that_was_lost() -> None:
     first = replace(_RUN, state=AttemptState.OVER, outcome=Outcome.PREEMPTED)
     second = replace(first, id=2, number=2, heard=Heard(run=1, started_at=at("13:00")))
     ended = [_interruption(1, "12:00", lost=timedelta(minutes=30)), _interruption(2, "14:00")]
-    assert risk.lost([first], ended[:1], at("11:00")) == risk.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    assert risk.lost([first, second], ended, at("11:30")) == risk.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    older = risk.lost([first, second], ended, at("11:00"))  # the one of 11:30 is torn after all: half an hour more
-    assert older == risk.WorkAtRisk(timedelta(hours=1.5), Money.of("3"))
-    assert risk.lost([first, second], ended, None) == risk.WorkAtRisk(timedelta(hours=2.5), Money.of("5"))
+    assert figures.lost([first], ended[:1], at("11:00")) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
+    assert figures.lost([first, second], ended, at("11:30")) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
+    older = figures.lost([first, second], ended, at("11:00"))  # the one of 11:30 is torn after all: half an hour more
+    assert older == figures.WorkAtRisk(timedelta(hours=1.5), Money.of("3"))
+    assert figures.lost([first, second], ended, None) == figures.WorkAtRisk(timedelta(hours=2.5), Money.of("5"))
     zero = [_interruption(1, "12:00", lost=timedelta(hours=2), from_zero=True), ended[1]]
-    assert risk.lost([first, second], zero, None) == risk.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    assert risk.lost([replace(first, heard=Heard())], [], None) is None
+    assert figures.lost([first, second], zero, None) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
+    assert figures.lost([replace(first, heard=Heard())], [], None) is None
 
 
 def test_resume_arguments_are_replaced_after_they_are_split() -> None:

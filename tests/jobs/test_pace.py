@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from costguard.jobs.histogram import histogram
-from costguard.jobs.pace import Pace, pace, step_of
+from costguard.jobs.figures import Pace, histogram, pace, step_of
 from costguard.model.attempt import Attempt, AttemptState, Heard
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced

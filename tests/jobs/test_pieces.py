@@ -17,11 +17,11 @@ from costguard.db import lease as leases
 from costguard.errors import CheckpointLocationUnavailable, LeaseLost, RateLimited
 from costguard.jobs import resume
 from costguard.jobs.attempts import JobVm
-from costguard.jobs.boot import label_of
-from costguard.jobs.launch_delete import gave_up
+from costguard.jobs.delete import gave_up
+from costguard.jobs.ending import outcome_of, words_of
 from costguard.jobs.launch_pace import Kind, PacedLauncher
-from costguard.jobs.operation_errors import outcome_of, words_of
 from costguard.jobs.turn import JobsTurn
+from costguard.jobs.vm_request import label_of
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing, LookFor

@@ -30,7 +30,7 @@ from tests.jobs.jobbed import (
     view,
 )
 
-from costguard.jobs.backoff import wait
+from costguard.jobs.limits import wait
 from costguard.jobs.view import JobDecision, LaunchAttempt
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState

@@ -14,10 +14,9 @@ from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.jobs import attempts, job_rows
-from costguard.jobs.agent_events import Event, Hearing
-from costguard.jobs.agent_tokens import Tokens
-from costguard.jobs.boot import VmMaker
+from costguard.jobs.agent_events import Event, Hearing, Tokens
 from costguard.jobs.turn import JobsTurn
+from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import prices
 from costguard.ledger.record import record
 from costguard.model.attempt import AttemptState, Outcome

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pytest
 
-from costguard.jobs.sold import refusal
+from costguard.jobs.submission import not_sold
 from costguard.model.instance import ProvisioningModel
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
@@ -21,7 +21,7 @@ STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 @pytest.mark.parametrize("machine_type", ["a4x-highgpu-4g", "a4x-maxgpu-4g-metal", "a4x-highgpu-4g-nolssd"])
 def test_a4x_is_sold_by_reservation_alone(machine_type: str, model: ProvisioningModel) -> None:
     """Neither Spot nor on demand: the sentence says what to do instead."""
-    said = refusal(machine_type, [model])
+    said = not_sold(machine_type, [model])
     assert said.startswith(f"Google sells {machine_type} by reservation only")
     assert "Spot" in said
     assert said.endswith(".")
@@ -39,11 +39,11 @@ def test_a4x_is_sold_by_reservation_alone(machine_type: str, model: Provisioning
 )
 def test_some_are_never_sold_on_demand(machine_type: str, sold: str) -> None:
     """As Spot they are launched; on demand, also as what Spot falls back to, they never would be."""
-    assert refusal(machine_type, [SPOT]) == ""
+    assert not_sold(machine_type, [SPOT]) == ""
     for models in ([STANDARD], [SPOT, STANDARD]):
-        assert refusal(machine_type, models).startswith(f"Google sells {machine_type} {sold}, not on demand")
-    assert "spot = true" in refusal(machine_type, [STANDARD])
-    assert "on_demand_fallback" in refusal(machine_type, [SPOT, STANDARD])
+        assert not_sold(machine_type, models).startswith(f"Google sells {machine_type} {sold}, not on demand")
+    assert "spot = true" in not_sold(machine_type, [STANDARD])
+    assert "on_demand_fallback" in not_sold(machine_type, [SPOT, STANDARD])
 
 
 BOTH_WAYS = """
@@ -54,4 +54,4 @@ n1-standard-8 g2-standard-8 g4-standard-48 a2-megagpu-16g a2-ultragpu-1g a3-high
 @pytest.mark.parametrize("machine_type", BOTH_WAYS.split())
 def test_the_others_are_sold_both_ways(machine_type: str) -> None:
     """Nothing is refused that Google sells."""
-    assert refusal(machine_type, [SPOT, STANDARD]) == ""
+    assert not_sold(machine_type, [SPOT, STANDARD]) == ""

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from costguard.access.rules import Access, Rules
-from costguard.jobs import image, quote, recipe, roles, submission
-from costguard.jobs.asked import Overrides
-from costguard.jobs.image import ImageReference
-from costguard.jobs.quote import Rate
+from costguard.jobs import checks, offers, submission
+from costguard.jobs.checks import ImageReference
+from costguard.jobs.offers import Rate
+from costguard.jobs.submission import Overrides
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
@@ -40,7 +40,7 @@ RANDOM = "q8Zt4LxP0vRw7KsN2mYb"
 
 
 def found(**changed: Any) -> list[tuple[str, str]]:
-    refusals = submission.problems(replace(JOB, **changed), GUARD, NOW)
+    refusals = checks.problems(replace(JOB, **changed), GUARD, NOW)
     return [(each.where, each.message) for each in refusals]
 
 
@@ -141,9 +141,9 @@ def test_everything_is_said_at_once() -> None:
 
 def test_without_the_guards_own_address_no_agent_could_report() -> None:
     """The setting is named; a development VM has no agent, and needs none."""
-    (refusal,) = submission.problems(JOB, "", NOW)
+    (refusal,) = checks.problems(JOB, "", NOW)
     assert "guard_url under [jobs]" in refusal.message
-    assert submission.problems(replace(JOB, kind=JobKind.DEV, command=()), "", NOW) == []
+    assert checks.problems(replace(JOB, kind=JobKind.DEV, command=()), "", NOW) == []
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_no_refusal_repeats_a_credential_that_is_wrong_in_another_way_too() -> N
 )
 def test_images_are_read_as_docker_reads_them(text: str, expected: ImageReference) -> None:
     """What comes first is a registry only if it looks like a host."""
-    assert image.parse(text) == expected
+    assert checks.parse_image(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_images_are_read_as_docker_reads_them(text: str, expected: ImageReferenc
 def test_what_is_no_image_is_refused(text: str) -> None:
     """Docker would refuse it after the VM was paid for, or take it for one of its own options."""
     with pytest.raises(ValueError, match=r"\w"):
-        image.parse(text)
+        checks.parse_image(text)
 
 
 def test_a_job_may_be_launched_otherwise_than_the_preset() -> None:
@@ -241,13 +241,13 @@ def test_a_job_may_be_launched_otherwise_than_the_preset() -> None:
     wanted = Overrides(
         ("us-east1-b", "us-east1-b"), False, "a2-highgpu-2g", 200, timedelta(hours=2), True, "global/images/family/f"
     )
-    assert list(recipe.problems(A100, wanted, TWO_A100)) == []
-    made = recipe.with_overrides(A100, wanted, TWO_A100)
+    assert list(submission.override_problems(A100, wanted, TWO_A100)) == []
+    made = submission.with_overrides(A100, wanted, TWO_A100)
     assert (made.zones, made.provisioning_model) == (("us-east1-b",), ProvisioningModel.STANDARD)
     assert (made.machine_type, made.gpu_count, made.disk_gib) == ("a2-highgpu-2g", 2, 200)
     assert (made.max_run, made.falls_back_to_on_demand) == (timedelta(hours=2), True)
     assert made.image == "global/images/family/f"
-    assert recipe.with_overrides(A100, Overrides()) == A100
+    assert submission.with_overrides(A100, Overrides()) == A100
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_overrides_that_cannot_be_are_refused(
     base: Recipe, wanted: Overrides, machine: Shape | None, where: str, words: str
 ) -> None:
     """Before Google is asked, which would refuse them too, or launch what no preset knows."""
-    (refusal,) = recipe.problems(base, wanted, machine)
+    (refusal,) = submission.override_problems(base, wanted, machine)
     assert refusal.where == f"overrides.{where}"
     assert words in refusal.message
 
@@ -280,7 +280,9 @@ def test_who_may_launch_and_what_they_may_override() -> None:
     team = Team("vision", operators=frozenset({"tim@lab.example"}))
 
     def of(owner: str, wanted: Overrides, given: Access = access) -> list[str]:
-        return [each.where for each in roles.launch_problems("a100", A100, wanted, owner, given, [team], {"zones"})]
+        return [
+            each.where for each in submission.launch_problems("a100", A100, wanted, owner, given, [team], {"zones"})
+        ]
 
     assert of("eve@lab.example", zones) == ["owner"]  # a viewer
     assert of("ana@lab.example", zones) == of("tim@lab.example", zones) == of("eve@else.example", zones, Access()) == []
@@ -295,7 +297,7 @@ def test_who_may_cancel() -> None:
 
     def may(by: str, *teams: Team) -> bool:
         rules = Rules({}, access=access, teams=teams)
-        return roles.cancel_refusal(f"{by}@lab.example", "Bob@lab.example", "lab", rules) is None
+        return submission.cancel_refusal(f"{by}@lab.example", "Bob@lab.example", "lab", rules) is None
 
     assert [may(by) for by in ("bob", "ana", "eve", "ada")] == [True, False, False, True]
     vision = Team("vision", frozenset({"bob@lab.example", ana}), frozenset({"eve@lab.example"}))
@@ -313,19 +315,19 @@ RATES = {
 
 def test_prices_say_what_is_cheapest_and_what_spot_saves() -> None:
     """What has no price is no bargain."""
-    best = quote.cheapest(RATES, (SPOT, USUAL), timedelta(hours=2))
-    assert best == quote.Offer("us-central1-a", SPOT, Money.of("1.26"), Money.of("2.52"))
-    assert quote.cheapest({}, (SPOT,), timedelta(hours=2)) is None
-    assert (quote.saving_percent(RATES, "us-central1-a"), quote.saving_percent(RATES, "us-central1-b")) == (68, None)
+    best = offers.cheapest(RATES, (SPOT, USUAL), timedelta(hours=2))
+    assert best == offers.Offer("us-central1-a", SPOT, Money.of("1.26"), Money.of("2.52"))
+    assert offers.cheapest({}, (SPOT,), timedelta(hours=2)) is None
+    assert (offers.saving_percent(RATES, "us-central1-a"), offers.saving_percent(RATES, "us-central1-b")) == (68, None)
     assert RATES["us-central1-b", SPOT].unpriced == "its GPUs"
 
 
 def test_zones_without_a_price_and_ceilings_that_pay_for_nothing_are_refused() -> None:
     """A zone of the preset's own may be unpriced: it is tried last. One that the job chose must have a price."""
 
-    def of(rates: quote.Rates, chosen: tuple[str, ...], ceiling: str | None) -> list[tuple[str, bool]]:
+    def of(rates: offers.Rates, chosen: tuple[str, ...], ceiling: str | None) -> list[tuple[str, bool]]:
         limit = None if ceiling is None else Money.of(ceiling)
-        return [(each.where, "$0.21" in each.message) for each in quote.problems(rates, (SPOT,), chosen, limit)]
+        return [(each.where, "$0.21" in each.message) for each in offers.price_problems(rates, (SPOT,), chosen, limit)]
 
     assert of(RATES, (), None) == of(RATES, ("us-central1-a",), "0.21") == []
     assert of(RATES, ("us-central1-b", "mars1-a"), "0.20") == [("overrides.zones", False)] * 2 + [("ceiling", True)]
@@ -350,5 +352,5 @@ def test_long_and_hostile_texts_are_looked_through_in_no_time(piece: str) -> Non
 def test_no_folder_of_the_guards_machine_is_looked_into_for_vms_elsewhere(guard_url: str, is_refused: bool) -> None:
     """VMs of the simulated cloud share it with the guard; Google's do not, and nobody is to list it that way."""
     spec = replace(JOB, checkpoint=plan("--from_checkpoint {checkpoint}", "file:///var/runs"))
-    refusals = [each.where for each in submission.problems(spec, guard_url, NOW)]
+    refusals = [each.where for each in checks.problems(spec, guard_url, NOW)]
     assert ("checkpoint.location" in refusals) is is_refused

@@ -26,7 +26,7 @@ from costguard.errors import (
 from costguard.events import facts
 from costguard.jobs import job_rows
 from costguard.jobs.job_rows import JobFilters
-from costguard.jobs.recipe import OVERRIDES
+from costguard.jobs.submission import OVERRIDES
 from costguard.jobs.submit import Overrides
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.fact import Fact

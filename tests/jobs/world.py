@@ -19,11 +19,10 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.events import facts
 from costguard.jobs import attempts, interruptions, job_rows
-from costguard.jobs.agent_events import Event, Hearing
-from costguard.jobs.agent_tokens import Tokens
-from costguard.jobs.boot import VmMaker
+from costguard.jobs.agent_events import Event, Hearing, Tokens
 from costguard.jobs.holds import Held
 from costguard.jobs.turn import JobsTurn, TurnReport
+from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules

@@ -20,10 +20,9 @@ from costguard.errors import AttemptUnknown
 from costguard.events import facts
 from costguard.gce.client import ComputeCloud
 from costguard.jobs import attempts, job_rows
-from costguard.jobs.agent_events import Event, Hearing
-from costguard.jobs.agent_tokens import Tokens
-from costguard.jobs.boot import VmMaker
+from costguard.jobs.agent_events import Event, Hearing, Tokens
 from costguard.jobs.turn import JobsTurn
+from costguard.jobs.vm_request import VmMaker
 from costguard.ledger import prices
 from costguard.ledger.charging import charge_due
 from costguard.ledger.record import record

@@ -22,8 +22,7 @@ from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenOffice
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import Hearing
-from costguard.jobs.agent_tokens import Tokens
+from costguard.jobs.agent_events import Hearing, Tokens
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Via
 from costguard.model.attempt import AttemptState
 from costguard.pages.app import add_dashboard

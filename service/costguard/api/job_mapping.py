@@ -11,9 +11,8 @@ from costguard.api import job_schemas as schemas
 from costguard.api.fields import Amount, usd
 from costguard.jobs import listing
 from costguard.jobs.disk import Disk, disk_of
+from costguard.jobs.figures import Pace, WorkAtRisk
 from costguard.jobs.kept_disks import KeptDisk, KeptDisks
-from costguard.jobs.pace import Pace
-from costguard.jobs.risk import WorkAtRisk
 from costguard.model import attempt as model
 from costguard.model.job import JobSpec, SeenCheckpoint
 from costguard.model.launch import Recipe

@@ -13,10 +13,10 @@ from costguard.api import job_mapping, job_schemas
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Usd, one_of, usd
 from costguard.api.route import routes
-from costguard.jobs import recoveries as engine
-from costguard.jobs.histogram import Histogram
-from costguard.jobs.place_scores import PlaceScore, place_scores
+from costguard.jobs import interruptions as engine
+from costguard.jobs.figures import Histogram
 from costguard.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
+from costguard.jobs.places import PlaceScore, place_scores
 
 router = routes("jobs")
 

@@ -13,10 +13,10 @@ from costguard.api.job_fields import QuoteBody
 from costguard.api.jobs import office, owner_of
 from costguard.api.route import routes
 from costguard.api.writing import CHECKED, WRITTEN
-from costguard.jobs import quote as policy
-from costguard.jobs import quotes as engine
+from costguard.jobs import offers as policy
+from costguard.jobs import quote as engine
 from costguard.jobs.budget_holds import BudgetLeft
-from costguard.jobs.feasible import Chance
+from costguard.jobs.offers import Chance
 from costguard.model.access import Permission
 from costguard.model.budget import AtLimit, Period
 from costguard.model.job import JobKind

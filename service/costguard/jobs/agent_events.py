@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -11,13 +13,69 @@ from sqlalchemy import Connection
 from costguard.db.transaction import Database
 from costguard.errors import AttemptUnknown
 from costguard.events import facts
-from costguard.jobs import attempts, interruptions, job_rows, launch_words, on_disk
-from costguard.jobs.agent_tokens import Tokens
+from costguard.jobs import attempts, figures, interruptions, job_events, job_rows
+from costguard.jobs.agent_report import Event, Told, listen
 from costguard.jobs.disk import DiskState, disk_of
-from costguard.jobs.hearing import Event, Told, listen
 from costguard.model.attempt import Attempt
+from costguard.model.job import Job, SeenCheckpoint
 from costguard.model.ports import Clock
 from costguard.spend import burning
+
+
+def take_in(connection: Connection, attempt: Attempt, told: Told, now: datetime) -> None:
+    """Nothing where no agent looked, nor of a job whose checkpoints lie elsewhere: the guard judges those itself."""
+    if told.look is None:
+        return
+    job = job_rows.read(connection, attempt.job_id)
+    if job is None or job.spec.checkpoint is None or not job.spec.checkpoint.is_on_disk:
+        return
+    before = job_rows.checkpoint(connection, [job.id]).get(job.id)
+    job_rows.save_look(connection, job.id, told.look)
+    # One that was being written looks torn as well: it counts when it still does at the next look.
+    still = set(before.torn if before is not None else ()) & set(told.look.torn)
+    certain = set(told.resumed.torn) if told.resumed is not None else still
+    facts.append(connection, [job_events.torn(job, one, now) for one in sorted(certain)], now)
+    if told.resumed is not None and told.started_run:
+        _resumed(connection, job, attempt, told, told.resumed, now)
+
+
+def _resumed(
+    connection: Connection, job: Job, attempt: Attempt, told: Told, found: SeenCheckpoint, now: datetime
+) -> None:
+    """A later run has begun on the same disk: now it is known what the interruption before cost."""
+    attempts.resumed(connection, attempt.id, found.resume_from, found.step, told.resume_why)
+    tried = attempts.of_jobs(connection, [job.id]).get(job.id, [])
+    ended = interruptions.of_jobs(connection, [job.id]).get(job.id, [])
+    before = [one for one in ended if (one.attempt_id, one.run) < (attempt.id, told.heard.run)]
+    # What this run does is not lost.
+    ran = [one if one.id != attempt.id else replace(one, heard=replace(one.heard, started_at=None)) for one in tried]
+    loss = figures.lost(ran, before, found.written_at)
+    if loss is None or not before:
+        return
+    is_zero = not found.resume_from
+    last = before[-1]
+    interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
+    if is_zero:
+        what = f"from_zero/{told.heard.run}"
+        facts.append(connection, [job_events.from_zero(job, attempt, loss, now, what)], now)
+
+
+KEY_NAME = "attempts"  # of the key, among those for signing
+
+
+class Tokens:
+    """The same key gives the same tokens, so that a VM's metadata can be made again after a restart of the guard."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def of(self, attempt_name: str) -> str:
+        return hmac.new(self._key, f"attempt\0{attempt_name}".encode(), hashlib.sha256).hexdigest()
+
+    def speaks_for(self, token: str, attempt_name: str) -> bool:
+        """In a time that tells nothing about the right one."""
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self.of(attempt_name).encode())
+
 
 __all__ = ["Event", "HeardAnswer", "Hearing"]
 
@@ -67,7 +125,7 @@ class Hearing:
                 interruptions.set_resumed(connection, attempt.job_id, attempt.id, *began)
             if attempt.is_open:
                 _warn_of_disk(connection, attempt, told, now)
-            on_disk.take_in(connection, attempt, told, now)
+            take_in(connection, attempt, told, now)
         stop = is_job_cancelled or attempt.stop_asked_at is not None or not attempt.is_open
         if told.is_news:
             self._wake()
@@ -79,6 +137,6 @@ def _warn_of_disk(connection: Connection, attempt: Attempt, told: Told, now: dat
     disk = disk_of(told.heard.machine)
     if disk is None or disk.state is DiskState.OK or (job := job_rows.read(connection, attempt.job_id)) is None:
         return
-    warning = launch_words.disk_low(job, attempt, told.heard.run, disk, now)
+    warning = job_events.disk_low(job, attempt, told.heard.run, disk, now)
     if not burning.told(connection, [warning.key]):
         facts.append(connection, [warning], now)

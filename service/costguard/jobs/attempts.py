@@ -2,25 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, null, or_, select, text, union_all, update
+from pydantic import TypeAdapter
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    bindparam,
+    literal_column,
+    null,
+    or_,
+    select,
+    text,
+    union_all,
+    update,
+)
 
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, attempts, interruptions, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs import attempt_rows
-from costguard.jobs.attempt_rows import EXIT, attempt_of
-from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
+from costguard.model.attempt import Attempt, AttemptState, Exit, Heard, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind
 from costguard.model.money import Money
+
+EXIT = TypeAdapter(Exit)
+
+_TEXTS = frozenset({"machine", "output"})
+
+# Of a thousand attempts their outputs alone are tens of megabytes.
+WITHOUT_TEXTS = tuple(column for column in attempts.c if column.name not in _TEXTS)
+
+
+# Thousands are read for a list, and calling an enum is slow.
+_STATES = {state.value: state for state in AttemptState}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_MODELS = {model.value: model for model in ProvisioningModel}
+
+
+def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attempt:
+    """`with_texts` where the row has them."""
+    return Attempt(
+        id=row.id,
+        job_id=row.job_id,
+        number=row.number,
+        name=row.name,
+        project=row.project,
+        zone=row.zone,
+        provisioning_model=_MODELS[row.provisioning_model],
+        request_uuid=row.request_uuid,
+        max_run=timedelta(seconds=row.max_run_s),
+        state=_STATES[row.state],
+        intended_at=row.intended_at,
+        generation=row.generation,
+        rate=None if row.rate_nanos is None else Money(row.rate_nanos),
+        resume_from=row.resume_from,
+        resume_step=row.resume_step,
+        resume_why=row.resume_why,
+        image=row.image,
+        outcome=None if row.outcome is None else _OUTCOMES[row.outcome],
+        reason=row.reason,
+        asked_at=row.asked_at,
+        operation=row.operation,
+        gce_id=row.gce_id,
+        made_at=row.made_at,
+        stop_asked_at=row.stop_asked_at,
+        stop_why=row.stop_why,
+        ended_at=row.ended_at,
+        delete_asked_at=row.delete_asked_at,
+        gone_at=row.gone_at,
+        rested_at=row.rested_at,
+        restarts=row.restarts,
+        tries=row.tries,
+        try_after=row.try_after,
+        error=row.error,
+        heard=_heard(row, with_texts),
+    )
+
+
+def columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """An attempt's fields as its columns take them."""
+    columns: dict[str, Any] = {}
+    for name, value in changes.items():
+        match name, value:
+            case "rate", _:
+                columns["rate_nanos"] = value.nanos if isinstance(value, Money) else None
+            case "max_run", timedelta():
+                columns["max_run_s"] = value // timedelta(seconds=1)
+            case _, StrEnum():
+                columns[name] = value.value
+            case _, str():
+                columns[name] = storable(value)
+            case _:
+                columns[name] = value
+    return columns
+
+
+def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> Heard:
+    return Heard(
+        at=row.heard_at,
+        run=row.run,
+        booted_at=row.booted_at,
+        started_at=row.started_at,
+        noticed_at=row.noticed_at,
+        maintenance_at=row.maintenance_at,
+        step=row.step,
+        step_at=row.step_at,
+        machine=row.machine if with_texts else {},
+        output=row.output if with_texts else "",
+        image_digest=row.image_digest,
+        exit=None if row.exit is None else EXIT.validate_python(row.exit),
+        accepted_through=row.accepted_through,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +225,14 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
 
 def live(connection: Connection) -> list[Attempt]:
     """Those that are not over, in their order. The last output and the machine's figures are left out: see `read`."""
-    rows = connection.execute(select(*attempt_rows.WITHOUT_TEXTS).where(text(LIVE_ATTEMPT))).all()
+    rows = connection.execute(select(*WITHOUT_TEXTS).where(text(LIVE_ATTEMPT))).all()
     return sorted((attempt_of(row) for row in rows), key=lambda attempt: attempt.id)
 
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
     """The first of each first; jobs without any are left out, and of each attempt what `live` leaves out."""
     found: dict[str, list[Attempt]] = {}
-    ordered = select(*attempt_rows.WITHOUT_TEXTS).order_by(attempts.c.job_id, attempts.c.number)
+    ordered = select(*WITHOUT_TEXTS).order_by(attempts.c.job_id, attempts.c.number)
     for some in chunks(set(job_ids)):
         for row in connection.execute(ordered.where(attempts.c.job_id.in_(some))):
             found.setdefault(row.job_id, []).append(attempt_of(row))
@@ -143,7 +244,7 @@ def of_ids(connection: Connection, ids: Collection[int]) -> dict[int, Attempt]:
     return {
         row.id: attempt_of(row)
         for some in chunks(ids)
-        for row in connection.execute(select(*attempt_rows.WITHOUT_TEXTS).where(attempts.c.id.in_(some)))
+        for row in connection.execute(select(*WITHOUT_TEXTS).where(attempts.c.id.in_(some)))
     }
 
 
@@ -171,7 +272,7 @@ def change(
     mine = update(attempts).where(
         attempts.c.id == attempt_id, attempts.c.state.in_([state.value for state in expected])
     )
-    return connection.execute(mine.values(attempt_rows.columns_of(values))).rowcount == 1
+    return connection.execute(mine.values(columns_of(values))).rowcount == 1
 
 
 def hear(
@@ -269,13 +370,9 @@ def recent(connection: Connection, since: datetime) -> list[PlaceOutcome]:
     ]
 
 
-# Thousands of outcomes are read at once, and calling an enum is slow.
-_MODELS = {model.value: model for model in ProvisioningModel}
-_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
-
 # Made once: a thousand agents are heard every few seconds, and making a statement takes longer than running it.
 _CALLED = (
-    select(*attempt_rows.WITHOUT_TEXTS, jobs.c.cancel_asked_at)
+    select(*WITHOUT_TEXTS, jobs.c.cancel_asked_at)
     .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
     .where(attempts.c.name == bindparam("called"))
 )

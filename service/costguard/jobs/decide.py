@@ -3,17 +3,185 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from costguard.jobs.kept_disk import holds_only_copy
-from costguard.jobs.live_run import live_run
-from costguard.jobs.next_vm import next_vm
+from costguard.jobs.disk import holds_only_copy
+from costguard.jobs.limits import LEAST_RUN, after_failures, max_run, remaining, spot_until, verdict, wait
+from costguard.jobs.live_attempt import live_run
 from costguard.jobs.placement import Place
-from costguard.jobs.step import Step, earliest, is_due
-from costguard.jobs.verdict import verdict
-from costguard.jobs.view import AskAgain, Circumstances, DeleteVm, EndAttempt, JobAction, JobDecision, JobView, StopVm
-from costguard.jobs.words import place_of
-from costguard.model.attempt import AttemptState, Outcome
+from costguard.jobs.view import (
+    HOLD_AGAIN,
+    NO_ROOM,
+    AskAgain,
+    Circumstances,
+    DeleteVm,
+    EndAttempt,
+    JobAction,
+    JobDecision,
+    JobView,
+    LaunchAttempt,
+    Step,
+    StopVm,
+    earliest,
+    is_due,
+    may_write,
+    wait_stably,
+    without_vm,
+)
+from costguard.jobs.words import an_hour, clock, count, listed, model_word, place_of, span
+from costguard.model.attempt import Attempt, AttemptState, Outcome
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobState
+
+_QUOTA_AGAIN = timedelta(minutes=2)  # quotas are read before anything is asked: looking again is cheap
+
+Key = tuple[str, ProvisioningModel]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    place: Place
+    max_run: timedelta
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    until: datetime | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hopeless:
+    reason: str
+
+
+def choose(view: JobView, places: Sequence[Place], about: Circumstances) -> Chosen | Waits | Hopeless:
+    """The next place, or until when all of them are left in peace."""
+    payable = [place for place in places if max_run(view, place.rate) is not None]
+    if not payable:
+        return _not_payable(view, places)
+    spot_ends = spot_until(view, about.now)
+    is_late = spot_ends is not None and about.now > spot_ends and view.job.recipe.falls_back_to_on_demand
+    if is_late:  # Spot is still better than nothing
+        payable.sort(key=lambda place: place.provisioning_model is ProvisioningModel.SPOT)
+    open_to_us = [place for place in payable if not place.passed_over]
+    if not open_to_us:
+        reasons = listed(list(dict.fromkeys(place.passed_over for place in payable)))
+        return _until(view, about, about.now + _QUOTA_AGAIN, f"waits: {reasons}")
+    rounds = _rounds(view)
+    tried = rounds[-1] if rounds else {}
+    place = next((each for each in open_to_us if _key(each) not in tried), None)
+    if place is None:
+        last = list(tried.values())[-1]
+        until = (last.ended_at or about.now) + wait(about.terms, view.job.id, last.number, len(rounds))
+        if until > about.now:
+            return Waits(until, f"{_what_failed(tried)}; asked again at {clock(until, about.now)}")
+        place, tried = open_to_us[0], {}
+    longest = max_run(view, place.rate)
+    assert longest is not None, "only payable places are left"
+    return Chosen(place, longest, _why(view, place, tried, is_late, about))
+
+
+def _until(view: JobView, about: Circumstances, due: datetime, reason: str) -> Waits:
+    until = wait_stably(view, due, about.now)
+    return Waits(until, f"{reason}; looked at again at {clock(until, about.now)}")
+
+
+def _rounds(view: JobView) -> list[dict[Key, Attempt]]:
+    """The attempts at the end that found no room; a place that comes again begins another round."""
+    tail: list[Attempt] = []
+    for each in reversed(view.attempts):
+        if each.attempt.outcome not in NO_ROOM:
+            break
+        tail.append(each.attempt)
+    rounds: list[dict[Key, Attempt]] = []
+    for attempt in reversed(tail):
+        key = (attempt.zone, attempt.provisioning_model)
+        if not rounds or key in rounds[-1]:
+            rounds.append({})
+        rounds[-1][key] = attempt
+    return rounds
+
+
+def _key(place: Place) -> Key:
+    return place.zone, place.provisioning_model
+
+
+def _not_payable(view: JobView, places: Sequence[Place]) -> Hopeless:
+    left = remaining(view)
+    rates = [place.rate for place in places if place.rate is not None]
+    if not places:
+        return Hopeless("its recipe names no zone")
+    if not rates:
+        return Hopeless(
+            f"no price is known in {_zones(places)}, so its ceiling could not be held; set none, or the price"
+        )
+    return Hopeless(
+        f"its ceiling of {view.job.spec.ceiling} leaves {left}, which pays for less than {span(LEAST_RUN)} "
+        f"at {an_hour(min(rates))}; ask for it anew with a higher one"
+    )
+
+
+def _what_failed(tried: dict[Key, Attempt]) -> str:
+    """`out of stock in 3 zones (a, b and c)`, told apart from quotas."""
+    said: list[str] = []
+    for outcome, words in ((Outcome.STOCKOUT, "out of stock"), (Outcome.QUOTA, "no quota left")):
+        zones = list(dict.fromkeys(zone for (zone, _), each in tried.items() if each.outcome is outcome))
+        if zones:
+            said.append(f"{words} in {count(len(zones), 'zone')} ({listed(zones)})")
+    return ", ".join(said)
+
+
+def _why(view: JobView, place: Place, tried: dict[Key, Attempt], is_late: bool, about: Circumstances) -> str:
+    reason = f"{place.zone}, {model_word(place.provisioning_model)}: {', '.join(place.reasons)}"
+    on_demand = place.provisioning_model is ProvisioningModel.STANDARD
+    if is_late and on_demand and view.job.spec.deadline is not None:
+        return f"{reason}; Spot could miss the deadline of {clock(view.job.spec.deadline, about.now)}"
+    return f"{reason}; {_what_failed(tried)}" if tried else reason
+
+
+def _zones(places: Sequence[Place]) -> str:
+    return listed(list(dict.fromkeys(place.zone for place in places)))
+
+
+def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Step:
+    """Launch it as soon as nothing of the one before can write into the same checkpoints."""
+    if view.last is not None and holds_only_copy(view, view.last):
+        return Step(without_vm(view), f"{_ended(view)}; its VM is looked at, whose disk holds what it saved")
+    stopped = view.unknown or view.hold or view.pause
+    if stopped:
+        until = wait_stably(view, about.now + HOLD_AGAIN, about.now)
+        return Step(without_vm(view), f"waits: {stopped}", next_at=until)
+    writers = [may_write(each, view.interruptions, about) for each in view.attempts]
+    if any(writers):
+        known = [until for until in writers if isinstance(until, datetime)]
+        is_known = len(known) == sum(bool(each) for each in writers)
+        return Step(without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=max(known) if is_known else None)
+    after = after_failures(view, about.terms)
+    if after is not None and after > about.now:
+        return Step(without_vm(view), f"{_ended(view)}; tried again at {clock(after, about.now)}", next_at=after)
+    chosen = choose(view, places, about)
+    if isinstance(chosen, Hopeless):
+        return Step(JobState.FAILED, chosen.reason)
+    if not isinstance(chosen, Chosen):
+        return Step(without_vm(view), chosen.reason, next_at=chosen.until)
+    place, number = chosen.place, view.last.attempt.number + 1 if view.last is not None else 1
+    launch = LaunchAttempt(
+        view.job.id, number, place.zone, place.provisioning_model, chosen.max_run, chosen.reason, place.rate
+    )
+    asks = f"asks for a VM in {place.zone} ({model_word(place.provisioning_model)}, {an_hour(place.rate)})"
+    before = _ended(view)
+    return Step(JobState.PROVISIONING, f"{before}; {asks}" if before else asks, (launch,))
+
+
+def _ended(view: JobView) -> str:
+    return view.last.attempt.reason if view.last is not None else ""
+
+
+_WAITS_FOR_WRITER = "the next VM is asked for once nothing on this one can write any more"
+
 
 _UNKNOWN = frozenset({AttemptState.INTENDED, AttemptState.ASKED})
 

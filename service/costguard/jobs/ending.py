@@ -10,14 +10,100 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.jobs.disk import filled
-from costguard.jobs.runs import Run, has_ended
-from costguard.jobs.view import Circumstances
-from costguard.jobs.vm_end import vm_end
+from costguard.jobs.view import Circumstances, Run, VmStanding, has_ended
 from costguard.jobs.words import clock, place_of, span
-from costguard.model.attempt import Exit, Notice, Outcome
+from costguard.ledger.owner import is_person
+from costguard.model.attempt import Attempt, Exit, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, Terms
+from costguard.model.launch import OperationAnswer
 from costguard.model.lifetime import EndReason
+
+NAME_TAKEN = "RESOURCE_ALREADY_EXISTS"
+
+_STOCKOUTS = (
+    "ZONE_RESOURCE_POOL_EXHAUSTED",
+    "RESOURCE_POOL_EXHAUSTED",
+    "STOCKOUT",
+    # Not ready yet, or lost to a preemption while it was being made: another place, or the same one later, may do.
+    "RESOURCE_NOT_READY",
+    "RESOURCE_IN_USE",
+    "UNSUPPORTED_OPERATION",
+)
+# Some failures have nothing but an HTTP status.
+_STATUSES = {
+    "400": Outcome.REFUSED,
+    "403": Outcome.QUOTA,
+    "404": Outcome.REFUSED,
+    "429": Outcome.QUOTA,
+    "503": Outcome.STOCKOUT,
+}
+_QUOTAS = ("QUOTA_EXCEEDED", "QUOTAS_EXCEEDED", "LIMIT_EXCEEDED")
+_REFUSALS = (
+    "INVALID",
+    "BAD_REQUEST",
+    "PERMISSIONS_ERROR",
+    "PERMISSION_DENIED",
+    "FORBIDDEN",
+    "RESOURCE_NOT_FOUND",
+    NAME_TAKEN,
+    "CONDITION_NOT_MET",
+    "REQUIRED",
+    "UNSUPPORTED",
+)
+
+
+def outcome_of(answer: OperationAnswer) -> Outcome:
+    """How the attempt ended. What nobody knows counts as LOST: it is tried again, though not for ever."""
+    code = answer.error_code.upper()
+    for outcome, codes in ((Outcome.STOCKOUT, _STOCKOUTS), (Outcome.QUOTA, _QUOTAS), (Outcome.REFUSED, _REFUSALS)):
+        if code.startswith(codes):
+            return outcome
+    return _STATUSES.get(code, Outcome.LOST)
+
+
+def words_of(answer: OperationAnswer) -> str:
+    """Google's words without a full stop, with its code where the words do not hold it."""
+    said = " ".join(answer.error_message.split()).rstrip(".")
+    if not said:
+        return f"Google says {answer.error_code}"
+    return said if answer.error_code in said else f"{said} ({answer.error_code})"
+
+
+_VERBS = {EndReason.STOPPED: "stopped", EndReason.SUSPENDED: "suspended", EndReason.DELETED: "deleted"}
+
+
+def vm_end(vm: VmStanding, attempt: Attempt, now: datetime) -> tuple[Outcome, str]:
+    """The outcome, and a sentence about it.
+
+    REMOVED is by a person, who wants it gone. What a service account did, or nobody known, is LOST: work goes on.
+    """
+    place = place_of(attempt)
+    match vm.end_reason:
+        case EndReason.PREEMPTED:
+            return Outcome.PREEMPTED, f"preempted in {place}"
+        case EndReason.HOST_ERROR:
+            return Outcome.HOST_ERROR, f"the host of its VM in {place} failed"
+        case EndReason.HOST_MAINTENANCE:
+            return Outcome.HOST_ERROR, f"its VM in {place} was ended for maintenance of its host"
+        case EndReason.RUN_TIME_LIMIT:
+            return Outcome.TIME_LIMIT, f"its VM reached its limit of {span(attempt.max_run)}"
+        case EndReason.GUEST_SHUTDOWN:
+            return Outcome.LOST, f"its VM in {place} was shut down from within"
+        case EndReason.RECREATED:
+            return Outcome.LOST, f"its VM in {place} was recreated by a managed instance group"
+    verb = _VERBS.get(vm.end_reason, "ended") if vm.end_reason is not None else "ended"
+    moment = vm.ended_at or vm.gone_at
+    when = f" at {clock(moment, now)}" if moment is not None else ""
+    if verb != "ended" and is_person(vm.ended_by):
+        return Outcome.REMOVED, f"its VM in {place} was {verb} by {vm.ended_by}{when}"
+    if vm.ended_by:
+        return Outcome.LOST, f"its VM in {place} was {verb} by {vm.ended_by}{when}"
+    return (
+        Outcome.LOST,
+        f"its VM in {place} {'was ' + verb if verb != 'ended' else verb}{when}, and nothing says by whom",
+    )
+
 
 _FACTS_ARRIVE = timedelta(minutes=2)  # until a pass has read why a VM is shut down
 _TO_HEAR = timedelta(seconds=30)  # from asking for a stop until the agent has heard of it

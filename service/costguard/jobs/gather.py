@@ -9,7 +9,7 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.errors import StoreError
-from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vm_search
+from costguard.jobs import attempts, interruptions, job_rows, job_vms, unknown_vms
 from costguard.jobs.holds import Held
 from costguard.jobs.job_vms import SeenVm
 from costguard.jobs.view import AttemptView, JobView, VmStanding
@@ -60,7 +60,7 @@ def _views(
     costs = job_costs.costs(connection, accrual, ids)
     looks = job_rows.checkpoint(connection, ids)
     held = holds(connection, [job for job in found if not job.state.is_over], now)
-    strange = unknown_vm_search.holds(connection, found)
+    strange = unknown_vms.holds(connection, found)
     standings = _standings(connection, [one for some in tried.values() for one in some])
     return [
         JobView(

@@ -2,19 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Row, select, tuple_, type_coerce, update
 
+from costguard.db import tables
 from costguard.db.bulk import chunks
-from costguard.db.tables import interruptions
+from costguard.db.remembered import remembers
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.model.attempt import Interruption, Notice, Outcome
-from costguard.model.money import Money
+from costguard.jobs import attempts, job_rows
+from costguard.jobs.figures import Histogram, histogram
+from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
+from costguard.model.job import Job
+from costguard.model.money import ZERO, Money
+
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """One interruption, with its job and the attempt that it was of."""
+
+    interruption: Interruption
+    job: Job
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Recoveries:
+    """The spans, each from the preemption on, are of preemptions alone; `newest` and all counts are of everything."""
+
+    since: datetime
+    total: int
+    by_outcome: Mapping[Outcome, int]
+    noticed_first: Mapping[Notice, int]
+    lost: Lost
+    noticed: Histogram
+    requested: Histogram
+    resumed: Histogram
+    newest: tuple[Recovery, ...]
+
+
+def recoveries(connection: Connection, since: datetime, shown: int = _SHOWN) -> Recoveries:
+    """All interruptions from that hour on; the newest, so many as are shown, come with their jobs."""
+    since = since.replace(minute=0, second=0, microsecond=0)  # so that the same is asked for an hour
+    all_of_them = _summed_up(connection, since)
+    newest = newest_interruptions(connection, since, shown) if shown else []
+    of = job_rows.of_ids(connection, {each.job_id for each in newest})
+    tried = attempts.of_ids(connection, {each.attempt_id for each in newest})
+    return replace(
+        all_of_them, newest=tuple(Recovery(each, of[each.job_id], tried[each.attempt_id]) for each in newest)
+    )
+
+
+@remembers(tables.interruptions)
+def _summed_up(connection: Connection, since: datetime) -> Recoveries:
+    """Without the newest, which come with jobs."""
+    found = courses(connection, since)
+    preempted = [each for each in found if each.outcome is Outcome.PREEMPTED]
+    return Recoveries(
+        since=since,
+        total=len(found),
+        by_outcome=dict(Counter(each.outcome for each in found).most_common()),
+        noticed_first=dict(Counter(each.noticed_by for each in found).most_common()),
+        lost=lost(found),
+        noticed=histogram(each.noticed for each in preempted),
+        requested=histogram(each.requested for each in preempted if each.requested is not None),
+        resumed=histogram(each.resumed for each in preempted if each.resumed is not None),
+        newest=(),
+    )
+
 
 _SECOND = timedelta(seconds=1)
 
@@ -36,19 +98,23 @@ def add(connection: Connection, new: Interruption) -> bool:
         "lost_nanos": None if new.lost_cost is None else new.lost_cost.nanos,
         "from_zero": new.from_zero,
     }
-    return upsert(connection, interruptions, [row], ["attempt_id", "run"], update_columns=[]) == 1
+    return upsert(connection, tables.interruptions, [row], ["attempt_id", "run"], update_columns=[]) == 1
 
 
 def set_requested(connection: Connection, job_id: str, at: datetime) -> int:
     """The next VM, or its start, was asked of Google: of all of the job's that still waited for one. How many."""
-    mine = update(interruptions).where(interruptions.c.job_id == job_id, interruptions.c.requested_at.is_(None))
+    mine = update(tables.interruptions).where(
+        tables.interruptions.c.job_id == job_id, tables.interruptions.c.requested_at.is_(None)
+    )
     return connection.execute(mine.values(requested_at=at)).rowcount
 
 
 def set_resumed(connection: Connection, job_id: str, attempt_id: int, run: int, at: datetime) -> int:
     """This run of this attempt began to work: of all before it that were not resumed. How many."""
-    before = tuple_(interruptions.c.attempt_id, interruptions.c.run) < (attempt_id, run)
-    mine = update(interruptions).where(interruptions.c.job_id == job_id, interruptions.c.resumed_at.is_(None), before)
+    before = tuple_(tables.interruptions.c.attempt_id, tables.interruptions.c.run) < (attempt_id, run)
+    mine = update(tables.interruptions).where(
+        tables.interruptions.c.job_id == job_id, tables.interruptions.c.resumed_at.is_(None), before
+    )
     return connection.execute(mine.values(resumed_at=at)).rowcount
 
 
@@ -56,7 +122,9 @@ def set_lost(
     connection: Connection, attempt_id: int, run: int, lost: timedelta, lost_cost: Money | None, from_zero: bool
 ) -> None:
     """What it had lost, which is known once it is known what the next run resumes from."""
-    mine = update(interruptions).where(interruptions.c.attempt_id == attempt_id, interruptions.c.run == run)
+    mine = update(tables.interruptions).where(
+        tables.interruptions.c.attempt_id == attempt_id, tables.interruptions.c.run == run
+    )
     nanos = None if lost_cost is None else lost_cost.nanos
     connection.execute(mine.values(lost_s=lost // _SECOND, lost_nanos=nanos, from_zero=from_zero))
 
@@ -64,11 +132,11 @@ def set_lost(
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Interruption]]:
     """The oldest first; jobs without any are left out."""
     found: dict[str, list[Interruption]] = {}
-    ordered = select(interruptions).order_by(
-        interruptions.c.attempt_id, interruptions.c.happened_at, interruptions.c.run
+    ordered = select(tables.interruptions).order_by(
+        tables.interruptions.c.attempt_id, tables.interruptions.c.happened_at, tables.interruptions.c.run
     )
     for some in chunks(set(job_ids)):
-        for row in connection.execute(ordered.where(interruptions.c.job_id.in_(some))):
+        for row in connection.execute(ordered.where(tables.interruptions.c.job_id.in_(some))):
             found.setdefault(row.job_id, []).append(_interruption(row))
     return found
 
@@ -106,9 +174,9 @@ def courses(connection: Connection, moment: datetime) -> list[Course]:
     ]
 
 
-def newest(connection: Connection, moment: datetime, limit: int) -> list[Interruption]:
+def newest_interruptions(connection: Connection, moment: datetime, limit: int) -> list[Interruption]:
     """Those that happened from then on, the newest first."""
-    query = select(interruptions).where(_OF.happened_at >= moment)
+    query = select(tables.interruptions).where(_OF.happened_at >= moment)
     ordered = query.order_by(_OF.happened_at.desc(), _OF.attempt_id.desc(), _OF.run.desc())
     return [_interruption(row) for row in connection.execute(ordered.limit(limit))]
 
@@ -116,7 +184,7 @@ def newest(connection: Connection, moment: datetime, limit: int) -> list[Interru
 # A month may hold thousands, and calling an enum is slow.
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _NOTICES = {notice.value: notice for notice in Notice}
-_OF = interruptions.c
+_OF = tables.interruptions.c
 _HAPPENED = type_coerce(_OF.happened_at, BigInteger)
 _COURSES = select(
     _OF.outcome,
@@ -143,4 +211,21 @@ def _interruption(row: Row[Any]) -> Interruption:
         lost_cost=None if row.lost_nanos is None else Money(row.lost_nanos),
         from_zero=bool(row.from_zero),
         started_at=row.started_at,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Work that was done in vain, as far as it is known, and how often there was nothing to resume from."""
+
+    span: timedelta = timedelta()
+    cost: Money = ZERO
+    from_zero: int = 0
+
+
+def lost(ended: Sequence[Interruption | Course]) -> Lost:
+    return Lost(
+        sum((each.lost for each in ended if each.lost is not None), timedelta()),
+        sum((each.lost_cost for each in ended if each.lost_cost is not None), ZERO),
+        sum(each.from_zero for each in ended),
     )

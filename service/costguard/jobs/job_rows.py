@@ -11,12 +11,45 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select, text, tuple_, update
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, seen_checkpoints
 from costguard.db.types import storable
-from costguard.jobs import seen_checkpoints
+from costguard.db.upsert import upsert
 from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCheckpoint:
+    """A name such as last.ckpt is there once for each time it was written."""
+
+    resume_from: str
+    written_at: datetime
+    step: int | None
+    first_seen_at: datetime
+
+
+def add_checkpoint(
+    connection: Connection, job_id: str, resume_from: str, written_at: datetime, step: int | None, seen_at: datetime
+) -> bool:
+    """False: it was seen before."""
+    row = {
+        "job_id": job_id,
+        "resume_from": storable(resume_from),
+        "written_at": written_at,
+        "step": step,
+        "first_seen_at": seen_at,
+    }
+    return upsert(connection, seen_checkpoints, [row], ["job_id", "resume_from", "written_at"], []) == 1
+
+
+def checkpoints_of(connection: Connection, job_id: str, limit: int = 1000) -> list[KeptCheckpoint]:
+    """The newest first."""
+    of = seen_checkpoints.c
+    query = select(of.resume_from, of.written_at, of.step, of.first_seen_at).where(of.job_id == job_id)
+    rows = connection.execute(query.order_by(of.written_at.desc(), of.resume_from).limit(limit))
+    return [KeptCheckpoint(*row) for row in rows]
+
 
 # Keys that a later version wrote are passed over, and fields that an earlier one lacked have their defaults.
 _SPEC = TypeAdapter(JobSpec)
@@ -165,7 +198,7 @@ def save_look(connection: Connection, job_id: str, seen: SeenCheckpoint) -> Seen
     else:
         stored = replace(seen, advanced_at=before.advanced_at, seen_at=seen.looked_at if seen.resume_from else None)
         if seen.resume_from and seen.written_at is not None:
-            seen_checkpoints.add(connection, job_id, seen.resume_from, seen.written_at, seen.step, seen.looked_at)
+            add_checkpoint(connection, job_id, seen.resume_from, seen.written_at, seen.step, seen.looked_at)
             if before.look_written_at is None or seen.written_at > before.look_written_at:
                 stored = replace(stored, advanced_at=seen.looked_at)
     values = {

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.jobs import attempts, job_rows
-from costguard.jobs.kept_disk import saves_on_disk
+from costguard.jobs.disk import saves_on_disk
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel

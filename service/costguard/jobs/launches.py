@@ -19,7 +19,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CloudError, CloudUnavailable, LeaseLost, RateLimited, StoreError
 from costguard.jobs.launch_pace import PacedLauncher
-from costguard.jobs.launch_step import Note, Step
+from costguard.jobs.vm_step import Note, Step
 from costguard.model.ports import Clock
 
 log = structlog.get_logger(__name__)

@@ -5,13 +5,148 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 
-from costguard.jobs.runs import NO_ROOM, of_attempt
-from costguard.jobs.view import JobView
-from costguard.jobs.words import count
-from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
-from costguard.model.job import Terms
+from costguard.jobs.suspects import is_quick_crash
+from costguard.jobs.view import NEVER_A_VM, NO_ROOM, Circumstances, JobView, of_attempt
+from costguard.jobs.words import count, span
+from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.job import JobKind, JobState, Terms
 from costguard.model.money import ZERO, Money
+
+Verdict = tuple[JobState, str]
+
+
+def verdict(view: JobView, about: Circumstances) -> Verdict | None:
+    """The final state and its reason; None where the job goes on. Only for jobs without an open attempt."""
+    job, last = view.job, view.last
+    if last is not None and last.attempt.outcome is Outcome.SUCCEEDED:
+        return JobState.SUCCEEDED, f"{last.attempt.reason}{_after(view)}"
+    if job.cancel_asked_at is not None:
+        return JobState.CANCELLED, f"cancelled by {job.cancel_asked_by or 'somebody'}{_after(view)}"
+    if last is None:
+        return None
+    attempt = last.attempt
+    match attempt.outcome:
+        case Outcome.REFUSED:
+            return JobState.FAILED, f"Google refuses its VM: {attempt.reason}"
+        case Outcome.REMOVED | Outcome.CANCELLED:
+            return JobState.CANCELLED, f"{attempt.reason}{_after(view)}"
+    if job.spec.kind is JobKind.DEV:
+        return _dev(attempt)
+    if would_repeat(attempt, about.terms):
+        return JobState.FAILED, f"{attempt.reason}; another VM would end in the same way{_after(view)}"
+    if (why := too_many(view, about.terms)) != "":
+        return JobState.FAILED, f"{why}{_after(view)}"
+    if came_to_its_limit_in_vain(view):
+        return JobState.FAILED, f"{attempt.reason}, and no newer checkpoint was saved: another VM would do no better"
+    if attempt.state is AttemptState.KEPT:  # another VM would begin without what its disk holds
+        return JobState.FAILED, f"{attempt.reason}{_after(view)}"
+    return None
+
+
+def came_to_its_limit_in_vain(view: JobView) -> bool:
+    """Whether the last run had all the time that its recipe gives, and saved nothing new."""
+    if view.last is None or view.last.attempt.outcome is not Outcome.TIME_LIMIT:
+        return False
+    attempt = view.last.attempt
+    is_recipes = attempt.stop_why != "ceiling" and attempt.max_run >= view.job.recipe.max_run
+    return is_recipes and not (has_saved(view, attempt) or saves_unseen(view))
+
+
+def _dev(attempt: Attempt) -> Verdict | None:
+    """A VM for development is never replaced; only the search for a place goes on."""
+    if attempt.outcome in NO_ROOM:
+        return None
+    if attempt.outcome is Outcome.TIME_LIMIT:
+        return JobState.SUCCEEDED, f"its {span(attempt.max_run)} are over; launch another one to go on"
+    return JobState.FAILED, f"{attempt.reason}; a VM for development is not replaced: launch another one"
+
+
+def _after(view: JobView) -> str:
+    """` after 2 preemptions, 1 crash, on 4 VMs, for $12.30`."""
+    vms = sum(each.attempt.outcome not in NEVER_A_VM for each in view.attempts)
+    if not vms:
+        return ", before there was a VM"
+    parts = [f"on {count(vms, 'VM')}"]
+    parts += [f"with {count(number, 'preemption')}" for number in [preemptions(view)] if number]
+    parts += [f"{count(number, 'crash', 'crashes')}" for number in [crashes(view)] if number]
+    parts += [f"for {view.cost.amount}{'' if view.cost.whole else ' and more'}"]
+    return f" ({', '.join(parts)})"
+
+
+# What a shell ends with where a program cannot be executed, or is not there (POSIX, Shell Command Language, 2.8.2).
+_SHELLS_OWN = frozenset({126, 127})
+
+
+def would_repeat(attempt: Attempt, terms: Terms) -> bool:
+    """The agent says so, or a shell did not find its program before any step was made.
+
+    A script that misses a program after hours of work has done that work, and counts as a crash.
+    """
+    end = attempt.heard.exit
+    if end is None or end.asked:
+        return False
+    if attempt.outcome is Outcome.NOT_STARTED:
+        return end.repeats
+    is_shells = attempt.outcome is Outcome.CRASHED and end.code in _SHELLS_OWN
+    return is_shells and attempt.heard.step is None and is_quick_crash(attempt, terms)
+
+
+_WHOLE_SECOND = timedelta(seconds=1)
+_FAILURES = frozenset({Outcome.CRASHED, Outcome.LOST, Outcome.NOT_STARTED})
+
+
+def wait(terms: Terms, job_id: str, number: int, failures: int) -> timedelta:
+    """Doubled with every failure in a row, and a little different for each job, so that not all ask at once.
+
+    The same attempt always waits equally long: a decision made twice is the same.
+    """
+    doubled = terms.first_wait * 2 ** min(max(failures - 1, 0), 20)
+    return _spread(min(doubled, terms.longest_wait), f"{job_id}/{number}")
+
+
+def after_failures(view: JobView, terms: Terms) -> datetime | None:
+    """When it may be tried again: a command that fails, or VMs that come to nothing, are not tried again at once."""
+    failures, ended = failures_in_a_row(view), ended_runs(view)
+    if not failures or view.last is None or ended[-1].outcome not in _FAILURES or ended[-1].ended_at is None:
+        return None
+    return ended[-1].ended_at + wait(terms, view.job.id, view.last.attempt.number, failures)
+
+
+def _spread(span: timedelta, key: str) -> timedelta:
+    """Between three and five quarters of it, whole seconds."""
+    share = int.from_bytes(sha256(key.encode()).digest()[:4])
+    return (span * 3 / 4 + span / 2 * share / 2**32) // _WHOLE_SECOND * _WHOLE_SECOND
+
+
+# A start, from the loss of one VM to useful work on the next, costs about this much. Google may take a Spot VM at any
+# time, and an on-demand start must still fit after that: so Spot is begun only while two starts do.
+START = timedelta(minutes=20)
+_NO_TIME = timedelta(0)
+
+
+def spot_until(view: JobView, now: datetime) -> datetime | None:
+    """Until when Spot may be begun, if nothing runs before; None where nothing is known of how long it takes."""
+    spec = view.job.spec
+    if spec.deadline is None or spec.expected is None or spec.kind is not JobKind.TRAINING:
+        return None
+    left = max(spec.expected - worked(view, now), _NO_TIME)
+    return spec.deadline - left - 2 * START
+
+
+def worked(view: JobView, now: datetime) -> timedelta:
+    """How much of its work is done: the time its command ran, without what was lost."""
+    done = _NO_TIME
+    for each in view.attempts:
+        heard = each.attempt.heard
+        if heard.started_at is not None:
+            vm_ended = each.vm.ended_at if each.vm is not None else None
+            ended = (heard.exit.at if heard.exit is not None else None) or vm_ended or each.attempt.ended_at or now
+            done += max(ended - heard.started_at, _NO_TIME)
+    lost = sum((each.lost for each in view.interruptions if each.lost is not None), start=_NO_TIME)
+    return max(done - lost, _NO_TIME)
+
 
 LEAST_RUN = timedelta(minutes=10)  # a VM for less would only boot
 _IN_VAIN = 3  # VMs in a row that were lost before anything new was saved
@@ -79,13 +214,6 @@ def too_many(view: JobView, terms: Terms) -> str:
     if (vain := _length(view, lambda run: run.outcome in _VAIN and not run.has_saved(view))) >= _IN_VAIN:
         return f"{vain} times in a row its VM came to nothing; the last time {reason}"
     return ""
-
-
-def is_quick_crash(attempt: Attempt, terms: Terms) -> bool:
-    heard = attempt.heard
-    if attempt.outcome is not Outcome.CRASHED or heard.exit is None:
-        return False
-    return heard.started_at is None or heard.exit.at - heard.started_at < terms.quick_crash
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select, text
 
-from costguard.jobs import attempts, interruptions, job_rows, kept_disks, seen_checkpoints
-from costguard.jobs.interruptions import Course
-from costguard.jobs.job_rows import JobFilters
+from costguard.db import tables
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
+from costguard.jobs import attempts, interruptions, job_rows, kept_disks
+from costguard.jobs.figures import Pace, WorkAtRisk, at_risk, pace, step_of
+from costguard.jobs.interruptions import Lost, lost
+from costguard.jobs.job_rows import JobFilters, KeptCheckpoint, checkpoints_of
 from costguard.jobs.kept_disks import KeptDisk
 from costguard.jobs.limits import crashes, preemptions
-from costguard.jobs.pace import Pace, pace, step_of
-from costguard.jobs.risk import WorkAtRisk, at_risk
-from costguard.jobs.seen_checkpoints import KeptCheckpoint
 from costguard.jobs.view import AttemptView, JobView
 from costguard.jobs.words import clock, span
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
-from costguard.model.money import ZERO, Money, Priced
+from costguard.model.money import Money, Priced
 from costguard.spend import job_costs
+
+
+@dataclass(frozen=True, slots=True)
+class JobCount:
+    """So many open jobs of one state, owner and preset."""
+
+    state: JobState
+    owner: str
+    preset: str
+    count: int
+
+
+def open_job_counts(connection: Connection) -> list[JobCount]:
+    of = tables.jobs.c
+    query = select(of.state, of.owner, of.preset, func.count()).where(text(OPEN_JOB))
+    rows = connection.execute(query.group_by(of.state, of.owner, of.preset))
+    return [JobCount(JobState(state), owner, preset, count) for state, owner, preset, count in rows]
+
+
+def hourly_rate(connection: Connection, states: Collection[AttemptState]) -> Priced:
+    """What an hour of all live attempts in these states costs; not whole where the rate of one is not known."""
+    of = tables.attempts.c
+    query = select(func.sum(of.rate_nanos), func.count(), func.count(of.rate_nanos))
+    wanted = query.where(text(LIVE_ATTEMPT), of.state.in_([state.value for state in states]))
+    nanos, every, priced = connection.execute(wanted).one()
+    return Priced(Money(int(nanos or 0)), every == priced)
+
 
 _UP = frozenset({AttemptState.BOOTING, AttemptState.RUNNING})
 _RESTS = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
@@ -50,15 +77,6 @@ class JobRow:
     def image_digest(self) -> str:
         """What its image was when it was pulled last; "" before that."""
         return next((each.heard.image_digest for each in reversed(self.attempts) if each.heard.image_digest), "")
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Work that was done in vain, as far as it is known, and how often there was nothing to resume from."""
-
-    span: timedelta = timedelta()
-    cost: Money = ZERO
-    from_zero: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +144,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
         interruptions=ended,
         checkpoint=checkpoint,
         is_checkpoint_deleted=kept_disks.is_deleted(job, tried, checkpoint),
-        seen=tuple(reversed(seen_checkpoints.of_job(connection, job_id))),
+        seen=tuple(reversed(checkpoints_of(connection, job_id))),
         pace=pace(tried, row.cost),
         risk=risk,
         lost=lost(ended),
@@ -139,14 +157,6 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobDeta
 def heard_last(tried: Sequence[Attempt]) -> Attempt | None:
     """The latest attempt whose agent said anything."""
     return next((each for each in reversed(tried) if each.heard.at is not None), None)
-
-
-def lost(ended: Sequence[Interruption | Course]) -> Lost:
-    return Lost(
-        sum((each.lost for each in ended if each.lost is not None), timedelta()),
-        sum((each.lost_cost for each in ended if each.lost_cost is not None), ZERO),
-        sum(each.from_zero for each in ended),
-    )
 
 
 def _row(job: Job, cost: Priced, tried: Sequence[Attempt], ended: Sequence[Interruption]) -> JobRow:

@@ -1,101 +1,269 @@
-"""What a job would cost, and where it would start, before anything is launched."""
+"""What a job that is asked for would be: its recipe, its prices, and everything that speaks against it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
-from costguard.jobs.asked import Refusal
-from costguard.jobs.recipe import SHORTEST_RUN
-from costguard.model.instance import ProvisioningModel
+from sqlalchemy import Connection
+
+from costguard.access.rules import Rules
+from costguard.db.transaction import Database
+from costguard.errors import CheckpointError, CloudError, NotFound
+from costguard.jobs import budget_holds, checks, credentials, offers, placement
+from costguard.jobs import offers as policy
+from costguard.jobs import places as surroundings
+from costguard.jobs import submission as recipe
+from costguard.jobs import submission as roles
+from costguard.jobs.offers import Offer, Outlook, Rate, Rates, outlook
+from costguard.jobs.placement import Place
+from costguard.jobs.places import Shapes, rates
+from costguard.jobs.submission import Overrides, Refusal, Submission, models_of, shape_of, shown
+from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.model.access import Authority
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.job import JobKind, JobSpec
+from costguard.model.launch import Recipe
 from costguard.model.money import Money
+from costguard.model.ports import Checkpoints, Clock
+from costguard.model.preset import Preset
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """Dollars an hour by part; None where a part has no price. Without GPUs theirs is nothing."""
-
-    machine: Money | None = None  # vCPUs, memory, local SSD
-    gpu: Money | None = None
-    disk: Money | None = None
-
-    @property
-    def total(self) -> Money | None:
-        if self.machine is None or self.gpu is None or self.disk is None:
-            return None
-        return self.machine + self.gpu + self.disk
-
-    @property
-    def unpriced(self) -> str:
-        """What has no price, in words; "" where all has."""
-        parts = (("the machine", self.machine), ("its GPUs", self.gpu), ("the disk", self.disk))
-        return ", ".join(name for name, amount in parts if amount is None)
-
-
-Rates = Mapping[tuple[str, ProvisioningModel], Rate]
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One way to run it."""
+class QuotedPlace:
+    """`note` is what was seen there lately; "" where nothing was."""
 
     zone: str
-    provisioning_model: ProvisioningModel
-    rate: Money | None
-    cost: Money | None  # of the hours asked about
-
-    @classmethod
-    def at(cls, zone: str, model: ProvisioningModel, rate: Money | None, span: timedelta) -> Offer:
-        return cls(zone, model, rate, None if rate is None else rate.over(span))
+    spot: Rate
+    on_demand: Rate
+    note: str
 
 
-def cheapest(rates: Rates, models: Iterable[ProvisioningModel], span: timedelta) -> Offer | None:
-    """Of the models that may be used; of equals the first zone. None where nothing has a price."""
-    allowed = set(models)
-    priced = [
-        (total, zone, model)
-        for (zone, model), rate in rates.items()
-        if model in allowed and (total := rate.total) is not None
-    ]
-    if not priced:
-        return None
-    total, zone, model = min(priced, key=itemgetter(0))
-    return Offer.at(zone, model, total, span)
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """`places` are in the order in which they would be tried; `first` is where it would start now.
 
-
-def saving_percent(rates: Rates, zone: str) -> int | None:
-    """How much less Spot costs there than on-demand, in whole percents, cut off; None where that is not known."""
-    spot, usual = (
-        rate.total if (rate := rates.get((zone, model))) is not None else None
-        for model in (ProvisioningModel.SPOT, ProvisioningModel.STANDARD)
-    )
-    if spot is None or usual is None or usual.nanos <= 0:
-        return None
-    return 100 * (usual.nanos - spot.nanos) // usual.nanos
-
-
-def problems(
-    rates: Rates, models: Iterable[ProvisioningModel], chosen: Iterable[str], ceiling: Money | None
-) -> list[Refusal]:
-    """What the prices forbid. `chosen` are the zones that the job itself names: those must have a price.
-
-    A ceiling cannot be kept where nothing has a price, nor where it pays for less than the shortest run.
+    `shape` is None where nobody knows what the machine type is made of, `recipe` where the preset has none.
     """
-    models = tuple(models)
-    found = [
-        Refusal("overrides.zones", f"No price is known for this machine in {zone}: name a zone that has it.")
-        for zone in chosen
-        if all((rate := rates.get((zone, model))) is None or rate.total is None for model in models)
-    ]
-    if ceiling is None or ceiling.nanos <= 0:
-        return found
-    best = cheapest(rates, models, SHORTEST_RUN)
-    if best is None or best.cost is None:
-        message = "It could not be kept, since no price is known for this machine: leave it out, or choose another one."
-        return [*found, Refusal("ceiling", message)]
-    if best.cost > ceiling:
-        message = f"{ceiling} is less than 10 minutes cost in {best.zone}, the cheapest at {best.rate} an hour"
-        return [*found, Refusal("ceiling", f"{message}: give more than {best.cost}.")]
-    return found
+
+    as_of: datetime
+    spec: JobSpec
+    hours: timedelta
+    recipe: Recipe | None
+    shape: Shape | None
+    places: Sequence[QuotedPlace]
+    first: Offer | None
+    cheapest: Offer | None
+    saving_percent: int | None
+    budgets: Sequence[budget_holds.BudgetLeft]
+    warnings: Sequence[str]
+    outlook: Outlook
+    refusals: Sequence[Refusal]
+
+
+def quote(database: Database, rules: Rules, case: Case, hours: timedelta, now: datetime) -> Quote:
+    """Reads prices, what happened lately, and budgets; quotas are Google's to know, and are looked at for a launch."""
+    made = case.recipe
+    with database.read() as connection:
+        accrual = accrual_at(connection, now)
+        lately = surroundings.lately(connection, now)
+        tried = _tried(made, case, lately, now) if made is not None else []
+        first = None if not tried else Offer.at(tried[0].zone, tried[0].provisioning_model, tried[0].rate, hours)
+        cost = first.cost if first is not None else None
+        budgets = budget_holds.budgets_left(connection, accrual, rules, case.spec, cost)
+    zones = list(dict.fromkeys(place.zone for place in tried))
+    shape = case.machine
+    return Quote(
+        as_of=now,
+        spec=case.spec,
+        hours=hours,
+        recipe=made,
+        shape=shape_of(made, shape) if made is not None and shape is not None else None,
+        places=[
+            QuotedPlace(
+                zone,
+                case.rates[zone, ProvisioningModel.SPOT],
+                case.rates[zone, ProvisioningModel.STANDARD],
+                _note(zone, tried),
+            )
+            for zone in zones
+        ],
+        first=first,
+        cheapest=policy.cheapest(case.rates, models_of(made), hours) if made is not None else None,
+        saving_percent=policy.saving_percent(case.rates, first.zone) if first is not None else None,
+        budgets=budgets,
+        warnings=case.warnings,
+        outlook=case.outlook,
+        refusals=_refusals(case),
+    )
+
+
+def _tried(made: Recipe, case: Case, lately: surroundings.Scores, now: datetime) -> list[Place]:
+    rates = {where: rate.total for where, rate in case.rates.items()}
+    return placement.places(made, rates, lately, {}, "", now, made.falls_back_to_on_demand)
+
+
+def _note(zone: str, tried: Sequence[Place]) -> str:
+    """What counts against it, beside its price."""
+    return "; ".join(dict.fromkeys(reason for place in tried if place.zone == zone for reason in place.reasons[1:]))
+
+
+def _refusals(case: Case) -> list[Refusal]:
+    """A price may be asked for before anybody knows what is to be run, and by whom."""
+    unsaid = set()
+    if not case.spec.owner:
+        unsaid.add("owner")
+    if not case.spec.command and not case.spec.image:
+        unsaid.add("command")
+    return [each for each in case.refusals if each.where not in unsaid]
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """Where VMs may be launched, and what Google says a machine type is made of."""
+
+    projects: tuple[str, ...]
+    shapes: Shapes
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A submission, looked at from all sides. `recipe` is None where its preset has none that could be launched.
+
+    `resume` is the complete checkpoint that lies at its location already. `warnings` speak against it, and refuse
+    nothing.
+    """
+
+    spec: JobSpec
+    recipe: Recipe | None = None
+    machine: Shape | None = None
+    rates: Rates = field(default_factory=dict)
+    resume: Checkpoint | None = None
+    warnings: tuple[str, ...] = ()
+    outlook: Outlook = field(default_factory=Outlook)
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Assessor:
+    """Reads the database, the location of the checkpoints, and what a machine type is. Changes nothing."""
+
+    def __init__(
+        self, database: Database, clock: Clock, rules: Rules, launching: Launching, checkpoints: Checkpoints
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._rules = rules
+        self._launching = launching
+        self._checkpoints = checkpoints
+
+    def assess(self, asked: Submission, authority: Authority | None = None) -> Case:
+        """Everything that is wrong with it, at once. `authority` is what it is asked with."""
+        spec, refusals = self._named(asked.spec)
+        refusals += checks.problems(spec, self._rules.jobs.guard_url, self._clock.now())
+        preset = self._rules.presets.get(spec.preset)
+        if preset is None or preset.launch is None:
+            return Case(spec, refusals=(self._no_recipe(spec.preset, preset), *refusals))
+        base = preset.launch
+        if spec.kind is JobKind.DEV and preset.dev_image:
+            base = replace(base, image=preset.dev_image)
+        machine, unknown = self._machine(spec.project, base, asked.overrides)
+        checkable = asked.overrides
+        if unknown is not None:
+            refusals.append(unknown)
+            checkable = replace(checkable, machine_type=None)
+        refusals += recipe.override_problems(base, checkable, machine)
+        if spec.secrets and not base.service_account:
+            message = (
+                "VMs of this preset have no service account, so none of them could read a secret: set service_account"
+            )
+            refusals.append(Refusal("secrets", f"{message} under [presets.{preset.name}.launch]."))
+        if spec.owner:
+            access, teams = self._rules.access, self._rules.teams
+            refusals += roles.launch_problems(
+                preset.name, base, asked.overrides, spec.owner, access, teams, preset.may_override, authority
+            )
+        made = recipe.with_overrides(base, asked.overrides, machine)
+        refusals += recipe.unsold(made, asked.overrides)
+        with self._database.read() as connection:
+            accrual = accrual_at(connection, self._clock.now())
+            found = rates(made, machine, made.zones, accrual)
+            refusals += self._of_money(connection, accrual, spec, made, found, asked.overrides.zones or ())
+        look, unreadable = self._look(spec)
+        resume = look.resume if look is not None else None
+        ahead = outlook(spec, found, recipe.models_of(made), resume is not None, self._clock.now())
+        refusals += [each for each in ahead.refusals if each.where not in {known.where for known in refusals}]
+        warnings = (*_warnings(spec, look), *ahead.warnings)
+        return Case(spec, made, machine, found, resume, warnings, ahead, (*refusals, *unreadable))
+
+    def _named(self, spec: JobSpec) -> tuple[JobSpec, list[Refusal]]:
+        """As it is kept: addresses are compared in lower case, and times in UTC."""
+        deadline = spec.deadline.astimezone(UTC) if spec.deadline is not None else None
+        spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline)
+        try:
+            return replace(spec, project=checks.watched(spec.project, self._launching.projects)), []
+        except ValueError as wrong:
+            return spec, [Refusal("project", str(wrong))]
+
+    def _no_recipe(self, name: str, preset: Preset | None) -> Refusal:
+        known = ", ".join(each.name for each in self._rules.presets.values() if each.launch is not None) or "none yet"
+        if preset is None:
+            return Refusal("preset", f"There is no preset {shown(name)}: choose one that can be launched ({known}).")
+        message = f"The preset {name} does not say how it is launched: choose one that does ({known})"
+        return Refusal("preset", f"{message}, or add a section [presets.{name}.launch] to the settings.")
+
+    def _machine(self, project: str, base: Recipe, wanted: Overrides) -> tuple[Shape | None, Refusal | None]:
+        name, zones = wanted.machine_type or base.machine_type, wanted.zones or base.zones
+        if project not in self._launching.projects:
+            project = self._launching.projects[0]  # what it is made of is the same in all
+        missing: CloudError | None = None
+        for zone in zones:
+            try:
+                return self._launching.shapes(project, zone, name), None
+            except NotFound as error:  # there; another zone may have it
+                missing = missing or error
+            except CloudError as error:
+                if wanted.machine_type is None:
+                    return None, None  # its price is not known, and the quote says so
+                return None, Refusal("overrides.machine_type", f"{error} Try again, or leave it out.")
+        where = "preset" if wanted.machine_type is None else "overrides.machine_type"
+        return None, None if missing is None else Refusal(where, str(missing))
+
+    def _of_money(
+        self,
+        connection: Connection,
+        accrual: Accrual,
+        spec: JobSpec,
+        made: Recipe,
+        found: Rates,
+        chosen: Sequence[str],
+    ) -> Iterator[Refusal]:
+        models = recipe.models_of(made)
+        yield from offers.price_problems(found, models, chosen, spec.ceiling)
+        best = offers.cheapest(found, models, spec.expected) if spec.expected is not None else None
+        expected: Money | None = best.cost if best is not None else None
+        for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
+            yield Refusal("budget", message)
+
+    def _look(self, spec: JobSpec) -> tuple[CheckpointLook | None, list[Refusal]]:
+        """What cannot be read now could not be resumed from later."""
+        plan = spec.checkpoint
+        if spec.kind is not JobKind.TRAINING or plan is None or "://" not in plan.location:
+            return None, []  # a path is on the VM's disk, and not on this machine's
+        if credentials.in_text(plan.location):  # is refused for that, and no error may repeat it
+            return None, []
+        if checks.is_out_of_reach(plan.location, self._rules.jobs.guard_url):
+            return None, []
+        try:
+            return self._checkpoints.look(plan.location, plan.look_for), []
+        except CheckpointError as error:
+            return None, [Refusal("checkpoint.location", str(error))]
+
+
+def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:
+    """About what lies at the location of its checkpoints, if anything does, or will."""
+    if look is not None and (look.listing.files or look.listing.is_file):
+        yield from look.notes
+    elif spec.checkpoint is not None and spec.checkpoint.is_on_disk and names_a_file(spec.checkpoint.location):
+        yield written_over(spec.checkpoint.location)

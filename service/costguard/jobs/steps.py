@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.jobs.launch_delete import Delete
-from costguard.jobs.launch_insert import Insert, InsertAgain
-from costguard.jobs.launch_operation import Start, Watch, WatchStart
-from costguard.jobs.launch_step import Means, Note, Step
-from costguard.jobs.launch_stop import Stop
-from costguard.jobs.launch_written import Ending, Resting, Standing, Telling
+from sqlalchemy import Connection
+
+from costguard.events import facts
+from costguard.jobs import attempts, interruptions, job_events, job_rows
+from costguard.jobs.delete import Delete
+from costguard.jobs.insert import Insert, InsertAgain, Watch
 from costguard.jobs.resume import FROM_THE_BEGINNING, ResumePoint
+from costguard.jobs.start_stop import Start, Stop, WatchStart
 from costguard.jobs.view import (
     AskAgain,
     DeleteVm,
@@ -24,8 +26,184 @@ from costguard.jobs.view import (
     StopVm,
     TellCommandToStop,
 )
+from costguard.jobs.vm_step import OPEN, Means, Note, Step, end
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState
+from costguard.model.money import Priced
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Appended once, however often it is written; `interrupted_at` is None where no run had begun before this one."""
+
+    job: Job
+    attempt: Attempt
+    started_at: datetime
+    interrupted_at: datetime | None
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        run = self.attempt.heard.run
+        told = [job_events.started(self.job, self.attempt, run, self.started_at)]
+        if self.interrupted_at is not None:
+            after = self.started_at - self.interrupted_at
+            told.append(job_events.resumed(self.job, self.attempt, run, after, self.started_at))
+        facts.append(connection, told, now)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Its deadline has passed. It is told, and stops nothing."""
+
+    job: Job
+    deadline: datetime
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        facts.append(connection, [job_events.late(self.job, self.deadline)], now)
+        return False
+
+
+class Progress:
+    """Remembers what was told by this process, so that a run of days is not written about every minute."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, tuple[int, int]] = {}
+        self._late: set[str] = set()
+
+    def news(self, view: JobView, now: datetime) -> list[Note]:
+        return [*self._of_run(view), *self._of_deadline(view.job, now)]
+
+    def forget(self, job_ids: Collection[str]) -> None:
+        """All but these."""
+        self._started = {job_id: run for job_id, run in self._started.items() if job_id in job_ids}
+        self._late.intersection_update(job_ids)
+
+    def _of_run(self, view: JobView) -> list[Note]:
+        last = view.last.attempt if view.last is not None else None
+        if last is None or last.state is not AttemptState.RUNNING or last.heard.started_at is None:
+            return []
+        run = (last.id, last.heard.run)
+        if self._started.get(view.job.id) == run:
+            return []
+        self._started[view.job.id] = run
+        before = [one for one in view.interruptions if (one.attempt_id, one.run) < run]
+        return [Started(view.job, last, last.heard.started_at, before[-1].happened_at if before else None)]
+
+    def _of_deadline(self, job: Job, now: datetime) -> list[Note]:
+        deadline = job.spec.deadline
+        if deadline is None or now < deadline or job.state.is_over or job.id in self._late:
+            return []
+        self._late.add(job.id)
+        return [Late(job, deadline)]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    job: Job
+    attempt: Attempt
+    action: EndAttempt
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        changed = end(connection, self.job, self.attempt, self.action.outcome, self.action.reason, now)
+        if changed and self.action.interruption is not None:
+            interruptions.add(connection, self.action.interruption)
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """Its VM is at rest, or stopped now; it keeps its disk, and is started again."""
+
+    job: Job
+    attempt: Attempt
+    action: RestAttempt
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        there = (AttemptState.ASKED, AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.RESTARTING)
+        changed = attempts.change(
+            connection,
+            self.attempt.id,
+            there,
+            state=AttemptState.RESTING,
+            stop_asked_at=None,
+            stop_why="",
+            rested_at=None,
+            tries=0,
+            try_after=None,
+            error="",
+        )
+        if changed:
+            interruption = self.action.interruption
+            interruptions.add(connection, interruption)
+            told = job_events.rested(self.job, self.attempt, interruption.run, self.action.reason, now)
+            facts.append(connection, [told], now)
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """The agent hears it with the answer to its next word. Nothing takes the place of a cancel."""
+
+    job: Job
+    attempt: Attempt
+    action: TellCommandToStop
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        asked_at, before = self.attempt.stop_asked_at, self.attempt.stop_why
+        if asked_at is not None and (before == self.action.why or before == "cancel"):
+            return False
+        return attempts.change(
+            connection, self.attempt.id, OPEN, stop_asked_at=asked_at or now, stop_why=self.action.why
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a job stands from now on. What is over stays so, whatever was decided meanwhile."""
+
+    job: Job
+    state: JobState
+    reason: str
+    next_at: datetime | None
+    cost: Priced
+    waits_in: int | None = None  # the episode in which it waits for a place; None: it does not
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        if not job_rows.set_state(connection, self.job.id, self.state, self.reason, self.next_at, now):
+            return False
+        told = []
+        if self.state.is_over:
+            cost = f"{self.cost.amount}" if self.cost.whole else f"{self.cost.amount} or more"
+            told.append(job_events.over(self.job, self.state, self.reason, cost, now))
+        elif self.waits_in is not None:
+            told.append(job_events.waits(self.job, self.waits_in, self.reason, now))
+        facts.append(connection, told, now)
+        return self.state is not self.job.state
+
 
 _SOON = timedelta(seconds=5)
 _NO_ROOM = frozenset({Outcome.STOCKOUT, Outcome.QUOTA})

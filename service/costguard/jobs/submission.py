@@ -1,167 +1,247 @@
-"""What is wrong with a job that somebody asks for. Everything is said at once, each with what to change."""
+"""The recipe that a job is launched by: the preset's, with what the job may have otherwise."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator
-from datetime import datetime, timedelta
-from urllib.parse import urlsplit
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
 
-from costguard.jobs import command, credentials
-from costguard.jobs.asked import Refusal, shown
-from costguard.model.job import JobKind, JobSpec
-
-LONGEST_NAME = 80
-LONGEST_EXPECTED = timedelta(days=365)
-MOST_BYTES = 200 << 10  # Google allows 256 KiB for a value of a VM's metadata; the guard's own settings need their part
-
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_ADDRESS = re.compile(rf"[^\s@<>,;]{{1,64}}@(?=.{{4,253}}$)(?:{_LABEL}\.)+[A-Za-z]{{2,63}}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
-_OURS = "COSTGUARD_"
-_SECRET = re.compile(r"projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}(?:/versions/[A-Za-z0-9_-]{1,63})?")
-_USE_SECRETS = "give it by reference, secrets = {NAME: projects/P/secrets/S}, which the VM reads itself"
+from costguard.access.roles import lapsed, operates, role_for
+from costguard.access.rules import Access, Rules
+from costguard.access.teams import team_of
+from costguard.jobs import credentials
+from costguard.model.access import Authority, Permission, Role
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.job import JobSpec
+from costguard.model.launch import Recipe
+from costguard.model.reminder import Team
 
 
-def problems(spec: JobSpec, guard_url: str, now: datetime) -> list[Refusal]:
-    """All that can be said of it by itself. No credential that it holds is in any sentence."""
-    return list(_all(spec, guard_url, now))
+def launch_problems(
+    preset: str,
+    recipe: Recipe,
+    overrides: Overrides,
+    owner: str,
+    access: Access,
+    teams: Collection[Team],
+    may_override: Collection[str],
+    authority: Authority | None = None,
+) -> Iterator[Refusal]:
+    """Operators may launch, with what the preset lets them have otherwise; admins with anything."""
+    why = lapsed(owner, access, authority, {Permission.JOBS})
+    if why and authority is not None and authority.token_id:
+        yield Refusal("owner", why)
+        return
+    if why or not _operates(owner, access, teams, authority):
+        yield Refusal("owner", f"{shown(owner)} may not launch: ask an admin to be made an operator under [access].")
+        return
+    if role_for(owner, access, authority) is Role.ADMIN:
+        return
+    for name in used(recipe, overrides):
+        if name not in may_override:
+            message = f"The preset {preset} does not let operators choose this: leave it out, or ask an admin to add"
+            yield Refusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
 
 
-def watched(project: str, projects: Collection[str]) -> str:
-    """The project that is meant. Raises ValueError with what to change."""
-    if project in projects or (not project and len(projects) == 1):
-        return project or next(iter(projects))
-    known = ", ".join(sorted(projects))
-    if not project:
-        raise ValueError(f"Several projects are watched: name one of {known}.")
-    raise ValueError(f"The project {shown(project)} is not watched: name one of {known}, or add it under [watch].")
+def cancel_refusal(by: str, owner: str, project: str, rules: Rules, authority: Authority | None = None) -> str | None:
+    """Why this person may not cancel a job of this owner's; None: they may."""
+    if why := lapsed(by, rules.access, authority, {Permission.JOBS}):
+        return why
+    team = team_of(project, owner, rules.teams)
+    if by.lower() == owner.lower() or operates(by, owner, team, rules.access, authority):
+        return None
+    whose = f", an operator of team {team.name}" if team is not None else ""
+    return f"Only {owner}{whose} or an admin can cancel it."
 
 
-def is_out_of_reach(location: str, guard_url: str) -> bool:
-    """A folder of the guard's own machine, where VMs are on others: they could not write there, and nobody is to
-    list it by asking for a job."""
-    is_here = urlsplit(guard_url).hostname in ("127.0.0.1", "localhost", "::1")
-    return location.lower().startswith("file:") and not is_here
+def _operates(address: str, access: Access, teams: Collection[Team], authority: Authority | None) -> bool:
+    """Where nobody is given a role, everybody has an operator's."""
+    is_granted = authority is not None and authority.is_granted and authority.of == address.lower()
+    is_open = not is_granted and not (access.viewers or access.operators or access.admins)
+    is_named = role_for(address, access, authority) in (Role.OPERATOR, Role.ADMIN)
+    return is_open or is_named or any(address.lower() in team.operators for team in teams)
 
 
-def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[Refusal]:
-    yield from _of_people(spec)
-    if spec.kind is JobKind.DEV:
-        yield from _of_dev(spec)
+# Machine types that Google does not sell in the ways that Costguard launches VMs (on demand, and as Spot). Sources:
+# cloud.google.com/ai-hypercomputer/docs/consumption-models, /compute/docs/accelerator-optimized-machines
+# ("Consumption option availability by machine type") and /compute/docs/gpus (the note on A3 High).
+_RESERVED: Final = re.compile(r"a4x-.+")
+_NOT_ON_DEMAND: Final = (
+    (re.compile(r"(?:a4|a3-ultragpu)-.+"), "as Spot, by flex-start or by reservation"),
+    (re.compile(r"a3-highgpu-[124]g(?:-.+)?"), "as Spot or by flex-start"),
+)
+
+
+def not_sold(machine_type: str, models: Iterable[ProvisioningModel]) -> str:
+    """Why VMs of this type cannot be launched in all of these ways, and what to do; "" where they can."""
+    models = set(models)
+    if _RESERVED.fullmatch(machine_type):
+        return (
+            f"Google sells {machine_type} by reservation only, and Costguard launches on-demand and Spot VMs: create "
+            "it in your reservation yourself (Costguard watches it like any other VM), or choose a machine type that "
+            "is sold as Spot, such as a4-highgpu-8g."
+        )
+    way_sold = next((how for types, how in _NOT_ON_DEMAND if types.fullmatch(machine_type)), "")
+    if not way_sold or ProvisioningModel.STANDARD not in models:
+        return ""
+    change = "turn on_demand_fallback off" if ProvisioningModel.SPOT in models else "launch it with spot = true"
+    return (
+        f"Google sells {machine_type} {way_sold}, not on demand: {change}, or choose a machine type that is sold on "
+        "demand, such as a3-highgpu-8g."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What this job wants otherwise than the preset's recipe has it; None leaves it."""
+
+    zones: tuple[str, ...] | None = None
+    spot: bool | None = None
+    machine_type: str | None = None
+    disk_gib: int | None = None
+    max_run: timedelta | None = None
+    on_demand_fallback: bool | None = None
+    image: str | None = None  # to boot from
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Without a project it is the one that is watched, where there is only one."""
+
+    spec: JobSpec
+    overrides: Overrides = field(default_factory=Overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """`where` is the part of what was asked; `message` is one sentence with what to change."""
+
+    where: str
+    message: str
+
+
+def shown(text: str) -> str:
+    """A text in a sentence: short, in quotes, and hidden where it may be a credential."""
+    return "What was given" if credentials.in_text(text) else repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+OVERRIDES = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_demand_fallback", "image")
+SHORTEST_RUN = timedelta(minutes=10)
+LONGEST_RUN = timedelta(days=120)  # Google's
+SMALLEST_DISK, LARGEST_DISK = 10, 65536  # GiB, Google's
+
+_ZONE = re.compile(r"[a-z]+(?:-[a-z]+)+[0-9]+-(?:[a-z]|ai[0-9]+[a-z])")
+_MACHINE_TYPE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_BOOT_IMAGE = re.compile(r"(?:projects/[a-z0-9.:-]+/)?global/images/(?:family/)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def shape_of(recipe: Recipe, machine: Shape) -> Shape:
+    """What a VM of the recipe is billed for: its machine type, and the GPUs that are attached to it."""
+    return replace(machine, gpu_type=recipe.gpu_type, gpu_count=recipe.gpu_count) if recipe.attaches_gpus else machine
+
+
+def models_of(recipe: Recipe) -> tuple[ProvisioningModel, ...]:
+    """Those that it may be launched with, the wanted one first."""
+    if recipe.provisioning_model is ProvisioningModel.SPOT and recipe.falls_back_to_on_demand:
+        return (ProvisioningModel.SPOT, ProvisioningModel.STANDARD)
+    return (recipe.provisioning_model,)
+
+
+def with_overrides(recipe: Recipe, wanted: Overrides, machine: Shape | None = None) -> Recipe:
+    """`machine` is what the wanted machine type is made of, where another one is wanted and it is known."""
+    changed = recipe
+    if wanted.zones is not None:
+        changed = replace(changed, zones=tuple(dict.fromkeys(wanted.zones)))
+    if wanted.spot is not None:
+        model = ProvisioningModel.SPOT if wanted.spot else ProvisioningModel.STANDARD
+        changed = replace(changed, provisioning_model=model)
+    if wanted.machine_type is not None:
+        changed = replace(changed, machine_type=wanted.machine_type)
+        if machine is not None and not recipe.attaches_gpus:
+            changed = replace(changed, gpu_count=machine.gpu_count)
+    if wanted.disk_gib is not None:
+        changed = replace(changed, disk_gib=wanted.disk_gib)
+    if wanted.max_run is not None:
+        changed = replace(changed, max_run=wanted.max_run)
+    if wanted.on_demand_fallback is not None:
+        changed = replace(changed, falls_back_to_on_demand=wanted.on_demand_fallback)
+    if wanted.image is not None:
+        changed = replace(changed, image=wanted.image)
+    return changed
+
+
+def override_problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) -> Iterator[Refusal]:
+    """What of the overrides cannot be. `machine` is what the wanted machine type is made of; None: it is not known."""
+    if wanted.zones is not None:
+        if not wanted.zones:
+            yield Refusal("overrides.zones", "It is empty: name a zone, or leave it out for the preset's.")
+        for zone in wanted.zones:
+            if not _ZONE.fullmatch(zone):
+                yield Refusal("overrides.zones", f"{shown(zone)} is no zone: write one such as us-central1-a.")
+            elif (region := _region_of(recipe.subnetwork)) and not zone.startswith(f"{region}-"):
+                message = f"{zone} is not in {region}, where this preset's subnetwork is: name a zone of that region."
+                yield Refusal("overrides.zones", message)
+    if wanted.machine_type is not None and wanted.machine_type != recipe.machine_type:
+        yield from _of_machine(recipe, wanted.machine_type, machine)
+    if wanted.disk_gib is not None and not SMALLEST_DISK <= wanted.disk_gib <= LARGEST_DISK:
+        message = f"A boot disk has {SMALLEST_DISK} to {LARGEST_DISK} GiB: choose a size between them."
+        yield Refusal("overrides.disk_gib", message)
+    if wanted.max_run is not None and not SHORTEST_RUN <= wanted.max_run <= LONGEST_RUN:
+        message = "A VM may run from 10 minutes to 120 days (Google's limit): choose a time between them."
+        yield Refusal("overrides.max_run_hours", message)
+    if wanted.image is not None and not _BOOT_IMAGE.fullmatch(wanted.image):
+        message = f"{shown(wanted.image)} is nothing to boot from: write projects/P/global/images/family/F"
+        yield Refusal("overrides.image", f"{message}; a container's image stands outside of overrides.")
+
+
+def unsold(recipe: Recipe, wanted: Overrides) -> Iterator[Refusal]:
+    """What Google would not sell, in the recipe that these overrides made."""
+    message = not_sold(recipe.machine_type, models_of(recipe))
+    if not message:
+        return
+    if wanted.machine_type is not None:
+        yield Refusal("overrides.machine_type", message)
+    elif wanted.on_demand_fallback:
+        yield Refusal("overrides.on_demand_fallback", message)
+    elif wanted.spot is False:
+        yield Refusal("overrides.spot", message)
     else:
-        yield from command.problems(spec)
-        if not guard_url:
-            message = "Its VM could not reach this guard: set guard_url under [jobs] to an address that VMs can open."
-            yield Refusal("guard_url", message)
-    if spec.checkpoint is not None and is_out_of_reach(spec.checkpoint.location, guard_url):
-        message = "VMs cannot write to a folder of the guard's machine: use gs:// or s3://, or a path on the VM's disk."
-        yield Refusal("checkpoint.location", message)
-    yield from _of_variables(spec)
-    yield from _of_credentials(spec)
-    yield from _of_limits(spec, now)
-    if (size := _size(spec)) > MOST_BYTES:
-        message = f"With the rest it comes to {size >> 10} KiB, and a VM's metadata have room for {MOST_BYTES >> 10}"
-        yield Refusal("command", f"{message}: put files into the image or a bucket.")
+        yield Refusal("preset", message)
 
 
-def _of_people(spec: JobSpec) -> Iterator[Refusal]:
-    if not _ADDRESS.fullmatch(spec.owner):
-        given = f"{shown(spec.owner)} is no mail address" if spec.owner else "Nobody is named as its owner"
-        yield Refusal("owner", f"{given}: give the address of who answers for it, such as ana@example.com.")
-    if len(spec.name) > LONGEST_NAME or not spec.name.isprintable() or spec.name != spec.name.strip():
-        message = f"Use at most {LONGEST_NAME} printable characters, with no line break and no space at either end."
-        yield Refusal("name", message)
+def _of_machine(recipe: Recipe, name: str, machine: Shape | None) -> Iterator[Refusal]:
+    where = "overrides.machine_type"
+    if not _MACHINE_TYPE.fullmatch(name) or machine is None:
+        yield Refusal(where, f"What {shown(name)} is made of is not known: name a machine type of Google's.")
+    elif recipe.attaches_gpus and machine.family != "n1":
+        message = f"A {recipe.gpu_type} can be attached to N1 machine types alone: name one, such as n1-standard-8."
+        yield Refusal(where, message)
+    elif not recipe.attaches_gpus and recipe.gpu_type and machine.gpu_type != recipe.gpu_type:
+        has = f"has {machine.gpu_type}" if machine.gpu_type else "has no GPU"
+        message = f"{name} {has}, and this preset's VMs have {recipe.gpu_type}"
+        yield Refusal(where, f"{message}: name a machine type with it, or another preset.")
 
 
-def _of_dev(spec: JobSpec) -> Iterator[Refusal]:
-    unused = {
-        "command": spec.command,
-        "image": spec.image,
-        "checkpoint": spec.checkpoint,
-        "environment": spec.environment,
-        "secrets": spec.secrets,
-        "workdir": spec.workdir,
-        "mounts": spec.mounts,
-        "step_pattern": spec.step_pattern,
-        "expected_hours": spec.expected,
-    }
-    for where, given in unused.items():
-        if given:
-            hint = " (what it boots from is overrides.image)" if where == "image" else ""
-            message = f"A development VM runs nothing by itself, so this means nothing{hint}: leave it out."
-            yield Refusal(where, message)
+def _region_of(subnetwork: str) -> str:
+    """That of a subnetwork which names one: VMs of other regions cannot be in it."""
+    found = re.search(r"regions/([^/]+)/", subnetwork)
+    return found[1] if found else ""
 
 
-def _of_variables(spec: JobSpec) -> Iterator[Refusal]:
-    for where, names in (("environment", spec.environment), ("secrets", spec.secrets)):
-        for name in names:
-            if not _VARIABLE.fullmatch(name):
-                message = (
-                    f"{shown(name)} is no name of a variable: use letters, digits and underscores, no digit first."
-                )
-                yield Refusal(where, message)
-            elif name.startswith(_OURS):
-                yield Refusal(where, f"{name}: names that begin with {_OURS} are the guard's own: choose another.")
-    if any("\x00" in value for value in spec.environment.values()):
-        yield Refusal("environment", "A value holds a NUL character, which no program can be given: take it out.")
-    for name, reference in spec.secrets.items():
-        if not _SECRET.fullmatch(reference):
-            message = "This must be a reference into Secret Manager, never the secret itself: projects/P/secrets/S"
-            yield Refusal(_named("secrets", name), f"{message}, or projects/P/secrets/S/versions/V.")
-        if name in spec.environment:
-            message = "The environment has this name as well: leave it out of one of them."
-            yield Refusal(_named("secrets", name), message)
-
-
-def _of_credentials(spec: JobSpec) -> Iterator[Refusal]:
-    if found := credentials.in_command(spec.command):
-        yield Refusal("command", f"It holds what looks like {found}, and many can read it: {_USE_SECRETS}.")
-    for name, found in credentials.in_environment(spec.environment):
-        message = f"This looks like {found}, and many can read it: {_USE_SECRETS}."
-        yield Refusal(_named("environment", name), message)
-    texts = {
-        "name": spec.name,
-        "image": spec.image,
-        "workdir": spec.workdir,
-        "mounts": "\n".join(spec.mounts),
-        "checkpoint.location": spec.checkpoint.location if spec.checkpoint else "",
-        "checkpoint.resume": spec.checkpoint.resume if spec.checkpoint else "",
-        "step_pattern": spec.step_pattern,
-    }
-    for where, text in texts.items():
-        if found := credentials.in_text(text):
-            yield Refusal(where, f"It holds what looks like {found}, and many can read it: take it out.")
-
-
-def _of_limits(spec: JobSpec, now: datetime) -> Iterator[Refusal]:
-    if spec.deadline is not None and spec.deadline <= now:
-        yield Refusal("deadline", f"{spec.deadline:%Y-%m-%d %H:%M} UTC has passed: give a later one, or none.")
-    if spec.ceiling is not None and spec.ceiling.nanos <= 0:
-        yield Refusal("ceiling", "It must be more than nothing: give an amount of dollars, or none.")
-    if spec.expected is not None and not timedelta() < spec.expected <= LONGEST_EXPECTED:
-        message = "This must be more than nothing and at most a year: say how long it runs without interruptions."
-        yield Refusal("expected_hours", message)
-
-
-def _named(where: str, name: str) -> str:
-    """The variable it is about, unless its name may be a secret that went astray."""
-    return f"{where}.{name}" if _VARIABLE.fullmatch(name) and not credentials.in_text(name) else where
-
-
-def _size(spec: JobSpec) -> int:
-    """As JSON, as which it goes into the metadata."""
-    plan = spec.checkpoint
-    told = [
-        list(spec.command),
-        dict(spec.environment),
-        dict(spec.secrets),
-        list(spec.mounts),
-        spec.workdir,
-        spec.step_pattern,
-        spec.image,
-        # A run that follows on the same disk has its own command beside the first.
-        [*spec.command, plan.resume, plan.location] if plan is not None else [],
-    ]
-    return len(json.dumps(told))
+def used(recipe: Recipe, wanted: Overrides) -> Iterator[str]:
+    """The overrides that change something: what the preset has anyway may be said by anybody."""
+    model = ProvisioningModel.SPOT if wanted.spot else ProvisioningModel.STANDARD
+    pairs: tuple[tuple[str, object, object], ...] = (
+        ("zones", wanted.zones, recipe.zones),
+        ("spot", None if wanted.spot is None else model, recipe.provisioning_model),
+        ("machine_type", wanted.machine_type, recipe.machine_type),
+        ("disk_gib", wanted.disk_gib, recipe.disk_gib),
+        ("max_run_hours", wanted.max_run, recipe.max_run),
+        ("on_demand_fallback", wanted.on_demand_fallback, recipe.falls_back_to_on_demand),
+        ("image", wanted.image, recipe.image),
+    )
+    for name, given, usual in pairs:
+        if given is not None and given != usual:
+            yield name

@@ -14,11 +14,10 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import DiskNotKept, JobIsOver, JobKeyTaken, JobNotTheirs, JobRefused, JobUnknown
 from costguard.events import facts
-from costguard.jobs import attempts, job_rows, kept_disks, launch_words, roles
-from costguard.jobs.asked import Overrides, Refusal, Submission
-from costguard.jobs.assess import Assessor, Case, Launching
-from costguard.jobs.kept_disk import saves_on_disk
-from costguard.jobs.quotes import Quote, quote
+from costguard.jobs import attempts, job_events, job_rows, kept_disks, submission
+from costguard.jobs.disk import saves_on_disk
+from costguard.jobs.quote import Assessor, Case, Launching, Quote, quote
+from costguard.jobs.submission import Overrides, Refusal, Submission
 from costguard.model.access import Authority
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
@@ -140,14 +139,14 @@ class JobOffice:
         job = job_rows.read(connection, job_id)
         if job is None:
             raise JobUnknown(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all of them.")
-        if refusal := roles.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, authority):
+        if refusal := submission.cancel_refusal(by, job.spec.owner, job.spec.project, self._rules, authority):
             raise JobNotTheirs(refusal, "Ask one of them.")
         return job
 
     def _give_up(self, connection: Connection, job: Job, by: str, now: datetime) -> None:
         if job_rows.give_disk_up(connection, job.id, by, now):
             held = kept_disks.holds(job_rows.checkpoint(connection, [job.id]).get(job.id))
-            facts.append(connection, [launch_words.disk_given_up(job, by, held, now)], now)
+            facts.append(connection, [job_events.disk_given_up(job, by, held, now)], now)
 
 
 def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
@@ -180,7 +179,7 @@ def _submitted(job: Job, case: Case) -> Fact:
     kind = f"{spec.preset} ({model} {made.machine_type})"
     warnings = "".join(f" {each}" for each in case.warnings)
     text = f"{what}, {job.title}, was asked for by {spec.owner}: {kind}{limit}{resume}.{warnings}"
-    return launch_words.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
+    return job_events.of_job("JobSubmitted", job, job.created_at, text, "submitted", actor=spec.owner, via=job.via)
 
 
 def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
@@ -196,4 +195,4 @@ def _cancelling(job: Job, by: str, reason: str, delete_disk: bool) -> str:
 
 def _cancel_asked(job: Job, by: str, reason: str, now: datetime) -> Fact:
     text = f"{by} asked to cancel job {job.title}{f': {reason}' if reason else ''}."
-    return launch_words.of_job("CancelAsked", job, now, text, "cancel_asked", actor=by, reason=reason)
+    return job_events.of_job("CancelAsked", job, now, text, "cancel_asked", actor=by, reason=reason)

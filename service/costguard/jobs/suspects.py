@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from costguard.jobs.limits import is_quick_crash
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.checkpoint import Checkpoint
 from costguard.model.job import Terms
 
 _LONGEST = timedelta(hours=1)  # of loading and the first step, where the command reports its steps
+
+
+def is_quick_crash(attempt: Attempt, terms: Terms) -> bool:
+    heard = attempt.heard
+    if attempt.outcome is not Outcome.CRASHED or heard.exit is None:
+        return False
+    return heard.started_at is None or heard.exit.at - heard.started_at < terms.quick_crash
 
 
 def failed_at_once(attempt: Attempt, terms: Terms) -> bool:

@@ -15,25 +15,22 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
-from costguard.jobs import gather, job_news, orphans, resume, steps, unknown_vm_search
-from costguard.jobs.agenda import Agenda
-from costguard.jobs.boot import VmMaker
+from costguard.jobs import agenda, gather, job_vms, resume, steps, unknown_vms
+from costguard.jobs.agenda import Agenda, News, PutOff
 from costguard.jobs.decide import decide
+from costguard.jobs.delete import Delete, Orphan
 from costguard.jobs.ending import all_silent
-from costguard.jobs.job_news import News
-from costguard.jobs.launch_delete import Delete, Orphan
-from costguard.jobs.launch_insert import Insert
+from costguard.jobs.insert import Insert
 from costguard.jobs.launch_pace import Kind, PacedLauncher, said
-from costguard.jobs.launch_step import Means, Note, Step
 from costguard.jobs.launches import WORKERS, Launching
 from costguard.jobs.placement import Place
-from costguard.jobs.progress import Progress
-from costguard.jobs.put_off import PutOff
-from costguard.jobs.rates import Shapes
+from costguard.jobs.places import Shapes, Surroundings, lately, may_launch
 from costguard.jobs.resume import ResumePoint
-from costguard.jobs.surroundings import Surroundings, lately, may_launch
+from costguard.jobs.steps import Progress
 from costguard.jobs.suspects import suspects
 from costguard.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt
+from costguard.jobs.vm_request import VmMaker
+from costguard.jobs.vm_step import Means, Note, Step
 from costguard.ledger import generation, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import Terms
@@ -74,7 +71,7 @@ class JobsTurn:
         terms: Terms,
         shapes: Shapes,
         holds: gather.Holds,
-        begin_generation: unknown_vm_search.BeginGeneration,
+        begin_generation: unknown_vms.BeginGeneration,
         workers: int = WORKERS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -102,7 +99,7 @@ class JobsTurn:
         now = self._clock.now()
         self._compare(fence, now)
         with self._database.read() as connection:
-            news = job_news.read(connection)
+            news = agenda.read_news(connection)
         self._progress.forget(news.marks.keys())
         report = TurnReport(open=len(news.marks))
         more = self._orphans(now)
@@ -235,11 +232,11 @@ class JobsTurn:
             looks = tuple(look.last_tried_at for look in projects.read_all(connection))
             if looks == self._looks:
                 return
-            ours = orphans.labelled(connection, self._means.maker.guard_id)
-            found = unknown_vm_search.find(connection, ours, self._looks is None, now)
+            ours = job_vms.labelled(connection, self._means.maker.guard_id)
+            found = unknown_vms.find(connection, ours, self._looks is None, now)
         if found:
             with self._database.write(fence) as connection:
-                unknown_vm_search.write(connection, found, self._begin_generation, now)
+                unknown_vms.write(connection, found, self._begin_generation, now)
         self._looks = looks
 
     def _unread(self, connection: Connection) -> dict[str, frozenset[str]]:
@@ -256,7 +253,9 @@ class JobsTurn:
         self._looked_for_orphans_at = now
         guard_id = self._means.maker.guard_id
         with self._database.read() as connection:
-            found = orphans.find(connection, orphans.labelled(connection, guard_id), self._terms.orphan_grace, now)
+            found = job_vms.find_orphans(
+                connection, job_vms.labelled(connection, guard_id), self._terms.orphan_grace, now
+            )
         return [Orphan(self._means, guard_id, action) for action in found]
 
 

@@ -1,84 +1,210 @@
-"""VMs with this installation's labels that the ledger holds no intent for: adopted where that is clear, else reported.
+"""VMs with our labels and no intent in the ledger: found after each look, adopted or reported, never deleted.
 
-They come from a later time of this database, which a restore lost, or from another guard that works with a copy of it.
+They also show that the ledger is older than what runs: then its generation is raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Protocol
 
-from costguard.jobs.kept_disk import saves_on_disk
-from costguard.jobs.words import listed
-from costguard.model.attempt import Attempt
-from costguard.model.generation import AttemptName
-from costguard.model.instance import InstanceKey, Status
-from costguard.model.job import Job
+import structlog
+from sqlalchemy import Connection
 
-AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
-_UP = frozenset(
-    {
-        Status.PENDING,
-        Status.PROVISIONING,
-        Status.STAGING,
-        Status.RUNNING,
-        Status.REPAIRING,
-    }
-)
+from costguard.events import facts
+from costguard.jobs import attempts
+from costguard.jobs import job_rows as jobs
+from costguard.jobs.adoption import Candidate, in_the_way, number_of, why_not_adopted
+from costguard.jobs.job_vms import Labelled, PresentVm
+from costguard.jobs.vm_request import JOB_LABEL
+from costguard.jobs.vm_step import request_uuid
+from costguard.ledger import generation, operations, unknown_vms
+from costguard.ledger.unknown_vms import UnknownVm, Verdict
+from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.fact import Fact
+from costguard.model.generation import FIRST, REQUEST_LABEL, AttemptName, Cause, Generation, generation_of
+from costguard.model.instance import InstanceKey
+from costguard.model.job import Job, JobKind
+
+log = structlog.get_logger(__name__)
+
+FOUND, ADOPTED = "UnknownVmFound", "UnknownVmAdopted"  # kinds of facts
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """One such VM, as its labels and the ledger show it. `is_wanted`: an admin says that it is to be adopted."""
+class Findings:
+    """What is to be written: `why` a generation begins, "" where none does."""
 
-    key: InstanceKey
-    name: str
-    zone: str
-    status: Status
-    job_id: str
-    is_wanted: bool = False
+    why: str = ""
+    seen: int = FIRST  # the latest generation that any of these VMs is of
+    reported: Sequence[UnknownVm] = ()
+    adopted: Sequence[tuple[PresentVm, Job, int]] = ()  # with the number of its attempt
+    new: frozenset[InstanceKey] = frozenset()
+    cleared: Sequence[InstanceKey] = ()
 
-
-def why_not_adopted(vm: Candidate, mine: Sequence[Candidate], job: Job | None, known: Sequence[Attempt]) -> str:
-    """Why it is only reported; "" where it becomes the job's next attempt. `mine` are all candidates of its job."""
-    if job is None:
-        return f"job {vm.job_id or 'of its label'} is not in this database"
-    named = AttemptName.parse(vm.name)
-    if named is None or named.job_id != job.id or job.spec.project != vm.key.project:
-        return f"its labels and its name do not agree about job {job.id}"
-    if job.state.is_over:
-        return f"job {job.id} is {job.state.value} in this database"
-    if any(one.name == vm.name and one.project == vm.key.project for one in known):
-        return f"job {job.id} has an attempt of this name with another VM"
-    if (last := next((one for one in known if one.is_open), None)) is not None:
-        return f"attempt {last.number} of job {job.id} is not known to have ended"
-    if vm.status not in _UP:
-        return f"it is {vm.status.value.replace('_', ' ')}"
-    if vm.is_wanted:
-        return ""
-    others = [one.name for one in mine if one.key != vm.key and one.status not in AT_REST]
-    if others:
-        return f"{listed(others)} is of job {job.id} as well, and nothing tells which of them works"
-    if any(one.number >= named.number for one in known):
-        return f"job {job.id} has had attempt {max(one.number for one in known)} since"
-    return ""
+    def __bool__(self) -> bool:
+        return bool(self.why or self.reported or self.adopted or self.cleared)
 
 
-def number_of(vm: Candidate, known: Sequence[Attempt]) -> int:
-    """Its own, or the next where an admin adopts one whose number is taken."""
-    named = AttemptName.parse(vm.name)
-    last = max((one.number for one in known), default=0)
-    return max(named.number if named is not None else 1, last + 1)
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    jobs: Mapping[str, Job]
+    attempts: Mapping[str, Sequence[Attempt]]
+    before: Mapping[InstanceKey, UnknownVm] = field(default_factory=dict)
 
 
-def in_the_way(job: Job, mine: Sequence[tuple[str, str, Status]]) -> str:
-    """Why no VM may be launched for the job meanwhile; "" where none of these can write to its checkpoints.
+def find(connection: Connection, ours: Sequence[Labelled], is_first_look: bool, now: datetime) -> Findings:
+    """`ours` bear our labels. At the first look of a process what came and went unseen is looked at as well."""
+    strange = [one.vm for one in ours if not one.is_stood_for and one.given_up is None]
+    before = {vm.key: vm for vm in unknown_vms.there(connection)}
+    if not strange and not before and not is_first_look:
+        return Findings()
+    named = {vm.labels.get(JOB_LABEL, "") for vm in strange} - {""}
+    scene = _Scene(jobs.of_ids(connection, named), attempts.of_jobs(connection, named), before)
+    candidates = {vm.key: _candidate(vm, scene) for vm in strange}
+    reported: list[UnknownVm] = []
+    adopted: list[tuple[PresentVm, Job, int]] = []
+    for vm in strange:
+        one = candidates[vm.key]
+        job, known = scene.jobs.get(one.job_id), scene.attempts.get(one.job_id, ())
+        mine = [each for each in candidates.values() if each.job_id == one.job_id]
+        reason = why_not_adopted(one, mine, job, known)
+        if job is not None and not reason and not any(of is job for _, of, _ in adopted):
+            adopted.append((vm, job, number_of(one, known)))
+            continue
+        found = _unknown(vm, one.job_id, reason or f"another VM of job {one.job_id} was adopted", now)
+        known_before = before.get(vm.key)
+        if known_before is not None:
+            found = replace(
+                found,
+                found_at=known_before.found_at,
+                verdict=known_before.verdict,
+                verdict_by=known_before.verdict_by,
+            )
+        if found != known_before:
+            reported.append(found)
+    gone = [key for key in before if key not in candidates]
+    return Findings(
+        _why_raised(connection, strange, is_first_look),
+        max((generation_of(vm.labels) for vm in strange), default=FIRST),
+        reported,
+        adopted,
+        frozenset(vm.key for vm in strange if vm.key not in before),
+        [*gone, *(vm.key for vm, _, _ in adopted)],
+    )
 
-    `mine` are names, zones and statuses. One that is at rest writes nothing, but its disk may be what is resumed from.
-    """
-    found = [f"{name} in {zone}" for name, zone, status in mine if status not in AT_REST or saves_on_disk(job)]
+
+class BeginGeneration(Protocol):
+    """Begins a generation of the database, within a write."""
+
+    def __call__(self, connection: Connection, cause: Cause, now: datetime, *, why: str, seen: int) -> Generation: ...
+
+
+def write(connection: Connection, found: Findings, begin: BeginGeneration, now: datetime) -> None:
+    if found.why:
+        life = begin(connection, Cause.RECOGNISED, now, why=found.why, seen=found.seen)
+        log.warning("generation_began", generation=life.number, cause=Cause.RECOGNISED.value, why=found.why)
+    unknown_vms.save(connection, found.reported)
+    unknown_vms.clear(connection, found.cleared, now)
+    facts.append(connection, [_found(vm) for vm in found.reported if vm.key in found.new], now)
+    for vm, job, number in found.adopted:
+        _adopt(connection, vm, job, number, now)
+
+
+def holds(connection: Connection, some: Sequence[Job]) -> dict[str, str]:
+    """Why nothing may be launched for a job, by job: a VM that is not known may be at work on it."""
+    found = unknown_vms.of_jobs(connection, [job.id for job in some if not job.state.is_over])
     if not found:
+        return {}
+    why = {
+        job.id: in_the_way(job, [(vm.name, vm.zone, vm.status) for vm in found[job.id]])
+        for job in some
+        if job.id in found
+    }
+    return {job_id: words for job_id, words in why.items() if words}
+
+
+def _why_raised(connection: Connection, strange: Sequence[PresentVm], is_first_look: bool) -> str:
+    """A VM, or an operation, of this generation or a later one that the ledger holds no intent for; "" for none."""
+    present = generation.read(connection).number
+    later = [vm.name for vm in strange if generation_of(vm.labels) >= present]
+    if not later and is_first_look:
+        unseen = operations.inserted_without_attempt(connection)
+        parsed = {name: AttemptName.parse(name) for name in unseen}
+        known = jobs.of_ids(connection, {one.job_id for one in parsed.values() if one is not None})
+        later = [
+            name
+            for name, one in parsed.items()
+            if one is not None and one.job_id in known and one.generation >= present
+        ]
+    if not later:
         return ""
-    is_one = len(found) == 1
-    what = "a VM of it that this database does not know" if is_one else "VMs of it that this database does not know"
-    return f"{listed(found)}, {what}, may be at work: see `costguard db unknown`"
+    names = ", ".join(sorted(later)[:3])
+    return f"{names} and {len(later) - 3} more" if len(later) > 3 else names
+
+
+def _candidate(vm: PresentVm, scene: _Scene) -> Candidate:
+    known = scene.before.get(vm.key)
+    is_wanted = known is not None and known.verdict is Verdict.ADOPT
+    return Candidate(vm.key, vm.name, vm.zone, vm.status, vm.labels.get(JOB_LABEL, ""), is_wanted)
+
+
+def _unknown(vm: PresentVm, job_id: str, reason: str, now: datetime) -> UnknownVm:
+    request = vm.labels.get(REQUEST_LABEL, "")
+    return UnknownVm(
+        vm.key, vm.name, vm.zone, job_id, generation_of(vm.labels), request, vm.status, reason, found_at=now
+    )
+
+
+def _found(vm: UnknownVm) -> Fact:
+    project, gce_id = vm.key.project, vm.key.gce_id
+    text = (
+        f"{vm.name} in {vm.zone} of project {project} bears this installation's labels, and the ledger holds no "
+        f"intent to launch it: {vm.reason}. It is left running, and billed as any VM. To adopt or delete it: "
+        "costguard db unknown"
+    )
+    data = {"job": vm.job, "generation": vm.generation}
+    return Fact(f"unknown/{project}/{gce_id}", FOUND, vm.found_at, text, project, gce_id, vm.name, data=data)
+
+
+def _adopt(connection: Connection, vm: PresentVm, job: Job, number: int, now: datetime) -> None:
+    """It becomes the job's present attempt. Whether its command runs, its agent will say."""
+    attempt = attempts.intend(
+        connection,
+        attempts.NewAttempt(
+            job_id=job.id,
+            number=number,
+            name=vm.name,
+            project=vm.key.project,
+            zone=vm.zone,
+            gpu_type=vm.gpu_type,
+            provisioning_model=vm.provisioning_model,
+            request_uuid=vm.labels.get(REQUEST_LABEL) or request_uuid(vm.key.project, vm.name),
+            max_run=job.recipe.max_run,
+            intended_at=vm.created_at,
+            generation=generation_of(vm.labels),
+            resume_why="it was adopted, so what it resumed from is not known",
+        ),
+    )
+    if attempt is None:
+        return
+    is_up = job.spec.kind is JobKind.DEV
+    attempts.change(
+        connection,
+        attempt.id,
+        [AttemptState.INTENDED],
+        state=AttemptState.RUNNING if is_up else AttemptState.BOOTING,
+        asked_at=vm.created_at,
+        gce_id=vm.key.gce_id,
+        made_at=now,
+    )
+    text = (
+        f"{vm.name} in {vm.zone}, which bears this installation's labels and was not in the ledger, is adopted as "
+        f"attempt {number} of job {job.title}."
+    )
+    key = f"unknown/{vm.key.project}/{vm.key.gce_id}/adopted"
+    data = {"job": job.id, "attempt": vm.name, "number": number}
+    told = Fact(key, ADOPTED, now, text, vm.key.project, vm.key.gce_id, vm.name, data=data)
+    facts.append(connection, [told], now)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from costguard.access import signing
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.jobs.agent_events import Hearing
-from costguard.jobs.agent_tokens import KEY_NAME, Tokens
-from costguard.jobs.assess import Launching
+from costguard.jobs.agent_events import KEY_NAME, Hearing, Tokens
+from costguard.jobs.quote import Launching
 from costguard.jobs.submit import JobOffice
 from costguard.main.checkpoints import InScaledTime, checkpoints
 from costguard.model.instance import Shape

@@ -13,11 +13,11 @@ from costguard.agent.bundle import bundle
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.gce.boot import metadata_items
-from costguard.jobs.agent_tokens import KEY_NAME, Tokens
-from costguard.jobs.boot import VmMaker
+from costguard.jobs.agent_events import KEY_NAME, Tokens
 from costguard.jobs.budget_holds import BudgetHolds
-from costguard.jobs.checkpoint_looks import CheckpointWatch
+from costguard.jobs.checkpoint_watch import CheckpointWatch
 from costguard.jobs.turn import JobsTurn
+from costguard.jobs.vm_request import VmMaker
 from costguard.model.ports import Checkpoints, Clock
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.jobs import attempts, interruptions, job_rows, kept_disks
-from costguard.jobs.announcing import Announcement, Card, Form, JobFact, announced
 from costguard.jobs.disk import Disk, disk_of
 from costguard.jobs.listing import heard_last
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
+from costguard.messages.announcing import Announcement, Card, Form, JobFact, announced
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.duration import span_text
@@ -244,7 +244,7 @@ class CardComposer:
 
 
 def messages_of(connection: Connection, found: Sequence[Fact], rules: Rules, now: datetime) -> Iterator[NewMessage]:
-    """What each job's owner, and its team's channel, get of these: see jobs/announcing.py."""
+    """What each job's owner, and its team's channel, get of these: see announcing.py."""
     by_job: dict[str, list[Fact]] = defaultdict(list)
     for fact in found:
         by_job[job_id(fact)].append(fact)

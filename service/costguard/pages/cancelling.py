@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from costguard.access import roles as access
 from costguard.access.rules import Rules
-from costguard.jobs import roles
-from costguard.jobs.kept_disk import saves_on_disk
+from costguard.jobs import submission
+from costguard.jobs.disk import saves_on_disk
 from costguard.jobs.kept_disks import holds
 from costguard.model.access import Permission, Principal
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
@@ -94,4 +94,4 @@ def _refusal(rules: Rules, me: Principal, job: Job) -> str:
     if not me.address:
         return ""  # whom the master token speaks for is asked, and held to it, with the form
     by = access.actor(me)
-    return roles.cancel_refusal(by.address, job.spec.owner, job.spec.project, rules, by.authority) or ""
+    return submission.cancel_refusal(by.address, job.spec.owner, job.spec.project, rules, by.authority) or ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from costguard.jobs.histogram import Histogram
+from costguard.jobs.figures import Histogram
 from costguard.model.duration import span_text
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 520, 150, 22, 24

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from costguard.jobs.disk import disk_of
+from costguard.jobs.figures import WorkAtRisk
 from costguard.jobs.kept_disks import KeptDisk
 from costguard.jobs.listing import JobDetail, heard_last, job_detail
-from costguard.jobs.risk import WorkAtRisk
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.instance import InstanceKey

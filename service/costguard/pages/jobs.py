@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from costguard.access.rules import Rules
-from costguard.jobs import job_board, job_rows, kept_disks
-from costguard.jobs.job_board import Standing
+from costguard.jobs import job_rows, kept_disks, listing
+from costguard.jobs.figures import pace
+from costguard.jobs.interruptions import recoveries
 from costguard.jobs.job_rows import JobFilters
 from costguard.jobs.kept_disks import KeptDisk, KeptDisks
-from costguard.jobs.listing import JobRow, jobs_page
-from costguard.jobs.pace import pace
-from costguard.jobs.place_scores import PlaceScore, place_scores
+from costguard.jobs.listing import JobCount, JobRow, jobs_page
 from costguard.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
-from costguard.jobs.recoveries import recoveries
+from costguard.jobs.places import PlaceScore, place_scores
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState
@@ -153,8 +152,8 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
         rows = jobs_page(connection, accrual, asked.filters, asked.before, PAGE + 1)
-        opened = job_board.standings(connection)
-        rate = job_board.rate(connection, _BILLED)
+        opened = listing.open_job_counts(connection)
+        rate = listing.hourly_rate(connection, _BILLED)
         kept = kept_disks.in_all(connection, accrual)
         is_any = bool(rows or opened or job_rows.page(connection, JobFilters(), None, 1))
         found = recoveries(connection, now - timedelta(days=_DAYS), shown=0)
@@ -233,7 +232,7 @@ def _lost(span: timedelta) -> str:
     return span_text(span) if span else "none"
 
 
-def _count(opened: Sequence[Standing], *states: JobState) -> int:
+def _count(opened: Sequence[JobCount], *states: JobState) -> int:
     return sum(each.count for each in opened if each.state in states)
 
 

@@ -12,7 +12,7 @@ from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.errors import JobKeyTaken, JobRefused
 from costguard.jobs import job_rows
-from costguard.jobs.asked import Refusal
+from costguard.jobs.submission import Refusal
 from costguard.jobs.submit import JobOffice, Quote
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
 
-from costguard.jobs.asked import Refusal
+from costguard.jobs.submission import Refusal
 from costguard.jobs.submit import Overrides, Submission
 from costguard.model.checkpoint import Framework, LookFor
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from costguard.access import requests
 from costguard.events import facts
-from costguard.jobs import job_rows, launch_words
-from costguard.jobs.kept_disk import disk_fate
+from costguard.jobs import job_events, job_rows
+from costguard.jobs.disk import disk_fate
 from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
 from costguard.model.fact import Fact
@@ -57,7 +57,7 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
     text = f"{request.by} stops {name}, so its job {job.title} is cancelled; its command gets its notice first{why}."
     text = f"{text}{disk_fate(job)}"
     if job_rows.ask_cancel(connection, job.id, request.by, text, now):
-        told = launch_words.of_job(
+        told = job_events.of_job(
             "CancelAsked", job, now, text, "cancel_asked", actor=request.by, reason=request.reason, via=request.via
         )
         facts.append(connection, [told], now)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from costguard.access.rules import JobRules
-from costguard.jobs import sold
+from costguard.jobs import submission
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Terms
 from costguard.model.launch import Recipe
@@ -73,7 +73,7 @@ class LaunchSection(Section):
         elsewhere = [zone for zone in self.zones if region and not zone.startswith(f"{region}-")]
         if elsewhere:
             raise ValueError(f"zones of {region}, where the subnetwork is, and not {', '.join(elsewhere)}")
-        if unsold := sold.refusal(self.machine_type, self._models):
+        if unsold := submission.not_sold(self.machine_type, self._models):
             raise ValueError(f"a machine type that is sold this way. {unsold}")
         return self
 

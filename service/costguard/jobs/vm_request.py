@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from costguard.jobs import resume
-from costguard.jobs.kept_disk import saves_on_disk
+from costguard.jobs.disk import saves_on_disk
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.checkpoint import words_of

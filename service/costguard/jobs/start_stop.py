@@ -9,82 +9,101 @@ from sqlalchemy import Connection
 
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from costguard.events import facts
-from costguard.jobs import attempts, interruptions, launch_words
-from costguard.jobs.launch_insert import adopted
+from costguard.jobs import attempts, interruptions, job_events, kept_disks
+from costguard.jobs.ending import words_of
 from costguard.jobs.launch_pace import Kind
-from costguard.jobs.launch_step import AboutAttempt, Urgency, again_after, is_of, put_off, request_uuid
-from costguard.jobs.launch_written import end
-from costguard.jobs.operation_errors import NAME_TAKEN, outcome_of, words_of
 from costguard.jobs.view import RestartVm
+from costguard.jobs.vm_step import AboutAttempt, Urgency, again_after, end, is_of, put_off_changes, request_uuid
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job
 from costguard.model.launch import OperationAnswer
 from costguard.model.observation import Sighting
 
-_FORGOTTEN = timedelta(minutes=5)  # an operation that Google does not know by then it never began
-_STOPPED_S = timedelta(seconds=15)  # a VM that is still stopping is started a little later
-_UP = frozenset({Status.PENDING, Status.PROVISIONING, Status.STAGING, Status.RUNNING, Status.REPAIRING})
+_LOOK_AGAIN = timedelta(seconds=10)
+_LONGEST = timedelta(minutes=2)
+_AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
+_ON_ITS_WAY = frozenset({Status.STOPPING, Status.SUSPENDING, Status.DEPROVISIONING})
+_STATES = (AttemptState.RESTING, AttemptState.ENDING)
 
 
 @dataclass(slots=True)
-class Watch(AboutAttempt):
-    """An insert whose operation is not known to be done."""
+class Stop(AboutAttempt):
+    """The VM of an attempt that is started again later (RESTING), or is kept for what its disk holds (ENDING)."""
 
-    answer: OperationAnswer | None = None
     seen: Sighting | None = None
-    urgency: Urgency = field(default=Urgency.LOOK, init=False)
+    is_asked: bool = False
+    urgency: Urgency = field(default=Urgency.DELETE, init=False)
 
     def call(self) -> None:
-        where, attempt = (self.attempt.project, self.attempt.zone), self.attempt
-        self.answer = self.means.launcher.operation(*where, attempt.operation)
-        known = self.answer is not None and self.answer.is_done and self.answer.target_id
-        is_failed = self.answer is not None and self.answer.error_code not in ("", NAME_TAKEN)
-        if (self.answer is None or self.answer.is_done) and not (known or is_failed):
-            self.seen = self.means.launcher.look(*where, attempt.name)
+        attempt = self.attempt
+        found = self.means.launcher.look(attempt.project, attempt.zone, attempt.name)
+        if found is None or not is_of(found, attempt, self.means.maker):
+            return
+        self.seen = found
+        if found.status in _AT_REST | _ON_ITS_WAY:
+            return
+        uuid = request_uuid(attempt.project, attempt.name, f"stop/{found.gce_id}/{attempt.restarts}/{attempt.tries}")
+        self.means.launcher.stop(attempt.project, attempt.zone, found.gce_id, uuid)
+        self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
-        job, attempt, answer = self.job, self.attempt, self.answer
-        if error is not None:
-            return self._later(connection, now, error)
-        if answer is not None and answer.error_code and not self._is_there():
-            return end(connection, job, attempt, self._outcome(answer), words_of(answer), now)
-        if self._is_there() and self.seen is not None:
-            return adopted(connection, job, attempt, self.seen.gce_id, now)
-        if answer is not None and answer.is_done and answer.target_id:
-            return adopted(connection, job, attempt, answer.target_id, now)
-        is_forgotten = answer is None and now - (attempt.asked_at or attempt.intended_at) > _FORGOTTEN
-        if is_forgotten:
-            # The same insert again: harmless, should Google remember it after all.
-            return attempts.change(
-                connection,
-                attempt.id,
-                [AttemptState.ASKED],
-                state=AttemptState.INTENDED,
-                operation="",
-                tries=0,
-                try_after=None,
-                error="Google knows nothing of the insert any more",
-            )
-        return self._later(connection, now)
-
-    def _outcome(self, answer: OperationAnswer) -> Outcome:
-        """A VM whose agent spoke was there, and was taken away while Google still made it."""
-        outcome = outcome_of(answer)
-        return Outcome.PREEMPTED if outcome is Outcome.STOCKOUT and self.attempt.heard.at is not None else outcome
-
-    def _is_there(self) -> bool:
-        return self.seen is not None and is_of(self.seen, self.attempt, self.means.maker)
-
-    def _later(self, connection: Connection, now: datetime, error: CloudError | None = None) -> bool:
-        """It goes on; so long, nothing is to be decided."""
         attempt = self.attempt
-        speaks = attempt.heard.at is not None  # then it cannot take much longer
-        again = again_after(0 if speaks else attempt.tries, now)
-        later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": again}
-        changes = put_off(attempt, error, now) if error is not None else later
-        attempts.change(connection, attempt.id, [AttemptState.ASKED], **changes)
+        if isinstance(error, NotFound):
+            # It was there a moment ago: the next look says so for certain.
+            attempts.change(connection, attempt.id, _STATES, try_after=now)
+            return True
+        if error is not None:
+            changes = put_off_changes(attempt, error, now)
+            changes["error"] = ""  # it is no start that failed
+            attempts.change(connection, attempt.id, _STATES, **changes)
+            return False
+        if self.seen is None:
+            return self._gone(connection, now)
+        if self.seen.status in _AT_REST and attempt.state is AttemptState.ENDING:
+            return self._kept(connection, self.seen, now)
+        if self.seen.status is Status.STOPPED and attempt.state is AttemptState.RESTING:
+            resting = [AttemptState.RESTING]
+            return attempts.change(connection, attempt.id, resting, rested_at=now, tries=0, try_after=None, error="")
+        attempts.change(
+            connection,
+            attempt.id,
+            _STATES,
+            gce_id=self.seen.gce_id,
+            tries=attempt.tries + 1,
+            try_after=now + min(_LONGEST, _LOOK_AGAIN * 2 ** min(attempt.tries, 5)),
+            error="",
+        )
         return False
+
+    def _gone(self, connection: Connection, now: datetime) -> bool:
+        attempt = self.attempt
+        if attempt.state is AttemptState.RESTING:
+            return end(connection, self.job, attempt, Outcome.LOST, "its VM is gone, and its disk with it", now)
+        over = AttemptState.OVER
+        ending = [AttemptState.ENDING]
+        return attempts.change(connection, attempt.id, ending, state=over, gone_at=now, try_after=None, error="")
+
+    def _kept(self, connection: Connection, seen: Sighting, now: datetime) -> bool:
+        changed = attempts.change(
+            connection,
+            self.attempt.id,
+            [AttemptState.ENDING],
+            state=AttemptState.KEPT,
+            gce_id=seen.gce_id,
+            tries=0,
+            try_after=None,
+            error="",
+        )
+        if changed:
+            held = kept_disks.words(connection, self.job, now)
+            facts.append(connection, [job_events.disk_kept(self.job, self.attempt, *held, now)], now)
+        return changed
+
+
+_STOPPED_S = timedelta(seconds=15)  # a VM that is still stopping is started a little later
+_FORGOTTEN = timedelta(minutes=5)  # an operation that Google does not know by then it never began
+_UP = frozenset({Status.PENDING, Status.PROVISIONING, Status.STAGING, Status.RUNNING, Status.REPAIRING})
 
 
 @dataclass(slots=True)
@@ -141,7 +160,7 @@ class Start(AboutAttempt):
             return back_to_rest(connection, self.attempt, str(error), now + _STOPPED_S)
         if error is not None:
             restarting = [AttemptState.RESTARTING]
-            attempts.change(connection, self.attempt.id, restarting, **put_off(self.attempt, error, now))
+            attempts.change(connection, self.attempt.id, restarting, **put_off_changes(self.attempt, error, now))
             return False
         if not self.operation:
             return up_again(connection, self.job, self.attempt, now)
@@ -183,7 +202,7 @@ class WatchStart(AboutAttempt):
         if error is None and answer is None and now - (attempt.asked_at or now) > _FORGOTTEN:
             return back_to_rest(connection, attempt, "Google knows nothing of the start any more", now)
         later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": again_after(attempt.tries, now)}
-        changes = put_off(attempt, error, now) if error is not None else later
+        changes = put_off_changes(attempt, error, now) if error is not None else later
         attempts.change(connection, attempt.id, [AttemptState.RESTARTING], **changes)
         return False
 
@@ -215,5 +234,5 @@ def up_again(connection: Connection, job: Job, attempt: Attempt, now: datetime) 
     )
     if changed:
         interruptions.set_requested(connection, job.id, now)
-        facts.append(connection, [launch_words.restarted(job, attempt, now)], now)
+        facts.append(connection, [job_events.restarted(job, attempt, now)], now)
     return changed

@@ -15,9 +15,9 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.events import facts
-from costguard.jobs import attempts, job_news, job_rows, launch_words
+from costguard.jobs import agenda, attempts, job_events, job_rows
+from costguard.jobs.figures import at_risk
 from costguard.jobs.resume import seen_in, trusted
-from costguard.jobs.risk import at_risk
 from costguard.jobs.suspects import suspects
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.fact import Fact
@@ -61,7 +61,7 @@ class CheckpointWatch:
         """Looks at those whose turn it is; the rest costs a query or two. Raises LeaseLost and StoreError."""
         report = LookReport()
         with self._database.read() as connection:
-            ids = [job_id for job_id, state in job_news.states(connection).items() if state == JobState.RUNNING]
+            ids = [job_id for job_id, state in agenda.states(connection).items() if state == JobState.RUNNING]
             running = [job for job in _readable(connection, ids) if _plan(job) is not None]
             before = job_rows.checkpoint(connection, [job.id for job in running])
             due = [job for job in running if self._is_due(before.get(job.id))]
@@ -119,7 +119,7 @@ class CheckpointWatch:
                 continue
             # One that was being written looks torn as well: it is told when it still does at the next look.
             still = set(earlier.torn if earlier is not None else ()) & set(seen.torn)
-            told += [launch_words.torn(job, each, now) for each in sorted(still)]
+            told += [job_events.torn(job, each, now) for each in sorted(still)]
             stalled = self._stalled(job, tried.get(job.id, []), seen, now)
             told += [stalled] if stalled is not None else []
         facts.append(connection, told, now)
@@ -133,7 +133,7 @@ class CheckpointWatch:
         risk = at_risk(last, seen, now)
         if risk is None or now - since < self._terms.stalled:
             return None
-        return launch_words.stalled(job, last, seen, risk, now)
+        return job_events.stalled(job, last, seen, risk, now)
 
 
 def _readable(connection: Connection, ids: Collection[str]) -> list[Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from costguard.jobs.disk import Disk
-from costguard.jobs.risk import WorkAtRisk
+from costguard.jobs.figures import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel

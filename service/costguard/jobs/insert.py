@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
 from costguard.errors import CloudError, RequestRefused
 from costguard.events import facts
-from costguard.jobs import attempts, image, interruptions, job_news, job_rows, launch_words, risk
+from costguard.jobs import agenda, attempts, checks, figures, interruptions, job_events, job_rows
+from costguard.jobs.ending import NAME_TAKEN, outcome_of, words_of
 from costguard.jobs.launch_pace import Kind
-from costguard.jobs.launch_step import AboutAttempt, Means, Urgency, again_after, is_of, put_off, request_uuid
-from costguard.jobs.launch_written import end
 from costguard.jobs.resume import ResumePoint
 from costguard.jobs.view import JobView, LaunchAttempt
+from costguard.jobs.vm_step import AboutAttempt, Means, Urgency, again_after, end, is_of, put_off_changes, request_uuid
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.job import Job, JobKind
+from costguard.model.launch import OperationAnswer
 from costguard.model.observation import Sighting
 
 
@@ -47,7 +48,7 @@ class Insert:
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         """Not where somebody cancelled it since, nor beside an attempt that is open or has this number."""
-        if not job_news.may_follow(connection, self.job_id):
+        if not agenda.may_follow(connection, self.job_id):
             return False
         job, action, spec = self.view.job, self.action, self.view.job.spec
         life = generation.read(connection)
@@ -93,11 +94,11 @@ class Insert:
         if self.point.seen is not None:
             job_rows.save_look(connection, job.id, self.point.seen)
             # Nothing can write there any more, so what looks torn is.
-            facts.append(connection, [launch_words.torn(job, each, now) for each in self.point.seen.torn], now)
+            facts.append(connection, [job_events.torn(job, each, now) for each in self.point.seen.torn], now)
         if self.point.passed_over:
-            facts.append(connection, [launch_words.passed_over(job, attempt, self.point.passed_over, now)], now)
+            facts.append(connection, [job_events.passed_over(job, attempt, self.point.passed_over, now)], now)
         ran = [one.attempt for one in self.view.attempts]
-        loss = risk.lost(ran, self.view.interruptions, self.point.written_at)
+        loss = figures.lost(ran, self.view.interruptions, self.point.written_at)
         if loss is None:
             return
         is_zero = not attempt.resume_from
@@ -105,7 +106,7 @@ class Insert:
             last = self.view.interruptions[-1]
             interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
         if is_zero:
-            facts.append(connection, [launch_words.from_zero(job, attempt, loss, now)], now)
+            facts.append(connection, [job_events.from_zero(job, attempt, loss, now)], now)
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ def asked(connection: Connection, job: Job, attempt: Attempt, operation: str, no
 
 def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime) -> bool:
     """Its VM is there. Its agent may have spoken before we knew: then the command runs already. A dev VM has none."""
-    runs = job.spec.kind is JobKind.DEV or job_news.has_started(connection, attempt.id)
+    runs = job.spec.kind is JobKind.DEV or agenda.has_started(connection, attempt.id)
     changed = attempts.change(
         connection,
         attempt.id,
@@ -186,13 +187,13 @@ def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudErr
     """Refused for what it says: it is over. Everything else is asked again, after a look, under the same request id."""
     if isinstance(error, RequestRefused):
         return end(connection, job, attempt, Outcome.REFUSED, error.message.rstrip("."), now, str(error))
-    attempts.change(connection, attempt.id, [AttemptState.INTENDED], **put_off(attempt, error, now))
+    attempts.change(connection, attempt.id, [AttemptState.INTENDED], **put_off_changes(attempt, error, now))
     return False
 
 
 def _launched(connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
     interruptions.set_requested(connection, job.id, now)
-    facts.append(connection, [launch_words.launched(job, attempt, now)], now)
+    facts.append(connection, [job_events.launched(job, attempt, now)], now)
 
 
 def _insert(means: Means, job: Job, attempt: Attempt) -> str:
@@ -204,7 +205,7 @@ def _image(view: JobView) -> str:
     """By the digest of its first pull, so that every VM runs the same image; by its tag where the job asks for it."""
     spec = view.job.spec
     digests = (seen.attempt.heard.image_digest for seen in view.attempts)
-    return spec.image if spec.pull else image.pinned(spec.image, next(filter(None, digests), ""))
+    return spec.image if spec.pull else checks.pinned(spec.image, next(filter(None, digests), ""))
 
 
 _OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be at work"
@@ -218,3 +219,66 @@ def _given(attempt: Attempt | None) -> Attempt:
     if attempt is None:
         raise ValueError("an insert was called before it was intended")
     return attempt
+
+
+_FORGOTTEN = timedelta(minutes=5)  # an operation that Google does not know by then it never began
+
+
+@dataclass(slots=True)
+class Watch(AboutAttempt):
+    """An insert whose operation is not known to be done."""
+
+    answer: OperationAnswer | None = None
+    seen: Sighting | None = None
+    urgency: Urgency = field(default=Urgency.LOOK, init=False)
+
+    def call(self) -> None:
+        where, attempt = (self.attempt.project, self.attempt.zone), self.attempt
+        self.answer = self.means.launcher.operation(*where, attempt.operation)
+        known = self.answer is not None and self.answer.is_done and self.answer.target_id
+        is_failed = self.answer is not None and self.answer.error_code not in ("", NAME_TAKEN)
+        if (self.answer is None or self.answer.is_done) and not (known or is_failed):
+            self.seen = self.means.launcher.look(*where, attempt.name)
+
+    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
+        job, attempt, answer = self.job, self.attempt, self.answer
+        if error is not None:
+            return self._later(connection, now, error)
+        if answer is not None and answer.error_code and not self._is_there():
+            return end(connection, job, attempt, self._outcome(answer), words_of(answer), now)
+        if self._is_there() and self.seen is not None:
+            return adopted(connection, job, attempt, self.seen.gce_id, now)
+        if answer is not None and answer.is_done and answer.target_id:
+            return adopted(connection, job, attempt, answer.target_id, now)
+        is_forgotten = answer is None and now - (attempt.asked_at or attempt.intended_at) > _FORGOTTEN
+        if is_forgotten:
+            # The same insert again: harmless, should Google remember it after all.
+            return attempts.change(
+                connection,
+                attempt.id,
+                [AttemptState.ASKED],
+                state=AttemptState.INTENDED,
+                operation="",
+                tries=0,
+                try_after=None,
+                error="Google knows nothing of the insert any more",
+            )
+        return self._later(connection, now)
+
+    def _outcome(self, answer: OperationAnswer) -> Outcome:
+        """A VM whose agent spoke was there, and was taken away while Google still made it."""
+        outcome = outcome_of(answer)
+        return Outcome.PREEMPTED if outcome is Outcome.STOCKOUT and self.attempt.heard.at is not None else outcome
+
+    def _is_there(self) -> bool:
+        return self.seen is not None and is_of(self.seen, self.attempt, self.means.maker)
+
+    def _later(self, connection: Connection, now: datetime, error: CloudError | None = None) -> bool:
+        """It goes on; so long, nothing is to be decided."""
+        attempt = self.attempt
+        speaks = attempt.heard.at is not None  # then it cannot take much longer
+        again = again_after(0 if speaks else attempt.tries, now)
+        later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": again}
+        changes = put_off_changes(attempt, error, now) if error is not None else later
+        attempts.change(connection, attempt.id, [AttemptState.ASKED], **changes)
+        return False

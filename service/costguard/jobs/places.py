@@ -2,23 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 import structlog
 from sqlalchemy import Connection
 
+from costguard.access.rules import Rules
 from costguard.errors import CloudError
 from costguard.jobs import attempts
+from costguard.jobs.offers import Rate
 from costguard.jobs.placement import REMEMBERED, Place, PlaceEvent, Score, Where, lost_zone, places, scores
-from costguard.jobs.rates import Shapes, hourly
+from costguard.jobs.submission import models_of, shape_of
 from costguard.jobs.view import JobView
 from costguard.ledger.accrual import Accrual, region_of
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.ledger.billed_parts import is_billed_as_gpus
+from costguard.model.attempt import Outcome
+from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.launch import Quota, Recipe
 from costguard.model.money import Money
 from costguard.model.ports import Clock, Launcher
+
+_COUNTED = frozenset({Outcome.STOCKOUT, Outcome.PREEMPTED})
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceScore:
+    """`where` is zone, GPU type and model; `events` are what the score rests on, the newest first, ten at most."""
+
+    where: Where
+    score: Score
+    presets: tuple[str, ...]
+    events: tuple[PlaceEvent, ...]
+
+
+def place_scores(connection: Connection, rules: Rules, now: datetime) -> list[PlaceScore]:
+    """Every place that a preset launches in, and every other where something happened; by GPU type and zone."""
+    hour = now.replace(minute=0, second=0, microsecond=0)  # so that the same is asked for an hour
+    history = [
+        PlaceEvent(one.zone, one.gpu_type, one.provisioning_model, one.outcome, one.at)
+        for one in attempts.recent(connection, hour - REMEMBERED)
+        if one.outcome in _COUNTED and one.at >= now - REMEMBERED
+    ]
+    found = scores(history, now)
+    events: dict[Where, list[PlaceEvent]] = defaultdict(list)
+    for event in reversed(history):
+        events[event.zone, event.gpu_type, event.provisioning_model].append(event)
+    presets: dict[Where, list[str]] = defaultdict(list)
+    for preset in rules.presets.values():
+        if preset.launch is not None:
+            for zone in preset.launch.zones:
+                for model in models_of(preset.launch):
+                    presets[zone, preset.launch.gpu_type, model].append(preset.name)
+    return [
+        PlaceScore(
+            where, found.get(where, Score()), tuple(presets.get(where, ())), tuple(events.get(where, ())[:_SHOWN])
+        )
+        for where in sorted({*presets, *found}, key=lambda where: (where[1], where[0], where[2]))
+    ]
+
+
+# Project, zone, machine type; None: not known.
+Shapes: TypeAlias = Callable[[str, str, str], Shape | None]
+
+
+def rates(
+    recipe: Recipe, machine: Shape | None, zones: Iterable[str], accrual: Accrual
+) -> dict[tuple[str, ProvisioningModel], Rate]:
+    """Spot and on-demand in each zone. `machine` is what the recipe's machine type is made of."""
+    return {(zone, model): _rate(recipe, machine, zone, model, accrual) for zone in zones for model in LIST_PRICED}
+
+
+def hourly(
+    recipe: Recipe, machine: Shape | None, zones: Iterable[str], accrual: Accrual
+) -> dict[tuple[str, ProvisioningModel], Money | None]:
+    """Machine, GPUs and disk in one figure; None where a part has no price."""
+    return {place: rate.total for place, rate in rates(recipe, machine, zones, accrual).items()}
+
+
+def _rate(recipe: Recipe, machine: Shape | None, zone: str, model: ProvisioningModel, accrual: Accrual) -> Rate:
+    disk = accrual.storage_rate(f"disk:{recipe.disk_type}", recipe.disk_gib * 1024, zone)
+    if machine is None:
+        return Rate(disk=disk)
+    shape = shape_of(recipe, machine)
+    if shape.gpu_type is None:
+        return Rate(accrual.rate(shape, zone, model), Money(), disk)
+    whole = accrual.rate(shape, zone, model)
+    bare = (
+        Money() if is_billed_as_gpus(shape) else accrual.rate(replace(shape, gpu_type=None, gpu_count=0), zone, model)
+    )
+    return Rate(bare, whole - bare if whole is not None and bare is not None else None, disk)
+
 
 _QUOTAS_SERVE = timedelta(seconds=60)
 _WORKERS = 8

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import interruption
 
-from costguard.jobs.announcing import Card, Form, JobFact, announced
+from costguard.messages.announcing import Card, Form, JobFact, announced
 from costguard.model.attempt import Interruption, Outcome
 from costguard.model.fact import Fact
 

@@ -11,10 +11,11 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from costguard.errors import CloudError
-from costguard.jobs import attempts
-from costguard.jobs.boot import VmMaker
+from costguard.events import facts
+from costguard.jobs import attempts, job_events
 from costguard.jobs.launch_pace import Kind, PacedLauncher, Paused
-from costguard.model.attempt import Attempt, AttemptState
+from costguard.jobs.vm_request import VmMaker
+from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job
 from costguard.model.observation import Sighting
 
@@ -127,7 +128,7 @@ def again_after(tries: int, now: datetime, longest: timedelta = _LONGEST_AGAIN) 
     return now + min(longest, doubled)
 
 
-def put_off(attempt: Attempt, error: CloudError, now: datetime) -> attempts.Changes:
+def put_off_changes(attempt: Attempt, error: CloudError, now: datetime) -> attempts.Changes:
     """What is written of an attempt whose call came to nothing that is known. To be told to wait is no try."""
     if isinstance(error, Paused):
         return {"try_after": error.until, "error": str(error)}
@@ -140,3 +141,24 @@ def is_of(sighting: Sighting, attempt: Attempt, maker: VmMaker) -> bool:
     if attempt.gce_id:
         return sighting.gce_id == attempt.gce_id
     return maker.is_ours(sighting.labels, attempt)
+
+
+def end(
+    connection: Connection, job: Job, attempt: Attempt, outcome: Outcome, reason: str, now: datetime, error: str = ""
+) -> bool:
+    """From here on its VM is to be deleted, or stopped for its disk. False: its outcome was known before."""
+    changed = attempts.change(
+        connection,
+        attempt.id,
+        OPEN,
+        state=AttemptState.ENDING,
+        outcome=outcome,
+        reason=reason,
+        ended_at=now,
+        tries=0,
+        try_after=None,
+        error=error,
+    )
+    if changed:
+        facts.append(connection, [job_events.ended(job, attempt, outcome, reason, now)], now)
+    return changed

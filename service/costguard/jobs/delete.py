@@ -9,12 +9,12 @@ from sqlalchemy import Connection
 
 from costguard.errors import CloudError, NotFound
 from costguard.events import facts
-from costguard.jobs import attempts, launch_words
+from costguard.jobs import attempts, job_events
 from costguard.jobs.attempts import JobVm
-from costguard.jobs.boot import GUARD_LABEL
 from costguard.jobs.launch_pace import Kind
-from costguard.jobs.launch_step import AboutAttempt, Means, Urgency, is_of, put_off, request_uuid
 from costguard.jobs.view import DeleteOrphan
+from costguard.jobs.vm_request import GUARD_LABEL
+from costguard.jobs.vm_step import AboutAttempt, Means, Urgency, is_of, put_off_changes, request_uuid
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import Verdict
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
@@ -59,7 +59,7 @@ class Delete(AboutAttempt):
             attempts.change(connection, attempt.id, ending, try_after=now, error="")
             return True
         if error is not None:
-            changes = put_off(attempt, error, now)
+            changes = put_off_changes(attempt, error, now)
             if self.gce_id:
                 changes["gce_id"] = self.gce_id
             attempts.change(connection, attempt.id, ending, **changes)
@@ -143,7 +143,7 @@ class Orphan:
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         if error is None and self.is_asked:
             named = (self.action.project, self.action.zone, self.action.name, self.action.gce_id)
-            told = launch_words.orphan_kept if self.action.keeps_disk else launch_words.orphan_deleted
+            told = job_events.orphan_kept if self.action.keeps_disk else job_events.orphan_deleted
             facts.append(connection, [told(*named, self.action.reason, now)], now)
         return False
 

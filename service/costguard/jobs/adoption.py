@@ -1,0 +1,84 @@
+"""VMs with this installation's labels that the ledger holds no intent for: adopted where that is clear, else reported.
+
+They come from a later time of this database, which a restore lost, or from another guard that works with a copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from costguard.jobs.disk import saves_on_disk
+from costguard.jobs.words import listed
+from costguard.model.attempt import Attempt
+from costguard.model.generation import AttemptName
+from costguard.model.instance import InstanceKey, Status
+from costguard.model.job import Job
+
+AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
+_UP = frozenset(
+    {
+        Status.PENDING,
+        Status.PROVISIONING,
+        Status.STAGING,
+        Status.RUNNING,
+        Status.REPAIRING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One such VM, as its labels and the ledger show it. `is_wanted`: an admin says that it is to be adopted."""
+
+    key: InstanceKey
+    name: str
+    zone: str
+    status: Status
+    job_id: str
+    is_wanted: bool = False
+
+
+def why_not_adopted(vm: Candidate, mine: Sequence[Candidate], job: Job | None, known: Sequence[Attempt]) -> str:
+    """Why it is only reported; "" where it becomes the job's next attempt. `mine` are all candidates of its job."""
+    if job is None:
+        return f"job {vm.job_id or 'of its label'} is not in this database"
+    named = AttemptName.parse(vm.name)
+    if named is None or named.job_id != job.id or job.spec.project != vm.key.project:
+        return f"its labels and its name do not agree about job {job.id}"
+    if job.state.is_over:
+        return f"job {job.id} is {job.state.value} in this database"
+    if any(one.name == vm.name and one.project == vm.key.project for one in known):
+        return f"job {job.id} has an attempt of this name with another VM"
+    if (last := next((one for one in known if one.is_open), None)) is not None:
+        return f"attempt {last.number} of job {job.id} is not known to have ended"
+    if vm.status not in _UP:
+        return f"it is {vm.status.value.replace('_', ' ')}"
+    if vm.is_wanted:
+        return ""
+    others = [one.name for one in mine if one.key != vm.key and one.status not in AT_REST]
+    if others:
+        return f"{listed(others)} is of job {job.id} as well, and nothing tells which of them works"
+    if any(one.number >= named.number for one in known):
+        return f"job {job.id} has had attempt {max(one.number for one in known)} since"
+    return ""
+
+
+def number_of(vm: Candidate, known: Sequence[Attempt]) -> int:
+    """Its own, or the next where an admin adopts one whose number is taken."""
+    named = AttemptName.parse(vm.name)
+    last = max((one.number for one in known), default=0)
+    return max(named.number if named is not None else 1, last + 1)
+
+
+def in_the_way(job: Job, mine: Sequence[tuple[str, str, Status]]) -> str:
+    """Why no VM may be launched for the job meanwhile; "" where none of these can write to its checkpoints.
+
+    `mine` are names, zones and statuses. One that is at rest writes nothing, but its disk may be what is resumed from.
+    """
+    found = [f"{name} in {zone}" for name, zone, status in mine if status not in AT_REST or saves_on_disk(job)]
+    if not found:
+        return ""
+    is_one = len(found) == 1
+    what = "a VM of it that this database does not know" if is_one else "VMs of it that this database does not know"
+    return f"{listed(found)}, {what}, may be at work: see `costguard db unknown`"

@@ -1,0 +1,184 @@
+"""How fast a job trains, and what that costs."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.job import SeenCheckpoint
+from costguard.model.money import ZERO, Money, Priced
+
+_NOTHING = timedelta()
+_EDGES_S = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """`buckets` count the spans up to each edge and above the one before; None is everything above the last.
+
+    Half of the spans are at most `median`, nine in ten at most `p90`; None where there are none.
+    """
+
+    count: int
+    median: timedelta | None
+    p90: timedelta | None
+    longest: timedelta | None
+    buckets: tuple[tuple[timedelta | None, int], ...]
+
+
+def histogram(spans: Iterable[timedelta]) -> Histogram:
+    """Spans below nothing, by clocks that differ, count as nothing."""
+    ordered = sorted(max(span, _NOTHING) for span in spans)
+    edges = [timedelta(seconds=seconds) for seconds in _EDGES_S]
+    buckets: list[tuple[timedelta | None, int]] = []
+    counted = 0
+    for edge in edges:
+        below = bisect_right(ordered, edge)
+        buckets.append((edge, below - counted))
+        counted = below
+    buckets.append((None, len(ordered) - counted))
+    return Histogram(
+        len(ordered),
+        _ranked(ordered, 50),
+        _ranked(ordered, 90),
+        ordered[-1] if ordered else None,
+        tuple(buckets),
+    )
+
+
+def _ranked(ordered: list[timedelta], percent: int) -> timedelta | None:
+    """The smallest that so many percent of all do not exceed."""
+    return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else None
+
+
+_NONE = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkAtRisk:
+    """So much work, and what it cost; None: the VM's price is not known."""
+
+    span: timedelta
+    cost: Money | None
+
+
+def at_risk(attempt: Attempt, checkpoint: SeenCheckpoint | None, now: datetime) -> WorkAtRisk | None:
+    """What would have to be done again if the VM went away now; None where no command runs."""
+    started_at = attempt.heard.started_at
+    if attempt.state is not AttemptState.RUNNING or started_at is None or attempt.heard.exit is not None:
+        return None
+    saved_at = checkpoint.written_at if checkpoint is not None else None
+    since = max(started_at, saved_at) if saved_at is not None else started_at
+    return _priced(max(_NONE, now - since), attempt.rate)
+
+
+def lost(
+    attempts: Sequence[Attempt], interruptions: Sequence[Interruption], written_at: datetime | None
+) -> WorkAtRisk | None:
+    """What all runs had done since the checkpoint that is resumed from, and the next will do again; None: nothing ran.
+
+    Without a checkpoint (`written_at` None) the next starts from the beginning: then all is lost, back to the last time
+    that it was so. What was counted as lost with an earlier interruption is not counted again.
+    """
+    worked = [one for attempt in attempts for one in _runs(attempt, interruptions)]
+    if not worked:
+        return None
+    total, cost, is_whole = _NONE, ZERO, True
+    for place, run in enumerate(reversed(worked)):
+        if place and run.from_zero:
+            break
+        begin = run.begin if written_at is None else max(run.begin, written_at)
+        span = max(_NONE, run.end - begin - (run.lost if place else _NONE))
+        if span <= _NONE:
+            continue
+        total += span
+        is_whole = is_whole and run.rate is not None
+        cost += run.rate.over(span) if run.rate is not None else ZERO
+    return WorkAtRisk(total, cost if is_whole and (total or worked[-1].rate is not None) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of a command; `lost` is what of it was counted as lost before."""
+
+    begin: datetime
+    end: datetime
+    rate: Money | None
+    lost: timedelta = _NONE
+    from_zero: bool = False
+
+
+def _runs(attempt: Attempt, interruptions: Sequence[Interruption]) -> Iterator[_Run]:
+    """Those in which the command of this attempt ran and does not any more."""
+    heard, mine = attempt.heard, [one for one in interruptions if one.attempt_id == attempt.id]
+    for one in sorted(mine, key=lambda each: each.happened_at):
+        begin = one.started_at or (heard.started_at if one.run == heard.run else None)
+        if begin is not None:
+            yield _Run(begin, max(begin, one.happened_at), attempt.rate, one.lost or _NONE, one.from_zero)
+    if heard.started_at is None or any(one.run == heard.run for one in mine):
+        return
+    end = heard.exit.at if heard.exit is not None else attempt.ended_at
+    if end is not None:
+        yield _Run(heard.started_at, max(end, heard.started_at), attempt.rate)
+
+
+def _priced(span: timedelta, rate: Money | None) -> WorkAtRisk:
+    return WorkAtRisk(span, rate.over(span) if rate is not None else None)
+
+
+_LONG_ENOUGH = timedelta(seconds=30)  # to say anything of an hour
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`steps` are those that count, from where the first attempt began; work that was done twice counts once.
+
+    `per_hour` is that of the latest attempt whose steps are known, `cost_per_1000` all that was paid, by `steps`.
+    """
+
+    steps: int | None = None
+    per_hour: Fraction | None = None
+    cost_per_1000: Money | None = None
+
+
+def step_of(attempts: Sequence[Attempt]) -> int | None:
+    """Where it stands: what was told last, or where the latest attempt resumed."""
+    for attempt in reversed(attempts):
+        step = attempt.heard.step if attempt.heard.step is not None else attempt.resume_step
+        if step is not None:
+            return step
+    return None
+
+
+def pace(attempts: Sequence[Attempt], cost: Priced) -> Pace:
+    begun = next((each for each in attempts if each.heard.step is not None), None)
+    # The first run on a VM's own disk finds nothing there.
+    first = None if begun is None else 0 if begun.heard.run > 1 else _begins_at(begun)
+    step = step_of(attempts)
+    steps = step - first if step is not None and first is not None and step > first else None
+    rates = (_per_hour(attempt) for attempt in reversed(attempts))
+    per_hour = next((rate for rate in rates if rate is not None), None)
+    paid = Money(cost.amount.nanos * 1000 // steps) if steps and cost.whole and cost.amount else None
+    return Pace(steps, per_hour, paid)
+
+
+def _begins_at(attempt: Attempt) -> int | None:
+    """The step before its first; None where it resumed from a checkpoint whose step nobody knows."""
+    return attempt.resume_step if attempt.resume_from else 0
+
+
+def _per_hour(attempt: Attempt) -> Fraction | None:
+    heard, first = attempt.heard, _begins_at(attempt)
+    if heard.run > 1 and attempt.resume_step is None:
+        return None
+    if first is None or heard.step is None or heard.step_at is None or heard.started_at is None:
+        return None
+    worked = heard.step_at - heard.started_at
+    if worked < _LONG_ENOUGH or heard.step <= first:
+        return None
+    return (heard.step - first) * Fraction(_HOUR // timedelta(microseconds=1), worked // timedelta(microseconds=1))
