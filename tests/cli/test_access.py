@@ -195,8 +195,8 @@ def test_where_commands_find_their_server(tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
     file = tmp_path / "secret"
     file.write_text(" from-a-file\n")
-    assert profile.found("", {}, "http://here") == ("http://here", "")
-    assert profile.found("", home, "http://here") == ("http://here", "")
+    assert profile.address_and_token("", {}, "http://here") == ("http://here", "")
+    assert profile.address_and_token("", home, "http://here") == ("http://here", "")
     where = profile.save(Profile("https://cg.example/", 'odd "\\ token'), home)
     assert profile.read(home) == Profile("https://cg.example/", 'odd "\\ token')
     for url, environ, expected in (
@@ -207,14 +207,14 @@ def test_where_commands_find_their_server(tmp_path: Path) -> None:
         ("", {"COSTGUARD_TOKEN": " t "}, ("https://cg.example", "t")),
         ("", {"COSTGUARD_TOKEN_FILE": str(file)}, ("https://cg.example", "from-a-file")),
     ):
-        assert profile.found(url, {**home, **environ}, "http://here") == expected
+        assert profile.address_and_token(url, {**home, **environ}, "http://here") == expected
     profile.save(Profile("https://other.example", "t2"), home)
     assert [each.name for each in where.parent.iterdir()] == ["profile.toml"]
     for text in ("url = 1", "nonsense", 'url = "x"'):
         where.write_text(text)
         with pytest.raises(CostguardError, match="does not hold url"):
-            profile.found("", home, "http://here")
-        assert profile.found("http://given", {**home, "COSTGUARD_TOKEN": "t"}, "") == ("http://given", "t")
+            profile.address_and_token("", home, "http://here")
+        assert profile.address_and_token("http://given", {**home, "COSTGUARD_TOKEN": "t"}, "") == ("http://given", "t")
     (tmp_path / "empty").touch()
     both = {"COSTGUARD_TOKEN": "t", "COSTGUARD_TOKEN_FILE": str(file)}
     for name, environ in {
@@ -223,4 +223,4 @@ def test_where_commands_find_their_server(tmp_path: Path) -> None:
         "cannot be read": {"COSTGUARD_TOKEN_FILE": str(tmp_path / "absent")},
     }.items():
         with pytest.raises(CostguardError, match=name):
-            profile.found("http://given", environ, "")
+            profile.address_and_token("http://given", environ, "")

@@ -7,7 +7,6 @@ process that serves, where it is the first: by then its guard has no threads.
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import signal
@@ -18,7 +17,6 @@ import time
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from urllib.request import urlopen
 
 from google.cloud import compute_v1  # noqa: F401 - every guard loads it with its first request
 
@@ -54,9 +52,7 @@ def _run(path: Path, log: Path, said: Connection) -> None:
     cloud = settings.compute.endpoint
     assert cloud is not None
     clock = demo_cloud.clock_of(cloud)
-    with urlopen(f"{cloud}/sandbox/clock", timeout=10) as answer:
-        speed = float(json.load(answer)["speed"])
-    server = settings.server
+    server, speed = settings.server, clock.speed
     with start_web_process(server.host, server.port, _forked) as web, service(settings, web, clock, speed) as guard:
         guard.run(said.send)
 

@@ -105,7 +105,7 @@ def create(
     if local is None:
         server = Server(url)
         body: dict[str, Any] = {"name": name, "days": days or None}
-        body |= {"permissions": [each.value for each in permission]} if permission else {}
+        body |= {"permissions": [chosen.value for chosen in permission]} if permission else {}
         body |= {"owner": owner} if owner else {}
         body |= {"role": role.value} if role is not None else {}
         answer, where = server.post("tokens", body=body, key=secrets.token_hex(16)), server.url
@@ -193,8 +193,8 @@ def end(
         print_json(answer)
         return
     ended: list[Answer] = answer["sessions"] if everywhere else [answer["session"]]
-    for each in ended:
-        print(clean_lines(f"Ended the session {each['id']} of {each['address']}, begun {when(each['began_at'])}."))
+    for row in ended:
+        print(clean_lines(f"Ended the session {row['id']} of {row['address']}, begun {when(row['began_at'])}."))
     if not ended:
         print("There was none.")
 

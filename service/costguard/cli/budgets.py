@@ -35,19 +35,19 @@ def budgets(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
 
 
 def show_budgets(console: Console, answer: Answer) -> None:
-    found = answer["budgets"]
-    if not found:
+    rows = answer["budgets"]
+    if not rows:
         say(console, "No budget is set. Add one to the settings file, and restart the server:")
         for line in ("[budgets.team]", "limit = 2500", 'period = "month"'):
             say(console, f"  {line}")
         return
-    show_table(console, _COLUMNS, found)
+    show_table(console, _COLUMNS, rows)
     console.print()
-    for budget in found:
+    for budget in rows:
         for line in _notes(budget):
             say(console, line, _style(budget))
     say(console, f"{_SPENT} spent, {_COMING} forecast by the end of the period. Periods begin and end at midnight UTC.")
-    for method in dict.fromkeys(budget["forecast"]["method"] for budget in found):
+    for method in dict.fromkeys(budget["forecast"]["method"] for budget in rows):
         say(console, f"Forecast: {method}", "dim")
 
 

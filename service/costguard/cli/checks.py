@@ -53,12 +53,12 @@ def check(path: Config = None, as_json: AsJson = False) -> None:
             raise
         print_json({"ok": False, "problems": _problems(error), "next": error.what_next})
         raise typer.Exit(1) from None
-    found = [*warnings(settings, where_it_is(path, os.environ), os.environ), *_database_warnings(settings)]
+    texts = [*warnings(settings, where_it_is(path, os.environ), os.environ), *_database_warnings(settings)]
     if as_json:
-        print_json({"ok": True, "problems": [], "warnings": found})
+        print_json({"ok": True, "problems": [], "warnings": texts})
         return
     print("The settings are correct.")
-    for warning in found:
+    for warning in texts:
         print(clean_lines(f"Warning: {warning}"), file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Asking a Costguard server. Standard library only, so that a command starts quickly."""
+"""A client of the Costguard API. Standard library only, so that a command starts quickly."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from urllib.parse import quote, urlencode, urlsplit
 from costguard.cli import profile
 from costguard.errors import CostguardError, ServerUnreachable
 
-DEFAULT_URL = ""  # the profile's server, else this machine's
+DEFAULT_URL = ""  # the profile's server, else this computer's
 THIS_COMPUTER = "http://127.0.0.1:8765"
 _TIMEOUT_S = 30
 _GOOD = frozenset({200, 201, 202})
-_TRIES = 3  # of what is harmless to repeat
-# What options are called where it is otherwise than the parameter, or than the field of a body.
-_OF_QUERIES = {"end_reason": "reason", "gce_id": "id", "group_by": "by"}
-_OF_BODIES = {
+_TRIES = 3  # of a request that is harmless to repeat
+# Options that are not named like the query parameter or the body's field.
+_QUERY_OPTIONS = {"end_reason": "reason", "gce_id": "id", "group_by": "by"}
+_BODY_OPTIONS = {
     "preset": "PRESET",
     "command": "COMMAND",
     "kind": "--dev",
@@ -39,8 +39,8 @@ _OF_BODIES = {
     "by": "--owner",
     "permissions": "--permission",
 }
-_OF_NO_OPTION = {"", "budget", "guard_url"}  # what no option can mend
-# The command that lists what a 404 says to look for over REST.
+_NO_OPTION = {"", "budget", "guard_url"}  # fields that no option sets
+# For the advice of a 404: the command that lists what its REST path lists.
 _LISTED_BY = {
     "jobs": "costguard jobs --all",
     "instances": "costguard ps --all",
@@ -49,28 +49,28 @@ _LISTED_BY = {
 }
 _LISTING = re.compile(r"GET /api/v1/(\w+)(?:\?\S*)? lists")
 _ATTEMPTS = re.compile(r"GET /api/v1/jobs/(\w+)/attempts")
-_WITHOUT = (
-    "Set COSTGUARD_TOKEN to a token of this server's; `costguard token create NAME --save`, where it runs, makes one."
+_SET_TOKEN = (  # noqa: S105 -- a sentence
+    "Set COSTGUARD_TOKEN to a token of this server; `costguard token create NAME --save`, where it runs, creates one."
 )
 
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
 
 
 class WrongUsage(CostguardError):
-    """The server does not take what an option was given."""
+    """The server rejects the value of an option."""
 
 
 class _AnswerLost(ServerUnreachable):
-    """It was asked, and may have done it."""
+    """The request was sent, and may have been carried out."""
 
     def __init__(self, error: ServerUnreachable) -> None:
         super().__init__(error.message, error.what_next)
 
 
 class Server:
-    """A server by its address. The token comes from the environment or the profile: arguments can be read by others.
+    """A server by its address. Its token comes from the environment or the profile: others can read arguments.
 
-    Redirects are not followed: the token is for the server that was named, and for no other.
+    Redirects are not followed: the token is for the named server alone.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Server:
         timeout: float = _TIMEOUT_S,
     ) -> None:
         self._pause, self._timeout = pause, timeout
-        self.url, self._token = profile.found(url, environ, THIS_COMPUTER)
+        self.url, self._token = profile.address_and_token(url, environ, THIS_COMPUTER)
         try:
             parts = urlsplit(self.url)
             self._host, self._port = parts.hostname or "", parts.port
@@ -101,7 +101,7 @@ class Server:
         return self._ask("GET", path, parameters, {"Accept": "text/csv"}).decode()
 
     def post(self, *path: str, body: Mapping[str, Any], key: str = "") -> dict[str, Any]:
-        """The answer to POST /api/v1/PATH. With a `key` a lost answer is asked for again: it is done once at most."""
+        """The answer to POST /api/v1/PATH. With a `key`, a request whose answer is lost is repeated, and done only once."""
         headers = {"Accept": "application/json", "Content-Type": "application/json", "Costguard-Client": "cli"}
         headers |= {"Idempotency-Key": key} if key else {}
         for number in range(1, _TRIES + 1):
@@ -122,7 +122,7 @@ class Server:
     def pages(
         self, path: str, items: str, limit: int, **parameters: str | int | bool | Sequence[str] | None
     ) -> dict[str, Any]:
-        """The first page, with up to `limit` items gathered from as many pages as that takes; 0 takes all."""
+        """The first page with up to `limit` items from as many pages as needed; 0: all items."""
         whole: dict[str, Any] = {}
         for page in self._pages(path, limit, items, parameters):
             whole = {**page, items: [*whole.get(items, ()), *page[items]]}
@@ -181,20 +181,20 @@ def _pairs(name: str, value: str | int | bool | Sequence[str] | None) -> list[tu
         return [(name, "true" if value else "false")]
     if isinstance(value, str | int):
         return [(name, str(value))]
-    return [(name, each) for each in value]
+    return [(name, item) for item in value]
 
 
 def _refusal(url: str, status: int, reason: str, body: bytes) -> CostguardError:
-    """What a problem document says; anything else is not a Costguard server."""
+    """The error in a problem document; another answer does not come from a Costguard server."""
     try:
         problem = json.loads(body)
         if status == 422:
-            wrong = [f"{_option(each['where'])}{each['message']}" for each in problem["errors"]]
+            wrong = [f"{_option(error['where'])}{error['message']}" for error in problem["errors"]]
             if not wrong:
                 return WrongUsage(str(problem["detail"]), str(problem["next"]))
             return WrongUsage("\n".join(wrong), "Add --help to see what each option takes.")
         if status == 401:
-            return CostguardError(str(problem["detail"]), _WITHOUT)
+            return CostguardError(str(problem["detail"]), _SET_TOKEN)
         return CostguardError(str(problem["detail"]), _as_command(str(problem["next"])))
     except (ValueError, KeyError, TypeError):
         return ServerUnreachable(
@@ -204,7 +204,7 @@ def _refusal(url: str, status: int, reason: str, body: bytes) -> CostguardError:
 
 
 def _as_command(what_next: str) -> str:
-    """The advice of a problem in terms of this program: `costguard jobs --all` instead of a GET."""
+    """The advice of a problem with commands in place of REST paths: `costguard jobs --all` instead of a GET."""
 
     def named(listing: re.Match[str]) -> str:
         command = _LISTED_BY.get(listing[1])
@@ -214,13 +214,13 @@ def _as_command(what_next: str) -> str:
 
 
 def _option(where: str) -> str:
-    """`query.gce_id` is `--id: ` to who typed it; parts of a list, `query.status.0`, are one option."""
+    """`--id: ` for `query.gce_id`; the items of a list, such as `query.status.0`, are one option."""
     place, _, name = where.partition(".")
     first, _, rest = name.partition(".")
     if place != "body":
         parameter = first or place
-        return f"--{_OF_QUERIES.get(parameter, parameter)}: "
+        return f"--{_QUERY_OPTIONS.get(parameter, parameter)}: "
     field = f"{first}.{rest.partition('.')[0]}" if rest and first in {"checkpoint", "overrides"} else first
-    if field in _OF_NO_OPTION:
+    if field in _NO_OPTION:
         return ""
-    return f"{_OF_BODIES.get(field) or '--' + field.rpartition('.')[2].replace('_', '-')}: "
+    return f"{_BODY_OPTIONS.get(field) or '--' + field.rpartition('.')[2].replace('_', '-')}: "

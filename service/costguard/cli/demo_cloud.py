@@ -99,16 +99,16 @@ def send_clicks(cloud: str, server: str) -> None:
 def _address(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     for line in process.stdout:
-        if found := re.search(r"http://\S+", line):
-            return found[0].rstrip("/.,")
+        if address := re.search(r"http://\S+", line):
+            return address[0].rstrip("/.,")
     raise CostguardError(
         "The simulated cloud did not start; its errors are above.", "Try another --scenario or --sandbox-port."
     )
 
 
 def _ask(cloud: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-    asked = Request(cloud + path, None if body is None else json.dumps(body).encode())  # noqa: S310 - http, just given
-    with urlopen(asked, timeout=10) as answer:  # noqa: S310 - an http address that we were just given
+    request = Request(cloud + path, None if body is None else json.dumps(body).encode())  # noqa: S310 - http, just given
+    with urlopen(request, timeout=10) as answer:  # noqa: S310 - an http address that we were just given
         return json.load(answer)
 
 

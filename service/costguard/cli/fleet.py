@@ -104,7 +104,7 @@ def find_vm(server: Server, vm: str, projects: Sequence[str] | None, gone: bool 
         seen = "was ever seen" if gone else "exists"
         raise CostguardError(f"No VM {vm} {seen}.", "`costguard ps --all` lists all that were seen.")
     if len(present) > 1:
-        several = "\n".join(f"  {each['gce_id']}  {each['project']} / {each['zone']}" for each in present)
+        several = "\n".join(f"  {one['gce_id']}  {one['project']} / {one['zone']}" for one in present)
         raise CostguardError(f"Several VMs are called {vm}:\n{several}", "Name one by its id.")
     only: Answer = present[0]
     return only
@@ -163,9 +163,9 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
         _show_reasons(console, [vm for vm in fleet["instances"] if vm["unpriced"]])
     for part in fleet["unread"]:
         since = part["last_complete_at"]
-        known = "never read whole" if since is None else f"as of {age(moment(fleet['as_of']) - moment(since))} ago"
+        age_text = "never read whole" if since is None else f"as of {age(moment(fleet['as_of']) - moment(since))} ago"
         where = part["project"] if part["scope"] == "project" else f"{part['project']}, {part['scope']}"
-        say(console, f"NOT READ: {where} ({known}): {part['reason']}", "bold red")
+        say(console, f"NOT READ: {where} ({age_text}): {part['reason']}", "bold red")
         if part["command"]:
             say(console, f"  {part['command']}")
 

@@ -239,15 +239,17 @@ def _outcome(attempt: Answer) -> str:
     return f"{attempt['state']}; {attempt['error']}" if attempt["error"] else str(attempt["state"])
 
 
-def _interruption(of: Answer, is_over: bool) -> str:
-    lost = "not known" if of["lost_seconds"] is None else _worth(of["lost_seconds"], of["lost_cost"])
-    zero = ", and it started again from zero" if of["from_zero"] else ""
-    if of["resumed_at"]:
-        resumed = f"running again after {age(moment(of['resumed_at']) - moment(of['happened_at']))}"
+def _interruption(interruption: Answer, is_over: bool) -> str:
+    happened, back, seconds = (interruption[name] for name in ("happened_at", "resumed_at", "lost_seconds"))
+    from_zero = interruption["from_zero"]
+    lost = "not known" if seconds is None else _worth(seconds, interruption["lost_cost"])
+    zero = ", and it started again from zero" if from_zero else ""
+    if back:
+        resumed = f"running again after {age(moment(back) - moment(happened))}"
     else:
         resumed = "the job did not go on" if is_over else "not running again yet"
-    ended = f"attempt {of['attempt']} {of['outcome'].replace('_', ' ')}"
-    return f"{when(of['happened_at'])}  {ended}. {'LOST' if of['from_zero'] else 'Lost'}: {lost}{zero}; {resumed}."
+    ended = f"attempt {interruption['attempt']} {interruption['outcome'].replace('_', ' ')}"
+    return f"{when(happened)}  {ended}. {'LOST' if from_zero else 'Lost'}: {lost}{zero}; {resumed}."
 
 
 def _worth(seconds: int, cost: str | None) -> str:

@@ -131,7 +131,7 @@ def delete_disk(
 
 
 def follow(server: Server, detail: Answer, tell: Callable[[str], None], wait: Callable[[], object]) -> Answer:
-    """Waits until the job is over, or a dev VM is up, also while the server restarts. Each change is told once."""
+    """Waits until the job is over, or a dev VM is up, also while the server restarts. Prints each change once."""
     said = trouble = ""
     while True:
         job = detail["job"]

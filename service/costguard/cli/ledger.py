@@ -62,10 +62,10 @@ def prices(
     render(answer, as_json, show_prices, has_filter(resource, region))
 
 
-def gpu(of: Answer) -> str:
+def gpu(vm: Answer) -> str:
     """`t4 x 1 spot`; the machine type where there is no GPU."""
-    what = f"{gpu_name(of['gpu_type'])} x {of['gpu_count']}" if of["gpu_type"] else of["machine_type"]
-    model = of["provisioning_model"]
+    what = f"{gpu_name(vm['gpu_type'])} x {vm['gpu_count']}" if vm["gpu_type"] else vm["machine_type"]
+    model = vm["provisioning_model"]
     return str(what) if model == "standard" else f"{what} {model.replace('_', '-')}"
 
 

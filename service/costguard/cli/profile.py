@@ -1,4 +1,4 @@
-"""Where commands find their server and its token, where no option or variable says so. Standard library only."""
+"""The saved server and token of a user, for where no option or variable names one. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from costguard.errors import CostguardError
 
 TOKEN = "COSTGUARD_TOKEN"  # noqa: S105 -- the variable's name
 _TOKEN_FILE = "COSTGUARD_TOKEN_FILE"  # noqa: S105
-_MEND = "Mend or delete it; `costguard token create NAME --save` writes a new one."
+_REPAIR = "Correct or delete it; `costguard token create NAME --save` writes a new one."
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The token is this server's, and is sent to no other."""
+    """A server and its token, which is sent to no other server."""
 
     url: str
     token: str
 
 
 def path(environ: Mapping[str, str]) -> Path | None:
-    """XDG's folder of settings, else APPDATA on Windows, else ~/.config. None: this user has none of them."""
+    """In XDG_CONFIG_HOME, else APPDATA on Windows, else ~/.config; None where none of them is set."""
     home = environ.get("HOME")
     folder = environ.get("XDG_CONFIG_HOME") or environ.get("APPDATA") or (home and str(Path(home) / ".config"))
     return Path(folder) / "costguard" / "profile.toml" if folder else None
 
 
 def read(environ: Mapping[str, str]) -> Profile | None:
-    """None: there is none. Raises CostguardError: it cannot be read, or others could."""
+    """None where there is none. Raises CostguardError where it cannot be read, or others can read it."""
     where = path(environ)
     try:
         if where is None or not (mode := where.stat().st_mode):
@@ -42,35 +42,35 @@ def read(environ: Mapping[str, str]) -> Profile | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise CostguardError(f"The profile {where} cannot be read: {error}.", _MEND) from None
+        raise CostguardError(f"The profile {where} cannot be read: {error}.", _REPAIR) from None
     # Windows has no such bits, and %APPDATA% is its user's alone.
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise CostguardError(f"Others can read the token in {where}.", f"Run `chmod 600 {where}`.")
     import tomllib  # only here: commands without a profile start sooner
 
     try:
-        told = tomllib.loads(text)
-        url, token = told["url"], told["token"]
+        values = tomllib.loads(text)
+        url, token = values["url"], values["token"]
     except (ValueError, KeyError):
         url = token = None
     if not isinstance(url, str) or not isinstance(token, str):
-        raise CostguardError(f"The profile {where} does not hold url = and token =, each as text.", _MEND)
+        raise CostguardError(f"The profile {where} does not hold url = and token =, each as text.", _REPAIR)
     return Profile(url, token)
 
 
 def save(profile: Profile, environ: Mapping[str, str]) -> Path:
-    """In place of the one before; only this user can read it. Raises CostguardError."""
+    """Replaces the previous profile; only this user can read the file. Raises CostguardError."""
     where = path(environ)
     if where is None:
         raise CostguardError(
-            "It is not known where to save it: neither HOME nor APPDATA is set.",
+            "There is no folder to save it in: neither HOME nor APPDATA is set.",
             "Set one of them, or leave out --save.",
         )
     made = where.with_name(f".{where.name}.{secrets.token_hex(4)}")
     try:
         where.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            # JSON's texts are TOML's as well.
+            # A JSON string is a TOML string as well.
             file.write(f"url = {json.dumps(profile.url)}\ntoken = {json.dumps(profile.token)}\n")
         made.replace(where)
     except OSError as error:
@@ -78,14 +78,14 @@ def save(profile: Profile, environ: Mapping[str, str]) -> Path:
     return where
 
 
-def found(url: str, environ: Mapping[str, str], otherwise: str) -> tuple[str, str]:
-    """The address of the server and its token ("" without one), by what was given first, then the profile.
+def address_and_token(url: str, environ: Mapping[str, str], default: str) -> tuple[str, str]:
+    """The server's address and its token ("" without one): as given, else as in the profile.
 
-    The profile is read only where something is missing: else a broken one is in nobody's way. Raises CostguardError.
+    The profile is read only where one is missing, so that a broken one does no further harm. Raises CostguardError.
     """
     token = _token_in(environ)
     own = None if url and token else read(environ)
-    address = (url or (own.url if own is not None else otherwise)).rstrip("/")
+    address = (url or (own.url if own is not None else default)).rstrip("/")
     if not token and own is not None and own.url.rstrip("/") == address:
         token = own.token
     return address, token
@@ -99,7 +99,7 @@ def _token_in(environ: Mapping[str, str]) -> str:
         try:
             given = Path(file).read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise CostguardError(f"{_TOKEN_FILE} names {file}, which cannot be read: {error}.", "Mend it.") from None
+            raise CostguardError(f"{_TOKEN_FILE} names {file}, which cannot be read: {error}.", "Correct it.") from None
         if not given:
             raise CostguardError(f"{_TOKEN_FILE} names {file}, which is empty.", "Put the token alone into it.")
     return given

@@ -34,10 +34,10 @@ _BOUNDS = {
 }
 
 
-def _one_of(known: tuple[str, ...]) -> Any:
+def _one_of(values: tuple[str, ...]) -> Any:
     def check(given: str | None) -> str | None:
-        if given is not None and given not in known:
-            raise typer.BadParameter(f"{given!r} is none of {', '.join(known)}.")
+        if given is not None and given not in values:
+            raise typer.BadParameter(f"{given!r} is none of {', '.join(values)}.")
         return given
 
     return check
