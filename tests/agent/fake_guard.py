@@ -38,15 +38,15 @@ class FakeGuard:
 
     def wait_for(self, kind: str, fits: Callable[[Event], bool] = lambda _: True, count: int = 1) -> Event:
         """The first event of the kind that fits, or the `count`-th."""
-        found: list[Event] = []
+        events: list[Event] = []
 
         def is_there() -> bool:
-            found[:] = [event for event in self._events.values() if event["kind"] == kind and fits(event)]
-            return len(found) >= count
+            events[:] = [event for event in self._events.values() if event["kind"] == kind and fits(event)]
+            return len(events) >= count
 
         with self._changed:
             assert self._changed.wait_for(is_there, PATIENCE_S), f"no such {kind} among {self._said()}"
-        return found[count - 1]
+        return events[count - 1]
 
     def _said(self) -> list[Event]:
         """The last events, without what hides the rest."""

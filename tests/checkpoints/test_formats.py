@@ -146,7 +146,7 @@ def test_values_of_a_pickle_in_their_order(protocol: int) -> None:
     """Texts, numbers of every width, repeats, and whatever class stands between them; nothing is loaded."""
     content = [Fraction(1, 3), {"global_step": 7, "a": -5}, "a", 300, 70_000, 1 << 40, "é" * 300, b"bytes", ("a", 1.5)]
     noise = ("fractions", "Fraction", "bytes", "latin1")  # what stands there for the classes, by protocol
-    told = [each for each in values(pickle.dumps(content, protocol)) if each not in noise]
+    told = [value for value in values(pickle.dumps(content, protocol)) if value not in noise]
     assert told == [1, 3, "global_step", 7, "a", -5, "a", 300, 70_000, 1 << 40, "é" * 300, "a"]
 
 

@@ -129,7 +129,7 @@ def test_deepspeeds_gaps_are_named() -> None:
     assert "bf16_zero_pp_rank_1_mp_rank_01_optim_states.pt is missing" in reasons(look, "global_step20")
     for rank in ("00", "01"):
         lost = f"mp_rank_{rank}_model_states.pt"
-        look = Memory([each for each in writers.deepspeed(20) if not each[0].endswith(lost)]).look()
+        look = Memory([writer for writer in writers.deepspeed(20) if not writer[0].endswith(lost)]).look()
         assert f"{lost} is missing" in reasons(look, "global_step20")
 
 
@@ -166,7 +166,7 @@ def test_dcp_metadata_tells_names_and_sizes() -> None:
 
 def test_orbax_is_finished_in_two_ways() -> None:
     """On Google Cloud Storage by a success file or a commit time, elsewhere by the rename."""
-    written = [each for each in writers.orbax(5) if "success" not in each[0]]
+    written = [writer for writer in writers.orbax(5) if "success" not in writer[0]]
     assert resumed(written) is None
     about = ("5/_CHECKPOINT_METADATA", json.dumps({"commit_timestamp_nsecs": 17}).encode())
     assert resumed([*written, about]) == "5"

@@ -15,7 +15,7 @@ from costguard.model.checkpoint import CheckpointState, Framework, LookFor
 
 
 def steps(*of: int) -> list[Written]:
-    return [each for step in of for each in writers.hugging_face(step)]
+    return [writer for step in of for writer in writers.hugging_face(step)]
 
 
 def test_nothing_there_is_said_plainly() -> None:

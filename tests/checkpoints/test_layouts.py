@@ -11,7 +11,7 @@ from tests.checkpoints.writers import LAYOUTS, keras
 from costguard.model.checkpoint import CheckpointState, Framework, LookFor
 
 OLD, NEW = 90, 100
-frameworks = st.sampled_from([each for each in LAYOUTS if each is not Framework.KERAS])
+frameworks = st.sampled_from([layout for layout in LAYOUTS if layout is not Framework.KERAS])
 
 
 @pytest.mark.parametrize("framework", LAYOUTS)
@@ -24,7 +24,7 @@ def test_what_was_written_whole_is_complete(framework: Framework) -> None:
     assert (look.resume.reasons, look.notes, len(look.checkpoints)) == ((), (), 1)
 
 
-@pytest.mark.parametrize("framework", [each for each in LAYOUTS if each is not Framework.KERAS])
+@pytest.mark.parametrize("framework", [layout for layout in LAYOUTS if layout is not Framework.KERAS])
 def test_the_newest_whole_one_wins(framework: Framework) -> None:
     """By its step; a copy that changed the times, and with them the order, changes nothing."""
     layout = LAYOUTS[framework]

@@ -70,7 +70,7 @@ class Folder:
     def _alone(self) -> Listing:
         name = os.path.basename(self._path)
         with os.scandir(os.path.dirname(self._path)) as entries:
-            entry = next((each for each in entries if each.name == name), None)
+            entry = next((entry for entry in entries if entry.name == name), None)
         found = _file(entry, name) if entry is not None else None
         return Listing(self._shown_as, {} if found is None else {found.path: found}, is_file=True)
 

@@ -32,13 +32,15 @@ def judge(
 
     Without an earlier listing nobody can say that nothing changed, and so nothing is held to be changing.
     """
-    found: list[Checkpoint] = []
+    checkpoints: list[Checkpoint] = []
     for candidate in sorted(candidates(listing, look_for, reader), key=_age, reverse=True):
-        is_wanted = len(found) < examine or not any(one.is_complete for one in found)
-        found.append(_judged(candidate, listing, reader, earlier, is_wanted=is_wanted))
+        is_wanted = len(checkpoints) < examine or not any(one.is_complete for one in checkpoints)
+        checkpoints.append(_judged(candidate, listing, reader, earlier, is_wanted=is_wanted))
     deeper = partial(candidates, look_for=LookFor(), reader=reader)
-    resume = next((one for one in found if one.is_complete), None)
-    return CheckpointLook(listing.location, listing, tuple(found), resume, notes_on(listing, found, resume, deeper))
+    resume = next((one for one in checkpoints if one.is_complete), None)
+    return CheckpointLook(
+        listing.location, listing, tuple(checkpoints), resume, notes_on(listing, checkpoints, resume, deeper)
+    )
 
 
 def candidates(listing: Listing, look_for: LookFor, reader: Reader) -> list[Candidate]:

@@ -49,7 +49,7 @@ _LISTED_BY = {
 }
 _LISTING = re.compile(r"GET /api/v1/(\w+)(?:\?\S*)? lists")
 _ATTEMPTS = re.compile(r"GET /api/v1/jobs/(\w+)/attempts")
-_SET_TOKEN = (  # noqa: S105 -- a sentence
+_SET_TOKEN = (
     "Set COSTGUARD_TOKEN to a token of this server; `costguard token create NAME --save`, where it runs, creates one."
 )
 

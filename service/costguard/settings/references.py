@@ -199,7 +199,7 @@ def _webhooks(raw: Raw, secrets: Mapping[str, str]) -> Iterator[Problem]:
 
 def _watched(raw: Raw) -> list[str]:
     projects = _table(raw, "watch").get("projects")
-    return [each for each in projects if isinstance(each, str)] if isinstance(projects, list) else []
+    return [project for project in projects if isinstance(project, str)] if isinstance(projects, list) else []
 
 
 def _known(path: tuple[str | int, ...], given: object, names: list[str], what: str) -> Iterator[Problem]:

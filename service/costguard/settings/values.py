@@ -92,7 +92,7 @@ def dollars(value: object) -> Money:
 
 def percents(value: object) -> tuple[int, ...]:
     """Shares of a limit, the lowest first. Percents in quotes: a bare 0.8 is a float, and 80 could mean either."""
-    found = [_PERCENT.fullmatch(each) if isinstance(each, str) else None for each in _items(value)]
+    found = [_PERCENT.fullmatch(item) if isinstance(item, str) else None for item in _items(value)]
     numbers = [int(match[1]) for match in found if match is not None]
     if not isinstance(value, list | tuple) or len(numbers) < len(found) or len(set(numbers)) < len(numbers):
         raise ValueError('different whole percents of the limit, in quotes: ["50%", "80%", "100%"]')

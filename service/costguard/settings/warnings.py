@@ -45,7 +45,7 @@ def _mode(file: Path) -> int:
 def _doubles(settings: Settings) -> Iterator[str]:
     lists = {name: getattr(settings.access, name) for name in ("viewers", "operators", "admins")}
     for name, entries in lists.items():
-        for entry in sorted({each for each in entries if entries.count(each) > 1}):
+        for entry in sorted({entry for entry in entries if entries.count(entry) > 1}):
             yield f"access.{name}: {entry} stands there more than once."
     for low, high in (("viewers", "operators"), ("viewers", "admins"), ("operators", "admins")):
         for entry in sorted({*lists[low]} & {*lists[high]}):

@@ -68,7 +68,7 @@ def missing_ranks(files: Files) -> Problems:
         lacking += [f"{kind}zero_pp_rank_{each}_mp_rank_{rank}_{what}_states.pt is missing." for each in lost]
     last = max((max(held) for held in model.values()), default=0)
     for (kind, what), held in sorted(model.items()):
-        lacking += [f"{kind}mp_rank_{each:02d}_{what}_states.pt is missing." for each in gaps([*held, last])[:3]]
+        lacking += [f"{kind}mp_rank_{gap:02d}_{what}_states.pt is missing." for gap in gaps([*held, last])[:3]]
         if last not in held:
             lacking.append(f"{kind}mp_rank_{last:02d}_{what}_states.pt is missing.")
     return [*lacking, *missing(files, *(name for name in files if _FILE.fullmatch(name)))][:5]

@@ -15,7 +15,7 @@ _MOST_BYTES = 64 << 20
 _WORTH_KEEPING = 4096  # a longer text is no name
 _MOST_LINES = 4096  # bytes of two lines that name a class
 _MOST_NAMES = 1 << 20  # are remembered
-_CODES = {each.name: ord(each.code) for each in pickletools.opcodes}
+_CODES = {opcode.name: ord(opcode.code) for opcode in pickletools.opcodes}
 # How wide each argument is; negative: as wide as that many bytes before it tell. Lines are not among them.
 _LENGTHS = {
     pickletools.TAKEN_FROM_ARGUMENT1: -1,
@@ -24,9 +24,9 @@ _LENGTHS = {
     pickletools.TAKEN_FROM_ARGUMENT8U: -8,
 }
 _WIDTHS = {
-    ord(each.code): 0 if each.arg is None else _LENGTHS.get(each.arg.n, each.arg.n)
-    for each in pickletools.opcodes
-    if each.arg is None or each.arg.n != pickletools.UP_TO_NEWLINE
+    ord(opcode.code): 0 if opcode.arg is None else _LENGTHS.get(opcode.arg.n, opcode.arg.n)
+    for opcode in pickletools.opcodes
+    if opcode.arg is None or opcode.arg.n != pickletools.UP_TO_NEWLINE
 }
 MARK = _CODES["MARK"]
 STOP = _CODES["STOP"]
