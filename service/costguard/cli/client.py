@@ -50,7 +50,7 @@ _LISTED_BY = {
 _LISTING = re.compile(r"GET /api/v1/(\w+)(?:\?\S*)? lists")
 _ATTEMPTS = re.compile(r"GET /api/v1/jobs/(\w+)/attempts")
 _SET_TOKEN = (
-    "Set COSTGUARD_TOKEN to a token of this server; `costguard token create NAME --save`, where it runs, creates one."
+    "Set COSTGUARD_TOKEN to a token of this server. Where it runs, `costguard token create NAME --save` makes one."  # noqa: S105
 )
 
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
@@ -101,7 +101,7 @@ class Server:
         return self._ask("GET", path, parameters, {"Accept": "text/csv"}).decode()
 
     def post(self, *path: str, body: Mapping[str, Any], key: str = "") -> dict[str, Any]:
-        """The answer to POST /api/v1/PATH. With a `key`, a request whose answer is lost is repeated, and done only once."""
+        """The answer to POST /api/v1/PATH. With a `key` it is repeated where the answer is lost, and done once."""
         headers = {"Accept": "application/json", "Content-Type": "application/json", "Costguard-Client": "cli"}
         headers |= {"Idempotency-Key": key} if key else {}
         for number in range(1, _TRIES + 1):
