@@ -96,19 +96,19 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     with ThreadPoolExecutor(max(cores, 2)) as pool:
         types, *others = [pool.submit(timed, name) for name in STEPS]
-        told = Told([types, *others])
+        report = Told([types, *others])
         pool.submit(read_once, arguments).result()
         # The types of a fresh checkout keep one core busy for most of a minute: the tests begin meanwhile.
-        told.tell([types, *others] if types.done() else others, print)
-        if told.failed:
-            print(f"FAILED before the tests: {', '.join(told.failed)}. The tests run all the same.")
+        report.tell([types, *others] if types.done() else others, print)
+        if report.failed:
+            print(f"FAILED before the tests: {', '.join(report.failed)}. The tests run all the same.")
         sys.stdout.flush()
         # pytest's summary is the last thing printed: continuous integration reads it.
         # Half as many again as there are cores: where processes and sockets are tested, a worker mostly waits for them.
         workers = ["-n", str(min(cores + cores // 2, MOST_WORKERS)), "--dist", "worksteal"]
-        tests = int(pytest.main(["-q", *workers, *arguments], plugins=[told]))
-        told.tell(list(told.running), print)  # where pytest came to no summary
-    return tests or int(bool(told.failed))
+        tests = int(pytest.main(["-q", *workers, *arguments], plugins=[report]))
+        report.tell(list(report.running), print)  # where pytest came to no summary
+    return tests or int(bool(report.failed))
 
 
 if __name__ == "__main__":

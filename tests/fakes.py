@@ -195,24 +195,24 @@ class FakeNotifier:
 
     def person_of(self, address: str) -> Person | None:
         self._called("person_of", "people", address)
-        return next((each for each in self.people if each.address == address), None)
+        return next((person for person in self.people if person.address == address), None)
 
     def person_by_id(self, user_id: str) -> Person | None:
         self._called("person_by_id", "people", user_id)
-        return next((each for each in self.people if each.user_id == user_id), None)
+        return next((person for person in self.people if person.user_id == user_id), None)
 
     def open_direct(self, user_id: str) -> str:
         self._called("open_direct", "people", user_id)
         return f"D-{user_id}"
 
-    def _called(self, method: str, channel: str, about: str = "") -> None:
+    def _called(self, method: str, channel: str, target: str = "") -> None:
         now = self._clock.now()
-        self.calls.append((method, about or channel, now))
+        self.calls.append((method, target or channel, now))
         if self.down:
             raise SlackUnavailable("Slack does not answer.")
         if self.revoked:
             raise SlackRefused("The token was revoked.", code="token_revoked")
-        if _slack_id(channel) in {_slack_id(each) for each in self.closed}:
+        if _slack_id(channel) in {_slack_id(closed) for closed in self.closed}:
             raise ChannelRefused(f"{channel} is archived.", code="is_archived")
         until = self.limited.get(_slack_id(channel), now)
         if until > now:

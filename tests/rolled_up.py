@@ -54,11 +54,11 @@ def roll_up_days(connection: Connection, days: Collection[date]) -> None:
 
 def total_days(connection: Connection, days: Collection[date]) -> None:
     """Make what is rolled up of these days with fewer columns again, from what is with more."""
-    for table, of in ((daily_totals, daily_spend), (daily_owners, daily_spend), (daily_spot_totals, daily_spot)):
+    for table, detailed in ((daily_totals, daily_spend), (daily_owners, daily_spend), (daily_spot_totals, daily_spot)):
         connection.execute(delete(table).where(table.c.day.in_(days)))
-        keys = [of.c[key.name] for key in table.primary_key]
-        figures = [func.sum(of.c[column.name]) for column in table.c if not column.primary_key]
-        totals = select(*keys, *figures).where(of.c.day.in_(days)).group_by(*keys)
+        keys = [detailed.c[key.name] for key in table.primary_key]
+        figures = [func.sum(detailed.c[column.name]) for column in table.c if not column.primary_key]
+        totals = select(*keys, *figures).where(detailed.c.day.in_(days)).group_by(*keys)
         connection.execute(insert(table).from_select([column.name for column in table.c], totals))
 
 

@@ -98,13 +98,13 @@ class _Link:
     def close(self) -> None:
         self._is_over = True
         self.flows.set()
-        for each in self._sockets:
+        for connection in self._sockets:
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         for pump in self._pumps:
             pump.join()
-        for each in self._sockets:
-            each.close()
+        for connection in self._sockets:
+            connection.close()
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ def failover(folder: Path) -> Iterator[Measured]:
 def _trials(folder: Path, url: str, database: Database) -> dict[str, list[float]]:
     folder.mkdir()
     world, chance, number = small_world(), random.Random(13), 0
-    found: dict[str, list[float]] = {"killed": [], "frozen": []}
+    seconds_by_failure: dict[str, list[float]] = {"killed": [], "frozen": []}
     with running(world) as cloud, ExitStack() as ended:
 
         def another() -> Replica:
@@ -65,14 +65,14 @@ def _trials(folder: Path, url: str, database: Database) -> dict[str, list[float]
             return made
 
         acting, waiting = another(), another()
-        for how, seconds in found.items():
+        for how, seconds in seconds_by_failure.items():
             for _ in range(_TRIALS):
                 threading.Event().wait(1 + chance.random() * _RENEWAL_S)
                 began = _killed(acting) if how == "killed" else _frozen(acting, url)
                 seconds.append(_until_seen(database, lambda name: add_vm(world, name), began))
                 acting, waiting = waiting, another() if how == "killed" else _thawed(acting)
                 assert acting.acts
-    return found
+    return seconds_by_failure
 
 
 def _killed(guard: Replica) -> float:
@@ -107,7 +107,7 @@ def _thawed(guard: Replica) -> Replica:
 
 def _silences(folder: Path, url: str, database: Database) -> list[float]:
     folder.mkdir()
-    world, chance, found = small_world(), random.Random(14), []
+    world, chance, seconds = small_world(), random.Random(14), []
     with (
         running(world) as cloud,
         silent_proxy(url) as (proxy, through),
@@ -119,14 +119,14 @@ def _silences(folder: Path, url: str, database: Database) -> list[float]:
             threading.Event().wait(1 + chance.random() * _RENEWAL_S)
             began = time.monotonic()
             proxy.freeze_open()
-            found.append(_until_seen(database, lambda name: add_vm(world, name), began))
-    return found
+            seconds.append(_until_seen(database, lambda name: add_vm(world, name), began))
+    return seconds
 
 
 def _until_seen(database: Database, add: Callable[[str], None], began: float) -> float:
-    known = vms_known(database)
-    add(f"made-at-{known}")
-    _until(lambda: vms_known(database) > known)
+    vms = vms_known(database)
+    add(f"made-at-{vms}")
+    _until(lambda: vms_known(database) > vms)
     seconds = time.monotonic() - began
     print(f"{database.dialect}: {seconds:.1f} s", flush=True)
     return seconds

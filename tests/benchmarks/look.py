@@ -29,8 +29,8 @@ def looks(how: str, url: str, count: int) -> Looks:
     """`how` is "costguard" or "full"; a fresh process each time."""
     command = [sys.executable, "-m", "tests.benchmarks.look", how, url, str(count)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    found: Looks = json.loads(done.stdout)
-    return found
+    looks: Looks = json.loads(done.stdout)
+    return looks
 
 
 def _costguard(url: str) -> Callable[[], int]:
@@ -60,13 +60,13 @@ def _full(url: str) -> Callable[[], int]:
 
     def look() -> int:
         params = {"maxResults": str(PAGE_SIZE)}
-        found = 0
+        instances = 0
         while True:
             answer = client.get(f"{url}/compute/v1/projects/{PROJECT}/aggregated/instances", params=params)
             page = orjson.loads(answer.content)
-            found += sum(len(scope.get("instances", ())) for scope in page["items"].values())
+            instances += sum(len(scope.get("instances", ())) for scope in page["items"].values())
             if "nextPageToken" not in page:
-                return found
+                return instances
             params["pageToken"] = page["nextPageToken"]
 
     return look
@@ -77,9 +77,9 @@ def _main(how: str, url: str, count: int) -> None:
     seconds = []
     for _ in range(4):
         begun = time.perf_counter()
-        found = look()
+        instances = look()
         seconds.append(time.perf_counter() - begun)
-        assert found == count
+        assert instances == count
     print(json.dumps(Looks(seconds=seconds, peak_mb=peak_mb())))
 
 

@@ -151,24 +151,24 @@ def weights(database: Database) -> Iterator[Measured]:
             path = waiting.pop().replace("&amp;", "&")
             if path not in loaded:
                 loaded.add(path)
-                found = client.get(path)
-                assert found.status_code == 200, path
+                response = client.get(path)
+                assert response.status_code == 200, path
                 whole += timed.size
                 if ".css" in path:
-                    waiting += [str(found.url.join(each).path) for each in _WITHIN.findall(found.text)]
+                    waiting += [str(response.url.join(link).path) for link in _WITHIN.findall(response.text)]
         yield Measured(f"First visit of {address}, compressed", "kB", [whole / 1000], _GOAL_KB)
 
 
 def addresses(app: FastAPI) -> list[str]:
     """Of all that can be got, so that no page is forgotten; a page with parameters gets them here."""
-    found: list[str] = []
+    addresses: list[str] = []
     for route in iter_route_contexts(app.routes):
         path = route.path or ""
         if "GET" not in (route.methods or ()) or path in _LEFT_OUT:
             continue
         assert path in _ADDRESSES or "{" not in path, f"no address is known for {path}"
-        found += _ADDRESSES.get(path, (path,))
-    return found
+        addresses += _ADDRESSES.get(path, (path,))
+    return addresses
 
 
 def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:

@@ -32,12 +32,12 @@ def whole_passes(folder: Path) -> Iterator[Measured]:
         made = fresh(folder, f"passes-{goals.count}")
         with served_fleet(goals.count, new=True) as url, made as urls:
             for name, database_url in urls.items():
-                found = passes(url, goals.count, database_url)
+                figures = passes(url, goals.count, database_url)
                 what = f"{goals.count:,} VMs, {name}"
-                yield Measured(f"First pass over {what}", "s", found["wall"][:1], goals.first_s)
-                yield Measured(f"First pass over {what}, CPU", "s", found["cpu"][:1])
-                yield Measured(f"Pass over unchanged {what}", "s", [median(found["wall"][1:])], goals.later_s)
-                yield Measured(f"Pass over unchanged {what}, CPU", "s", [median(found["cpu"][1:])])
-                longest = max(found["longest_write"])
+                yield Measured(f"First pass over {what}", "s", figures["wall"][:1], goals.first_s)
+                yield Measured(f"First pass over {what}, CPU", "s", figures["cpu"][:1])
+                yield Measured(f"Pass over unchanged {what}", "s", [median(figures["wall"][1:])], goals.later_s)
+                yield Measured(f"Pass over unchanged {what}, CPU", "s", [median(figures["cpu"][1:])])
+                longest = max(figures["longest_write"])
                 yield Measured(f"Longest write transaction, {what}", "s", [longest], _LONGEST_WRITE_S)
-                yield Measured(f"Peak memory, {what}", "MB", [found["peak_mb"]], goals.peak_mb)
+                yield Measured(f"Peak memory, {what}", "MB", [figures["peak_mb"]], goals.peak_mb)

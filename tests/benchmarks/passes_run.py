@@ -45,8 +45,8 @@ def passes(url: str, count: int, database_url: str) -> Passes:
     """In a fresh process, so that its peak of memory is that of the passes."""
     command = [sys.executable, "-m", "tests.benchmarks.passes_run", url, str(count), database_url]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    found: Passes = json.loads(done.stdout)
-    return found
+    figures: Passes = json.loads(done.stdout)
+    return figures
 
 
 def _main(url: str, count: int, database_url: str) -> None:
@@ -67,22 +67,22 @@ def _measured(url: str, count: int, database: Database) -> Passes:
         price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
         fence = leases.acquire(database, "daemon", "benchmark", timedelta(hours=1))
         assert fence is not None
-        found = Passes(wall=[], cpu=[], longest_write=[], peak_mb=0)
+        figures = Passes(wall=[], cpu=[], longest_write=[], peak_mb=0)
         for number in range(1 + _LATER):
             wall, cpu = time.perf_counter(), time.process_time()
             with _writes() as writes:
                 report = reconciler.run(fence)
                 budgets.look(fence)
-            found["wall"].append(time.perf_counter() - wall)
-            found["cpu"].append(time.process_time() - cpu)
-            found["longest_write"].append(max(writes, default=0.0))
+            figures["wall"].append(time.perf_counter() - wall)
+            figures["cpu"].append(time.process_time() - cpu)
+            figures["longest_write"].append(max(writes, default=0.0))
             recorded = report.recorded[0]
             assert not recorded.error, recorded.error
             assert (recorded.seen, recorded.new_or_changed) == (count, 0 if number else count)
             assert len(report.plan.decisions) == count
             clock.advance(timedelta(minutes=1))
-    found["peak_mb"] = _peak_mb()
-    return found
+    figures["peak_mb"] = _peak_mb()
+    return figures
 
 
 @contextmanager

@@ -119,22 +119,22 @@ def _measured(database: Path, vms: int, seconds: float) -> Iterator[Measured]:
     with served_fleet(vms) as cloud, _served(database, cloud) as guard:
         guard.wait_for_passes(2 + _PASSES)
         undisturbed, at_rest = guard.passes[2:], guard.resident_mb()
-        known, served = len(guard.passes), guard.served_s()
-        found, peak = _crowd(guard, database, seconds)
+        passes_before, served = len(guard.passes), guard.served_s()
+        figures, peak = _crowd(guard, database, seconds)
         served = guard.served_s() - served
-        disturbed = guard.passes[known:]
+        disturbed = guard.passes[passes_before:]
         guard.wait_for_passes(len(guard.passes) + 2)  # and it has had the time to give back what it took
         after = guard.resident_mb()
     who = f"{_READERS} readers at once, {vms:,} VMs"
-    wrong = sum(found["errors"].values())
-    share = found["cpu"] / found["took"]
-    yield Measured(f"{who}: answers a second (the clients took {share:.2f} of a core)", "", [_rate(found)])
-    cost = [1000 * served / len(found["seconds"])]
-    yield Measured(f"{who}: processor time of an answer (in all {served / found['took']:.2f} of a core)", "ms", cost)
-    yield Measured(f"{who}: errors {found['errors'] or ''}".strip(), "", [wrong], 0)
-    yield Measured(f"{who}: an answer", "s", found["seconds"], goal=_GOAL_P95_S, goal_p95=_GOAL_P95_S)
-    yield Measured(f"{who}: each one's first answer, nothing being kept", "s", found["first"])
-    yield Measured(f"{who}: the health check meanwhile", "s", found["health"])
+    wrong = sum(figures["errors"].values())
+    share = figures["cpu"] / figures["took"]
+    yield Measured(f"{who}: answers a second (the clients took {share:.2f} of a core)", "", [_rate(figures)])
+    cost = [1000 * served / len(figures["seconds"])]
+    yield Measured(f"{who}: processor time of an answer (in all {served / figures['took']:.2f} of a core)", "ms", cost)
+    yield Measured(f"{who}: errors {figures['errors'] or ''}".strip(), "", [wrong], 0)
+    yield Measured(f"{who}: an answer", "s", figures["seconds"], goal=_GOAL_P95_S, goal_p95=_GOAL_P95_S)
+    yield Measured(f"{who}: each one's first answer, nothing being kept", "s", figures["first"])
+    yield Measured(f"{who}: the health check meanwhile", "s", figures["health"])
     yield Measured(f"{who}: a pass before", "s", undisturbed)
     if disturbed:
         ratio = median(disturbed) / median(undisturbed)
@@ -147,7 +147,7 @@ def _measured(database: Path, vms: int, seconds: float) -> Iterator[Measured]:
 
 def _crowd(guard: Guard, database: Path, seconds: float) -> tuple[Found, float]:
     """What the readers found, and the most memory meanwhile."""
-    told = Crowd(port=guard.port, readers=_people(database), addresses=list(_ADDRESSES), seconds=seconds)
+    crowd = Crowd(port=guard.port, readers=_people(database), addresses=list(_ADDRESSES), seconds=seconds)
     command = [sys.executable, "-m", "tests.benchmarks.readers_client"]
     peak = 0.0
     with (
@@ -155,14 +155,14 @@ def _crowd(guard: Guard, database: Path, seconds: float) -> tuple[Found, float]:
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=written, text=True) as process,
     ):
         assert process.stdin is not None
-        process.stdin.write(json.dumps(told))
+        process.stdin.write(json.dumps(crowd))
         process.stdin.close()
         while process.poll() is None:
             peak = max(peak, guard.resident_mb())
             Event().wait(0.5)
         written.seek(0)
-        found: Found = json.load(written)
-    return found, peak
+        figures: Found = json.load(written)
+    return figures, peak
 
 
 def _people(database: Path) -> list[str]:
@@ -195,17 +195,19 @@ def _served(database: Path, cloud: str) -> Iterator[Guard]:
             process.wait(timeout=60)
 
 
-def _rate(found: Found) -> float:
-    return len(found["seconds"]) / found["took"]
+def _rate(figures: Found) -> float:
+    return len(figures["seconds"]) / figures["took"]
 
 
 def _with_children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task")
     try:
-        children = [int(each) for task in tasks.iterdir() for each in (task / "children").read_text().split()]
+        children = [
+            int(pid_of_child) for task in tasks.iterdir() for pid_of_child in (task / "children").read_text().split()
+        ]
     except OSError:  # it has just ended
         return []
-    return [pid, *(each for child in children for each in _with_children(child))]
+    return [pid, *(pid_of_child for child in children for pid_of_child in _with_children(child))]
 
 
 def _resident_mb(pid: int) -> float:
@@ -213,8 +215,8 @@ def _resident_mb(pid: int) -> float:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
         return 0.0
-    found = re.search(r"VmRSS:\s+(\d+)", status)
-    return int(found[1]) / 1024 if found else 0.0
+    resident = re.search(r"VmRSS:\s+(\d+)", status)
+    return int(resident[1]) / 1024 if resident else 0.0
 
 
 def _processor_s(pid: int) -> float:

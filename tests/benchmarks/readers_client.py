@@ -36,8 +36,8 @@ class Found(TypedDict):
 class _Reader(asyncio.Protocol):
     """One connection; `next` is called with the answer's status when all of it is there."""
 
-    def __init__(self, crowd: Crowd, number: int, found: Found) -> None:
-        self._crowd, self._number, self._found = crowd, number, found
+    def __init__(self, crowd: Crowd, number: int, figures: Found) -> None:
+        self._crowd, self._number, self._found = crowd, number, figures
         self._head = b""
         self._left, self._status, self._asked = 0, 0, 0
         self._begun = 0.0
@@ -50,8 +50,8 @@ class _Reader(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._left:
-            head, found, data = (self._head + data).partition(b"\r\n\r\n")
-            if not found:
+            head, separator, data = (self._head + data).partition(b"\r\n\r\n")
+            if not separator:
                 self._head = head
                 return
             self._head = b""
@@ -99,26 +99,26 @@ class _Reader(asyncio.Protocol):
 
 async def _read(crowd: Crowd) -> Found:
     loop, begun = asyncio.get_running_loop(), time.perf_counter()
-    found = Found(seconds=[], first=[], health=[], errors={}, cpu=0.0, took=begun)
+    figures = Found(seconds=[], first=[], health=[], errors={}, cpu=0.0, took=begun)
     readers = []
     for number in range(len(crowd["readers"])):
-        _, reader = await loop.create_connection(partial(_Reader, crowd, number, found), "127.0.0.1", crowd["port"])
+        _, reader = await loop.create_connection(partial(_Reader, crowd, number, figures), "127.0.0.1", crowd["port"])
         readers.append(reader)
-    checks = loop.create_task(_check(crowd["port"], found))
+    checks = loop.create_task(_check(crowd["port"], figures))
     await asyncio.gather(*(reader.over for reader in readers))
     checks.cancel()
-    found["took"], found["cpu"] = time.perf_counter() - begun, time.process_time()
-    return found
+    figures["took"], figures["cpu"] = time.perf_counter() - begun, time.process_time()
+    return figures
 
 
-async def _check(port: int, found: Found) -> None:
+async def _check(port: int, figures: Found) -> None:
     while True:
         begun = time.perf_counter()
         reading, writing = await asyncio.open_connection("127.0.0.1", port)
         writing.write(b"GET /healthz HTTP/1.1\r\nHost: guard\r\nConnection: close\r\n\r\n")
         assert (await reading.read()).startswith(b"HTTP/1.1 200")
         writing.close()
-        found["health"].append(time.perf_counter() - begun)
+        figures["health"].append(time.perf_counter() - begun)
         await asyncio.sleep(0.5)
 
 

@@ -40,12 +40,12 @@ def _main(count: int, is_new: bool) -> None:
         for masked in ((True,) if is_new else (False, True))
     }
 
-    def answer(asked: Asked) -> Answer:
-        collection = asked.path.rsplit("/", 1)[-1]
+    def answer(request: Asked) -> Answer:
+        collection = request.path.rsplit("/", 1)[-1]
         if collection not in collections:
             return Answer(_NO_OPERATIONS)
-        number = int(asked.query.get("pageToken", "0")) // PAGE_SIZE
-        return Answer(prepared[collection, "fields" in asked.query][number])
+        number = int(request.query.get("pageToken", "0")) // PAGE_SIZE
+        return Answer(prepared[collection, "fields" in request.query][number])
 
     with serving(answer) as server:
         print(server.url, flush=True)

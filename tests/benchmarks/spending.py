@@ -78,9 +78,9 @@ def _answered_in_ms(database: Database, first: date, last: date, grouping: Group
     begun = time.perf_counter()
     with database.read() as connection:
         accrual = accrual_at(connection, year.NOW)
-        found = spend(connection, accrual, first, last, (Grouping.DAY, grouping))
+        report = spend(connection, accrual, first, last, (Grouping.DAY, grouping))
     took = time.perf_counter() - begun
-    assert len(found.rows) == rows
+    assert len(report.rows) == rows
     return took * 1000
 
 

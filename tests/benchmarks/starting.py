@@ -63,8 +63,8 @@ def starting(folder: Path) -> Iterator[Measured]:
                         _wait_for_passes(url)
                         resident.append(sum(_memory_mb(pid, "Rss") for pid in both))
                         shared_out.append(sum(_memory_mb(pid, "Pss") for pid in both))
-    for database, found in seconds.items():
-        yield Measured(f"`costguard serve`: start to first answer, {database} database", "s", found, _GOAL_S)
+    for database, starts in seconds.items():
+        yield Measured(f"`costguard serve`: start to first answer, {database} database", "s", starts, _GOAL_S)
         yield Measured("the same, processor time of both processes until then", "s", cpu[database])
     where = f"after {_PASSES} passes over {_VMS} VMs"
     yield Measured(f"`costguard serve`: idle memory of both processes {where}", "MB", resident, _GOAL_MB)

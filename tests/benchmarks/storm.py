@@ -92,8 +92,8 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
         ended = Event(1001, "exit", _at(attempt), {"run": 1, "reason": "exited", "code": 0, "asked": "preemption"})
         ground.say(attempt.name, [preempted, ended])
     before = time.perf_counter()
-    told = _until(ground, lambda: _has_replacements(ground.database, number))
-    replaced_s = time.perf_counter() - before - told.waited_s
+    replaced = _until(ground, lambda: _has_replacements(ground.database, number))
+    replaced_s = time.perf_counter() - before - replaced.waited_s
     _none_twice(ground, number)
     return Storm(
         launched_s,
@@ -102,7 +102,7 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
         _until_requested(ground.database, number, began),
         timedelta(seconds=ground.now() - began),
         replaced_s,
-        told.calls,
+        replaced.calls,
         ground.limited(),
         peak_mb(),
     )
@@ -174,25 +174,27 @@ def _idle(ground: Ground) -> tuple[float, float]:
 
 def _until_requested(database: Database, number: int, began: float) -> timedelta:
     with database.read() as connection:
-        found = interruptions.of_jobs(connection, [f"j{each}" for each in range(number)])
-    asked = [one.requested_at for some in found.values() for one in some]
-    assert len(asked) == number
-    return timedelta(seconds=max(one.timestamp() for one in asked if one is not None) - began)
+        interruptions_by_job = interruptions.of_jobs(
+            connection, [f"j{number_of_job}" for number_of_job in range(number)]
+        )
+    requested_at = [one.requested_at for some in interruptions_by_job.values() for one in some]
+    assert len(requested_at) == number
+    return timedelta(seconds=max(one.timestamp() for one in requested_at if one is not None) - began)
 
 
 def _submit(database: Database, number: int) -> None:
     recipe = replace(RECIPE, zones=ZONES)
     with database.write() as connection:
-        for each in range(number):
+        for index in range(number):
             spec = JobSpec(
                 kind=JobKind.TRAINING,
                 preset="t4",
                 project=PROJECT,
-                owner=f"person{each % 40}@example.com",
+                owner=f"person{index % 40}@example.com",
                 command=("python", "train.py"),
-                checkpoint=CheckpointPlan(f"gs://runs/{each}", "--from_checkpoint {checkpoint}"),
+                checkpoint=CheckpointPlan(f"gs://runs/{index}", "--from_checkpoint {checkpoint}"),
             )
-            job = Job(f"j{each}", spec, recipe, JobState.QUEUED, "was taken in", at("12:00"), "api")
+            job = Job(f"j{index}", spec, recipe, JobState.QUEUED, "was taken in", at("12:00"), "api")
             job_rows.add(connection, job, None, "")
 
 
@@ -221,6 +223,6 @@ def _none_twice(ground: Ground, number: int) -> None:
     made = ground.made()
     assert len(made) == len(set(made)), "a name was given to two VMs"
     with ground.database.read() as connection:
-        tried = attempts.of_jobs(connection, [f"j{each}" for each in range(number)])
+        tried = attempts.of_jobs(connection, [f"j{index}" for index in range(number)])
     for job_id, some in tried.items():
         assert sum(one.is_open for one in some) == 1, job_id

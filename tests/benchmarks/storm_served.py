@@ -71,14 +71,14 @@ class Cloud:
         self._ask(str(by.total_seconds()))
 
     def stands(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._ask(""))
-        return found
+        state: dict[str, Any] = json.loads(self._ask(""))
+        return state
 
     def post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         request = Request(f"{self.url}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urlopen(request, timeout=60) as answer:
-            found: dict[str, Any] = json.load(answer)
-        return found
+            document: dict[str, Any] = json.load(answer)
+        return document
 
     def _ask(self, line: str) -> str:
         assert self._process.stdin is not None

@@ -31,27 +31,27 @@ def storms(folder: Path) -> Iterator[Measured]:
 
 
 def _rows(ground: Ground) -> Iterator[tuple[str, str, float, float | None]]:
-    found = storm(ground)
-    seconds = found.until_replaced.total_seconds()
-    yield "1,000 jobs launched, the guard's own time", "s", found.launched_s, None
-    yield "an idle turn over 1,000 running jobs", "s CPU", found.idle_turn_s, 0.1
-    yield "a minute of turns and a pass over 1,000 running jobs", "s CPU", found.idle_minute_s, 3
+    figures = storm(ground)
+    seconds = figures.until_replaced.total_seconds()
+    yield "1,000 jobs launched, the guard's own time", "s", figures.launched_s, None
+    yield "an idle turn over 1,000 running jobs", "s CPU", figures.idle_turn_s, 0.1
+    yield "a minute of turns and a pass over 1,000 running jobs", "s CPU", figures.idle_minute_s, 3
     yield (
         "1,000 preempted at once, until another VM is asked for for each",
         "s",
-        found.until_requested.total_seconds(),
+        figures.until_requested.total_seconds(),
         120,
     )
     yield "until Google has accepted one for each", "s", seconds, 300
-    yield "the guard's own time for that", "s", found.replaced_s, None
+    yield "the guard's own time for that", "s", figures.replaced_s, None
     yield (
         f"calls a second, where {CALLS_PER_MINUTE / 60:g} writes and as many reads are let",
         "1/s",
-        found.calls / seconds,
+        figures.calls / seconds,
         None,
     )
-    yield "calls that Google refused for its limit", "calls", found.refused, None
-    yield "peak memory", "MB", found.peak_mb, 400
+    yield "calls that Google refused for its limit", "calls", figures.refused, None
+    yield "peak memory", "MB", figures.peak_mb, 400
 
 
 @contextmanager

@@ -19,9 +19,9 @@ def test_both_ways_of_looking_see_the_fleet() -> None:
     """Costguard and the plain client it is held against read the same served VMs, over several pages."""
     with served_fleet(600) as url:
         for how in ("costguard", "full"):
-            found = looks(how, url, 600)
-            assert len(found["seconds"]) == 4
-            assert found["peak_mb"] > 0
+            figures = looks(how, url, 600)
+            assert len(figures["seconds"]) == 4
+            assert figures["peak_mb"] > 0
 
 
 def test_a_missed_goal_is_written_down(tmp_path: Path) -> None:
@@ -46,6 +46,6 @@ def test_peak_memory_is_that_of_the_process_itself() -> None:
 def test_a_small_storm_in_the_simulated_cloud(tmp_path: Path) -> None:
     """Through Google's own client, with few calls a minute: calls are refused, and every job gets another VM."""
     with served(tmp_path, calls_per_minute=15) as ground:
-        found = storm(ground, 12)
-    assert found.refused > 0
-    assert found.until_requested <= found.until_replaced < timedelta(minutes=15)
+        figures = storm(ground, 12)
+    assert figures.refused > 0
+    assert figures.until_requested <= figures.until_replaced < timedelta(minutes=15)

@@ -96,12 +96,12 @@ def test_every_secret_has_its_place() -> None:
     """What the settings read from the environment is asked for in the example, and handed on by the Compose file."""
     files = ("env.example", "compose.yaml")
     environment = parsed("compose.yaml")["services"]["costguard"]["environment"]
-    asked = set(re.findall(r"^([A-Z_]+)=$", (DEPLOY / "env.example").read_text(), re.MULTILINE))
-    assert asked == {*VARIABLES, "POSTGRES_PASSWORD"} - {CONFIG, DATABASE, PATTERN}
+    variables = set(re.findall(r"^([A-Z_]+)=$", (DEPLOY / "env.example").read_text(), re.MULTILINE))
+    assert variables == {*VARIABLES, "POSTGRES_PASSWORD"} - {CONFIG, DATABASE, PATTERN}
     assert set(environment) == set(VARIABLES) - {CONFIG, PATTERN}
     # Of those with a name in them there may be any number: both files show what one looks like.
     assert all(re.search(rf"^\s*# {PATTERN}[=:]", (DEPLOY / file).read_text(), re.MULTILINE) for file in files)
-    assert all(f"${{{each}:" in environment[each] for each in asked - {"POSTGRES_PASSWORD"})
+    assert all(f"${{{variable}:" in environment[variable] for variable in variables - {"POSTGRES_PASSWORD"})
 
 
 def test_time_zones_come_along() -> None:
@@ -115,27 +115,27 @@ def test_time_zones_come_along() -> None:
 def test_compose_files(name: str) -> None:
     """Ports are published to this machine alone, containers are read-only, and waiting has something to wait for."""
     services = parsed(name)["services"]
-    for each, service in services.items():
-        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), each
-        assert set(service.get("depends_on", {})) <= set(services), each
+    for service_name, service in services.items():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), service_name
+        assert set(service.get("depends_on", {})) <= set(services), service_name
         if service["image"] == "costguard":
-            assert service["read_only"] is True, each
-            assert service["cap_drop"] == ["ALL"], each
-            assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file(), each
-    for each, service in services.items():
+            assert service["read_only"] is True, service_name
+            assert service["cap_drop"] == ["ALL"], service_name
+            assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file(), service_name
+    for service_name, service in services.items():
         for other, wait in service.get("depends_on", {}).items():
             if wait["condition"] == "service_healthy":
-                assert "test" in services[other]["healthcheck"], each
+                assert "test" in services[other]["healthcheck"], service_name
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "compose.demo.yaml"])
 def test_podman_accepts_the_compose_files(name: str) -> None:
     """It refuses other options of a tmpfs than these, such as uid= (ProcessOptions in its pkg/util/mountOpts.go)."""
     accepted = {"exec", "noexec", "suid", "nosuid", "dev", "nodev", "rw", "ro", "size", "mode"}
-    for each, service in parsed(name)["services"].items():
+    for service_name, service in parsed(name)["services"].items():
         for mount in service.get("tmpfs", []):
             options = [option.partition("=")[0] for option in mount.partition(":")[2].split(",") if option]
-            assert set(options) <= accepted, each
+            assert set(options) <= accepted, service_name
 
 
 def test_image_says_what_it_is() -> None:
@@ -150,7 +150,7 @@ def test_role_only_reads() -> None:
     role = parsed("iam-role.yaml")
     assert role["stage"] == "GA"
     reading = re.compile(r"(compute|monitoring)\.[a-zA-Z]+\.(get|list)")
-    assert all(reading.fullmatch(each) for each in role["includedPermissions"])
+    assert all(reading.fullmatch(permission) for permission in role["includedPermissions"])
     assert role["includedPermissions"] == sorted(set(role["includedPermissions"]))
 
 
@@ -166,9 +166,9 @@ def test_role_for_stopping_holds_what_the_code_asks_for() -> None:
 def test_role_for_launching_holds_what_the_code_asks_for() -> None:
     """Each call for the VMs of jobs, and each part of a VM to be made, has its permission; the role holds no more."""
     gce = ROOT / "service/costguard/gce"
-    asked = set(re.findall(r"self\._official\.(\w+)\(", (gce / "launches.py").read_text()))
+    methods = set(re.findall(r"self\._official\.(\w+)\(", (gce / "launches.py").read_text()))
     verbs = set(re.findall(r'\.begin\("(\w+)"', (gce / "launches.py").read_text()))
-    assert asked == {"insert", "begin", "operation", "region"}
+    assert methods == {"insert", "begin", "operation", "region"}
     wanted = {f"compute.instances.{verb}" for verb in verbs}
     wanted |= {"compute.instances.create", "compute.instances.get", "compute.regions.get", "compute.zoneOperations.get"}
     parts = {
@@ -219,7 +219,7 @@ def test_unit_hands_on_every_secret_as_a_credential() -> None:
 def test_package_says_what_it_is() -> None:
     """An index shows its licence, its versions of Python and its addresses; every classifier is a known one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    minors = {each.rpartition(".")[2] for each in project["classifiers"] if ":: Python :: 3." in each}
+    minors = {classifier.rpartition(".")[2] for classifier in project["classifiers"] if ":: Python :: 3." in classifier}
     assert minors == {"11", "12", "13", "14"}
     assert set(project["classifiers"]) <= trove_classifiers.classifiers
     assert {"Documentation", "Changelog", "Issues", "Source"} <= set(project["urls"])

@@ -79,7 +79,7 @@ def test_a_served_guard_is_ready_then_lives_then_stops(notices: socket.socket, t
     command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(settings)]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environ, stdout=log, stderr=log) as guard:
         try:
-            heard = {notices.recv(100), notices.recv(100)}
+            notifications = {notices.recv(100), notices.recv(100)}
             guard.send_signal(signal.SIGTERM)
             last = notices.recv(100)
             while last == b"WATCHDOG=1":
@@ -87,7 +87,7 @@ def test_a_served_guard_is_ready_then_lives_then_stops(notices: socket.socket, t
             assert guard.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
         finally:
             guard.kill()
-    assert (heard, last) == ({b"READY=1", b"WATCHDOG=1"}, b"STOPPING=1")
+    assert (notifications, last) == ({b"READY=1", b"WATCHDOG=1"}, b"STOPPING=1")
 
 
 def test_secrets_come_from_the_folder_of_credentials(tmp_path: Path) -> None:

@@ -42,9 +42,9 @@ def alerts() -> list[dict[str, Any]]:
     return [rule for group in parsed("prometheus-alerts.yaml")["groups"] for rule in group["rules"]]
 
 
-def wrongs(query: str, told: Scrape) -> Iterator[str]:
+def wrongs(query: str, scrape: Scrape) -> Iterator[str]:
     """The parts of a query that name no exported metric."""
-    labels, known = told.labels, set(OF_THE_SCRAPE)
+    labels, labels_here = scrape.labels, set(OF_THE_SCRAPE)
     for pair in ("()", "{}", "[]"):
         if query.count(pair[0]) != query.count(pair[1]):
             yield f"unbalanced {pair}"
@@ -52,41 +52,41 @@ def wrongs(query: str, told: Scrape) -> Iterator[str]:
         if name != "up" and name not in labels:
             yield f"no metric {name}"
             continue
-        known |= labels.get(name, set())
+        labels_here |= labels.get(name, set())
         for label in re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", matchers):
             if label not in labels.get(name, set()) | OF_THE_SCRAPE:
                 yield f"no label {label} of {name}"
     for label in re.findall(r"\w+", " ".join(_BY.findall(query))):
-        if label not in known:
+        if label not in labels_here:
             yield f"no label {label}"
 
 
 @pytest.fixture
-def told(sqlite_database: Database) -> Scrape:
+def scrape(sqlite_database: Database) -> Scrape:
     return full_scrape(sqlite_database)
 
 
-def test_what_is_asked_for_is_told(told: Scrape) -> None:
+def test_what_is_asked_for_is_told(scrape: Scrape) -> None:
     """Each metric and label in the dashboard's queries, variables and legends and in the alerts is in a real scrape."""
-    found = list(queries(BOARD))
-    assert len(found) > 40
-    found += [(rule["expr"], " ".join(rule["annotations"].values())) for rule in alerts()]
-    assert [(query, wrong) for query, _ in found for wrong in wrongs(query, told)] == []
-    for query, legend in found:
+    expressions = list(queries(BOARD))
+    assert len(expressions) > 40
+    expressions += [(rule["expr"], " ".join(rule["annotations"].values())) for rule in alerts()]
+    assert [(query, wrong) for query, _ in expressions for wrong in wrongs(query, scrape)] == []
+    for query, legend in expressions:
         shown = {*re.findall(r"\{\{(\w+)\}\}", legend), *re.findall(r"\$labels\.(\w+)", legend)}
         grouped = set(re.findall(r"\w+", " ".join(_BY.findall(query))))
         assert shown <= grouped | OF_THE_SCRAPE, (query, legend)
     for variable in BOARD["templating"]["list"]:
         if variable["type"] == "query":
             metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"]).groups()  # type: ignore[union-attr]
-            assert label in told.labels[metric] | OF_THE_SCRAPE
+            assert label in scrape.labels[metric] | OF_THE_SCRAPE
 
 
-def test_everything_that_is_told_of_the_guard_is_shown(told: Scrape) -> None:
+def test_everything_that_is_told_of_the_guard_is_shown(scrape: Scrape) -> None:
     """No family is exported that neither the dashboard nor an alert makes use of."""
     used = " ".join([*(query for query, _ in queries(BOARD)), *(rule["expr"] for rule in alerts())])
     # What every process tells of itself is there in full, for anyone who needs it.
-    ours = {name for name in told.types if name.startswith("costguard_") and "_process_" not in name}
+    ours = {name for name in scrape.types if name.startswith("costguard_") and "_process_" not in name}
     assert [name for name in sorted(ours) if name not in used] == []
 
 

@@ -50,9 +50,9 @@ def cloud(world: World) -> Iterator[str]:
 
 @pytest.fixture
 def guard(cloud: str, tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path, cloud) as found:
-        until(lambda: found.has_passed)
-        yield found
+    with served(tmp_path, cloud) as guard:
+        until(lambda: guard.has_passed)
+        yield guard
 
 
 def test_killed_serving_process_is_started_again_while_the_watch_goes_on(guard: Served, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_guard_is_not_ready_while_its_watching_process_is_frozen(guard: Served) 
         body = guard.get("/readyz")[1]
         assert body["is_acting"] is False
         reason = "The process that watches has said nothing for"
-        until(lambda: any(reason in each for each in guard.get("/readyz")[1]["reasons"]))  # after its lease ran out
+        until(lambda: any(reason in shown for shown in guard.get("/readyz")[1]["reasons"]))  # after its lease ran out
         assert reason in guard.text("/health")
         assert guard.get("/healthz")[0] == 200
     finally:

@@ -87,8 +87,8 @@ def supervised(wake: Callable[[], None] = lambda: None) -> Iterator[tuple[Spawne
     with socket.socket() as listener, WebProcess(listener, "http://127.0.0.1:1", spawner) as web:
         web.begin(Begin(settings={}, holder="one"), lambda: State(last_error="It broke."), tuple, wakes)
         yield spawner, web
-        for each in spawner.made:
-            each.wire.close()
+        for process in spawner.made:
+            process.wire.close()
 
 
 def test_settings_arrive_as_they_were_read(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_settings_arrive_as_they_were_read(tmp_path: Path) -> None:
     given = read(tmp_path, text, COSTGUARD_SLACK_TOKEN="xoxb-1-secret", COSTGUARD_TOKEN="0123456789abcdef")
     with wires() as (here, there):
         here.send(Begin(settings=dict(given.given), holder="one"))
-        heard = there.receive(30)
-    assert isinstance(heard, Begin)
-    made = Settings.of(heard.settings)
+        message = there.receive(30)
+    assert isinstance(message, Begin)
+    made = Settings.of(message.settings)
     assert made == given
     assert made.slack is not None
     assert made.slack.token.get_secret_value() == "xoxb-1-secret"
@@ -113,10 +113,10 @@ def test_a_clock_that_was_sped_up_shows_the_same_in_both_processes() -> None:
     clock = ScaledClock(NOON, 60)
     with wires() as (here, there):
         here.send(Begin(settings={}, holder="", pace=Pace(origin=clock.origin, since=clock.since, speed=clock.speed)))
-        heard = there.receive(30)
-    assert isinstance(heard, Begin)
-    assert heard.pace is not None
-    other = ScaledClock(heard.pace.origin, heard.pace.speed, since=heard.pace.since)
+        message = there.receive(30)
+    assert isinstance(message, Begin)
+    assert message.pace is not None
+    other = ScaledClock(message.pace.origin, message.pace.speed, since=message.pace.since)
     first, second, third = clock.now(), other.now(), clock.now()
     assert first <= second <= third
 
@@ -132,19 +132,19 @@ def test_counts_arrive_as_the_other_process_counted_them() -> None:
                 last_pass_at=NOON, slack=SlackTrouble(channels={"#a": "archived"}), metrics=families_of(meters.registry)
             )
         )
-        heard = there.receive(30)
-    assert isinstance(heard, State)
-    assert (heard.last_pass_at, dict(heard.slack.channels)) == (NOON, {"#a": "archived"})
-    told = {
+        state = there.receive(30)
+    assert isinstance(state, State)
+    assert (state.last_pass_at, dict(state.slack.channels)) == (NOON, {"#a": "archived"})
+    values = {
         (sample.name, frozenset(sample.labels.items())): sample.value
-        for one in metrics_of(heard.metrics)
+        for one in metrics_of(state.metrics)
         for sample in one.samples
     }
     same = {
         (sample.name, frozenset(sample.labels.items())) for one in meters.registry.collect() for sample in one.samples
     }
-    assert told.keys() == same
-    assert told["costguard_pass_duration_seconds_count", frozenset({("outcome", "failed")})] == 1.0
+    assert values.keys() == same
+    assert values["costguard_pass_duration_seconds_count", frozenset({("outcome", "failed")})] == 1.0
 
 
 def test_what_is_no_message_is_refused_and_never_repeated() -> None:

@@ -86,15 +86,15 @@ class Served:
 
 def children_of(pid: int) -> list[int]:
     """The processes that this one started and that live."""
-    found = []
+    children = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
         if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(status.parent.name))
-    return found
+            children.append(int(status.parent.name))
+    return children
 
 
 def is_alive(pid: int) -> bool:

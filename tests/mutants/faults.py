@@ -61,7 +61,7 @@ def read() -> list[Fault]:
 
 def problems(faults: list[Fault], root: Path = ROOT) -> list[str]:
     """What keeps faults from being planted, a sentence each."""
-    found = []
+    wrongs = []
     for fault in faults:
         try:
             fault.planted(root)
@@ -69,5 +69,5 @@ def problems(faults: list[Fault], root: Path = ROOT) -> list[str]:
         except ValueError as error:
             wrong = str(error)
         if wrong:
-            found.append(f"{fault.room}: {fault.what}: {wrong}")
-    return found
+            wrongs.append(f"{fault.room}: {fault.what}: {wrong}")
+    return wrongs

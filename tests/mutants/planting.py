@@ -47,10 +47,10 @@ def caught_by(code: int) -> Caught:
     return {0: Caught.NO, 1: Caught.YES}.get(code, Caught.BROKEN)
 
 
-def copied(to: Path, of: Path = ROOT) -> Path:
+def copied(to: Path, root: Path = ROOT) -> Path:
     """A copy with the same times of change, so that what was compiled next to it stays good."""
     for name in _COPIED:
-        source = of / name
+        source = root / name
         if source.is_dir():
             shutil.copytree(source, to / name, ignore=shutil.ignore_patterns(".hypothesis"))
         elif source.is_file():
@@ -132,5 +132,5 @@ def plant_all(faults: Sequence[Fault], runners: Sequence[Runner]) -> Iterator[Re
 
 
 def _forget(compiled: Path, stem: str) -> None:
-    for each in compiled.glob(f"{stem}.*.pyc"):
-        each.unlink(missing_ok=True)
+    for bytecode in compiled.glob(f"{stem}.*.pyc"):
+        bytecode.unlink(missing_ok=True)

@@ -69,9 +69,9 @@ def total_spend(connection: Connection, first: date, now: datetime) -> int:
     accrual = Accrual(PriceBook(prices.load(connection)), now)
     totals = set()
     for group_by in _GROUPINGS:
-        found = spend(connection, accrual, first, now.date(), group_by)
-        totals.add(found.total.machine.nanos + found.total.gpu.nanos + found.total.storage.nanos)
-        totals.add(sum(r.amounts.machine.nanos + r.amounts.gpu.nanos + r.amounts.storage.nanos for r in found.rows))
+        report = spend(connection, accrual, first, now.date(), group_by)
+        totals.add(report.total.machine.nanos + report.total.gpu.nanos + report.total.storage.nanos)
+        totals.add(sum(r.amounts.machine.nanos + r.amounts.gpu.nanos + r.amounts.storage.nanos for r in report.rows))
     assert len(totals) == 1, totals
     return int(totals.pop())
 

@@ -60,7 +60,7 @@ class DirectCloud:
         if self.loss:
             world.advance(timedelta(seconds=self._chance.uniform(0, 10)))
         read_through = None if operations_lost or unread_zones else world.now
-        told = [
+        operations = [
             operation_from(project, one.resource())
             for one in world.operations.of(project)
             if one.scope.removeprefix("zones/") not in unread_zones
@@ -72,7 +72,7 @@ class DirectCloud:
             tuple(listed),
             not page_lost,
             unread_zones,
-            tuple(operation for operation in told if operation is not None),
+            tuple(operation for operation in operations if operation is not None),
             read_through,
         )
 
@@ -94,11 +94,11 @@ class DirectPrices:
         self._world = world
 
     def fetch(self) -> Sequence[Price]:
-        found = []
+        prices = []
         for resource, region, spot in self._world.prices.sold():
             if region in _REGIONS and resource not in self.hidden:
                 since, nanos = self._world.prices.history(resource, region, spot)[-1]
                 model = ProvisioningModel.SPOT if spot else ProvisioningModel.STANDARD
                 key = PriceKey(guards_name(resource), region, model)
-                found.append(Price(key, Unit(unit_of(resource)), nanos, since, "catalog"))
-        return found
+                prices.append(Price(key, Unit(unit_of(resource)), nanos, since, "catalog"))
+        return prices

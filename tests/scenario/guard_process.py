@@ -36,12 +36,12 @@ _forks.set_forkserver_preload([__name__])
 
 def begin(settings: Path, log: Path) -> tuple[BaseProcess, str]:
     """The process, and the address it listens at. Raises EOFError where it ended before: its log says why."""
-    heard, said = _forks.Pipe(duplex=False)
+    receiver, said = _forks.Pipe(duplex=False)
     process = _forks.Process(target=_run, args=(settings, log, said), daemon=True)
     process.start()
     said.close()
-    with heard:
-        return process, str(heard.recv())
+    with receiver:
+        return process, str(receiver.recv())
 
 
 def _run(path: Path, log: Path, said: Connection) -> None:

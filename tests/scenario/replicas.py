@@ -137,7 +137,7 @@ def add_vm(world: World, name: str) -> None:
 def holder(database: Database) -> str | None:
     """Who holds the lease by the database itself; None where it expired."""
     with database.read() as connection:
-        return next((each.lease.holder for each in health_rows.holders(connection) if each.is_held), None)
+        return next((row.lease.holder for row in health_rows.holders(connection) if row.is_held), None)
 
 
 def vms_known(database: Database) -> int:

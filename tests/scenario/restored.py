@@ -135,8 +135,8 @@ class Restorable:
     def say(self, name: str, *kinds: str) -> None:
         """An agent's numbers go on, whatever its guard has forgotten; what nobody hears it says again later."""
         begin = self.speaking.get(name, 0) + 1
-        told = [Event(seq, kind, self.clock.now(), FIELDS[kind]) for seq, kind in enumerate(kinds, begin)]
-        self.hearing.hear(name, self.tokens.of(name), told)
+        agent_events = [Event(seq, kind, self.clock.now(), FIELDS[kind]) for seq, kind in enumerate(kinds, begin)]
+        self.hearing.hear(name, self.tokens.of(name), agent_events)
         self.speaking[name] = begin + len(kinds) - 1
 
     def beat(self, name: str) -> None:

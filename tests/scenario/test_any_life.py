@@ -111,7 +111,7 @@ def test_a_hard_life_is_accounted_for_exactly(sqlite_database: Database, seed: i
         spent = total_spend(connection, START.date(), world.now)
         opened = connection.execute(select(func.count()).where(lifetimes.c.ended_at.is_(None))).scalar_one()
         assert connection.execute(select(func.count()).select_from(charges)).scalar_one() > 0
-    known = [vm for vm in world.every_vm() if str(vm.id) in seen]
-    metered = sum(bill.nanos for bill in bills(known, world.prices, world.now))
+    seen_vms = [vm for vm in world.every_vm() if str(vm.id) in seen]
+    metered = sum(bill.nanos for bill in bills(seen_vms, world.prices, world.now))
     assert abs(spent - metered) < CENT // 2
     assert opened == sum(vm.status is Status.RUNNING for vm in world.every_vm())

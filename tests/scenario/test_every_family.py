@@ -56,7 +56,7 @@ def _bill(vm: SeenInstance, book: PriceBook, until: datetime) -> int:
     assert vm.last_started_at is not None
     assert vm.provisioning_model in (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
     run = Lifetime(vm.key, vm.last_started_at, vm.shape, vm.provisioning_model, vm.zone)
-    found = bill_lifetime(run, book, until)
-    assert found.unpriced == "", vm.name
-    assert found.amount.nanos > 0, vm.name
-    return found.amount.nanos
+    charge = bill_lifetime(run, book, until)
+    assert charge.unpriced == "", vm.name
+    assert charge.amount.nanos > 0, vm.name
+    return charge.amount.nanos

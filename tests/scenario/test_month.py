@@ -124,8 +124,8 @@ def _compare(database: Database, world: World, until: datetime, outcome: Outcome
     for bill in bills(world.every_vm(), world.prices, until):
         key = (bill.vm.project, str(bill.vm.id))
         name = f"{bill.vm.name} ({key[1]})"
-        mine, known = ledger.pop(key, (0, None))
-        if known is False:
+        mine, is_priced = ledger.pop(key, (0, None))
+        if is_priced is False:
             # It came and went unseen: in the ledger with its runs, and without a price.
             outcome.unseen.append(name)
             ran = [(to_ms(run.began), to_ms(run.ended) if run.ended else None) for run in bill.vm.runs]
@@ -158,10 +158,10 @@ def _runs(database: Database, project: str, gce_id: str) -> list[tuple[datetime,
 
 def _ledger(database: Database) -> dict[tuple[str, str], tuple[int, bool]]:
     """Nano-dollars of every VM, and whether its shape is known."""
-    found: dict[tuple[str, str], tuple[int, bool]] = {}
+    booked: dict[tuple[str, str], tuple[int, bool]] = {}
     with database.read() as connection:
         for row in connection.execute(select(instances)):
-            found[(row.project, row.gce_id)] = (0, row.vcpus > 0)
+            booked[(row.project, row.gce_id)] = (0, row.vcpus > 0)
         for span, table in (("lifetime", lifetimes), ("storage", storage_spans)):
             sums = connection.execute(
                 select(instances.c.project, instances.c.gce_id, func.sum(charges.c.amount_nanos))
@@ -171,9 +171,9 @@ def _ledger(database: Database) -> dict[tuple[str, str], tuple[int, bool]]:
                 .group_by(instances.c.project, instances.c.gce_id)
             )
             for project, gce_id, nanos in sums:
-                amount, known = found[(project, gce_id)]
-                found[(project, gce_id)] = (amount + int(nanos), known)
-    return found
+                amount, is_priced = booked[(project, gce_id)]
+                booked[(project, gce_id)] = (amount + int(nanos), is_priced)
+    return booked
 
 
 def test_four_days_on_postgresql(postgres_url: str) -> None:

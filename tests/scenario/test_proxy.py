@@ -49,14 +49,14 @@ class Proxy:
         self.substitute: Answer | None = None
         self.singles = 0
 
-    def answer(self, asked: Asked) -> Answer:
-        is_single = "/instances/" in asked.path
+    def answer(self, request: Asked) -> Answer:
+        is_single = "/instances/" in request.path
         if self.substitute is not None and is_single:
             self.singles += 1
             return self.substitute
-        with urlopen(f"{self.upstream}{asked.path}?{urlencode(asked.query)}", timeout=60) as answer:
+        with urlopen(f"{self.upstream}{request.path}?{urlencode(request.query)}", timeout=60) as answer:
             content = answer.read()
-        if self.substitute is not None and asked.path.endswith("aggregated/instances"):
+        if self.substitute is not None and request.path.endswith("aggregated/instances"):
             listed: dict[str, Any] = orjson.loads(content)
             return json_answer({**listed, "items": {}})
         return Answer(content)
@@ -89,10 +89,10 @@ def test_no_vm_is_gone_behind_a_proxy_that_answers_in_googles_place(
     assert (recorded.absent, recorded.missing) == (0, VMS)
     with sqlite_database.read() as connection:
         ids = list(lifetimes.standings(connection, PROJECT))
-        known = lifetimes.load(connection, PROJECT, ids)
-    assert len(known) == VMS
-    assert [vm.record.gone_at for vm in known.values()] == [None] * VMS
-    assert all(life.is_open for vm in known.values() for life in vm.lifetimes)
+        vms = lifetimes.load(connection, PROJECT, ids)
+    assert len(vms) == VMS
+    assert [vm.record.gone_at for vm in vms.values()] == [None] * VMS
+    assert all(life.is_open for vm in vms.values() for life in vm.lifetimes)
 
 
 class BehindProxy(CloudOfVms):
@@ -110,23 +110,23 @@ def test_attempt_of_a_cancelled_job_stays_open_while_its_vm_runs(sqlite_url: str
     outside = Outside()
     outside.cloud = cloud = BehindProxy(outside.clock)
     with (
-        world(sqlite_url, outside=outside) as of,
+        world(sqlite_url, outside=outside) as product,
         serving(lambda _: substitute) as served,
-        closing(ComputeCloud(served.url, of.clock)) as client,
+        closing(ComputeCloud(served.url, product.clock)) as client,
     ):
-        of.guard()
-        of.submit()
-        of.until_up("cg-j1-1")
+        product.guard()
+        product.submit()
+        product.until_up("cg-j1-1")
         cloud.client = client
-        of.cancel()
+        product.cancel()
         for _ in range(30):
-            of.step(20)
-        assert of.is_up("cg-j1-1")
-        (attempt,) = of.attempts()
+            product.step(20)
+        assert product.is_up("cg-j1-1")
+        (attempt,) = product.attempts()
         assert attempt.state is not AttemptState.OVER
         assert attempt.gone_at is None
         cloud.client = None
-        of.settle(15)
-        assert not of.is_up("cg-j1-1")
-        (attempt,) = of.attempts()
+        product.settle(15)
+        assert not product.is_up("cg-j1-1")
+        (attempt,) = product.attempts()
         assert attempt.state is AttemptState.OVER

@@ -67,24 +67,24 @@ def lifetimes() -> dict[tuple[str, str], list[list[tuple[str, str | None, str | 
         for raw in _of_kind(answer, "compute#operation"):
             if (operation := operation_from("p", raw)) is not None:
                 operations[operation.target_id][operation.operation_id] = operation
-    found: dict[tuple[str, str], list[list[tuple[str, str | None, str | None]]]] = defaultdict(list)
+    runs_by_vm: dict[tuple[str, str], list[list[tuple[str, str | None, str | None]]]] = defaultdict(list)
     for folder, answer in _answers():
         for raw in _of_kind(answer, "compute#instance"):
             shapes = Shapes(lambda _zone, name: by_rule(name))
             seen, _ = instance_from("p", raw["zone"].rsplit("/", 1)[-1], raw, {}, shapes)
             stamps = (seen.created_at, seen.last_started_at, seen.last_stopped_at, seen.last_suspended_at)
             read_at = max(stamp for stamp in stamps if stamp is not None) + timedelta(days=1)
-            about = sorted(operations[seen.key.gce_id].values(), key=lambda operation: operation.inserted_at)
+            of_vm = sorted(operations[seen.key.gce_id].values(), key=lambda operation: operation.inserted_at)
             runs = [
                 (
                     f"{run.started_at:%Y-%m-%dT%H:%M:%S}",
                     f"{'~' * run.end_is_estimate}{run.ended_at:%Y-%m-%dT%H:%M:%S}" if run.ended_at else None,
                     run.reason.value if run.reason else None,
                 )
-                for run in runs_of((), about, seen, read_at)
+                for run in runs_of((), of_vm, seen, read_at)
             ]
-            found[(seen.name if folder != "libcloud" else f"libcloud {seen.name}", seen.status.value)].append(runs)
-    return found
+            runs_by_vm[(seen.name if folder != "libcloud" else f"libcloud {seen.name}", seen.status.value)].append(runs)
+    return runs_by_vm
 
 
 @pytest.mark.parametrize("vm", EXPECTED, ids=str)

@@ -34,8 +34,8 @@ def test_a_vm_of_a_job_that_the_backup_lacks_goes_on(guard: Restorable) -> None:
     guard.go_on(20, every=60)
     assert guard.up() == ["cg-j1-1"]
     assert guard.facts("OrphanDeleted") == []
-    (found,) = guard.facts("UnknownVmFound")
-    assert "job j1 is not in this database" in found.text
+    (event,) = guard.facts("UnknownVmFound")
+    assert "job j1 is not in this database" in event.text
     with guard.database.read() as connection:
         (one,) = unknown_vms.there(connection)
         assert one.name == "cg-j1-1"

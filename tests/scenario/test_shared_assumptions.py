@@ -172,11 +172,11 @@ def lives(sqlite_database: Database) -> Lives:
             look(86_400)
         finally:
             cloud.close()
-    found = Lives(world, operations, changed_at, {}, {}, {}, {}, {}, {})
+    lives = Lives(world, operations, changed_at, {}, {}, {}, {}, {}, {})
     for vm in world.every_vm():
-        _metered(found, vm)
-    _booked(found, sqlite_database)
-    return found
+        _metered(lives, vm)
+    _booked(lives, sqlite_database)
+    return lives
 
 
 def _young_enough(world: World, insert: Operation) -> datetime:
@@ -186,34 +186,34 @@ def _young_enough(world: World, insert: Operation) -> datetime:
     return max(world.now, insert.insert_time + timedelta(seconds=61))
 
 
-def _metered(found: Lives, vm: VM) -> None:
-    made = bill(vm, found.world.prices, found.world.now)
-    found.meter_nanos[vm.name] = made.nanos
-    found.meter_seconds |= {(vm.name, resource): one.seconds for resource, one in made.resources.items()}
-    found.meter[vm.name, "machine"] = [(run.began, run.ended) for run in vm.runs]
-    for span in spans(vm, found.world.now):
+def _metered(lives: Lives, vm: VM) -> None:
+    made = bill(vm, lives.world.prices, lives.world.now)
+    lives.meter_nanos[vm.name] = made.nanos
+    lives.meter_seconds |= {(vm.name, resource): one.seconds for resource, one in made.resources.items()}
+    lives.meter[vm.name, "machine"] = [(run.began, run.ended) for run in vm.runs]
+    for span in spans(vm, lives.world.now):
         if span.resource == "suspended-memory" or span.resource.startswith("disk:"):
             kind = span.resource.partition(":")[0]
-            found.meter.setdefault((vm.name, kind), []).append((span.began, span.ended))
+            lives.meter.setdefault((vm.name, kind), []).append((span.began, span.ended))
 
 
-def _booked(found: Lives, database: Database) -> None:
+def _booked(lives: Lives, database: Database) -> None:
     """The guard's own: from its tables."""
     with database.read() as connection:
         names = {row.id: row.name for row in connection.execute(select(instances))}
         runs = {row.id: row for row in connection.execute(select(lifetimes).order_by(lifetimes.c.started_at))}
         kept = {row.id: row for row in connection.execute(select(storage_spans).order_by(storage_spans.c.started_at))}
         for row in runs.values():
-            found.guard.setdefault((names[row.instance_id], "machine"), []).append((row.started_at, row.ended_at))
+            lives.guard.setdefault((names[row.instance_id], "machine"), []).append((row.started_at, row.ended_at))
         for row in kept.values():
             kind = str(row.resource).partition(":")[0]
             if row.started_at != row.ended_at:
-                found.guard.setdefault((names[row.instance_id], kind), []).append((row.started_at, row.ended_at))
+                lives.guard.setdefault((names[row.instance_id], kind), []).append((row.started_at, row.ended_at))
         for charge in connection.execute(select(charges)):
             name = names[(runs if charge.span == "lifetime" else kept)[charge.span_id].instance_id]
             key = (name, str(charge.resource))
-            found.guard_seconds[key] = found.guard_seconds.get(key, 0) + charge.seconds
-            found.guard_nanos[name] = found.guard_nanos.get(name, 0) + charge.amount_nanos
+            lives.guard_seconds[key] = lives.guard_seconds.get(key, 0) + charge.seconds
+            lives.guard_nanos[name] = lives.guard_nanos.get(name, 0) + charge.amount_nanos
 
 
 def test_shared_assumptions_are_those_listed(lives: Lives) -> None:

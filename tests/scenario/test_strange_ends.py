@@ -43,8 +43,8 @@ class Watch:
 
     def lifetimes(self) -> tuple[Lifetime, ...]:
         with self._database.read() as connection:
-            (known,) = lifetimes.load(connection, PROJECT, list(lifetimes.standings(connection, PROJECT))).values()
-        return tuple(sorted(known.lifetimes, key=lambda life: life.started_at))
+            (vm,) = lifetimes.load(connection, PROJECT, list(lifetimes.standings(connection, PROJECT))).values()
+        return tuple(sorted(vm.lifetimes, key=lambda life: life.started_at))
 
 
 @pytest.fixture(params=[5 * SECOND, MINUTE, HOUR], ids=["every 5 s", "every minute", "now and then"])

@@ -25,14 +25,14 @@ def test_three_preemptions_change_nothing_about_the_result(tmp_path: Path, seed:
             _wait_for_preemptions(place, job, 1 if low == 20 else 2)
         place.wait((place.step(SLOW_AT) / "state.json").exists, "the slow checkpoint is begun")
         place.preempt()
-        found = place.wait_for_state(job, "succeeded")
+        finished = place.wait_for_state(job, "succeeded")
         place.wait_until_nothing_bills()
     assert place.result.read_text() == uninterrupted(tmp_path, *options)
-    attempts = found["attempts"]
+    attempts = finished["attempts"]
     assert [one["outcome"] for one in attempts] == ["preempted"] * 3 + ["succeeded"]
     assert attempts[3]["resume_step"] == SLOW_AT - EVERY
-    assert found["job"]["preemptions"] == 3
-    assert found["job"]["crashes"] == 0
+    assert finished["job"]["preemptions"] == 3
+    assert finished["job"]["crashes"] == 0
     assert len(place.vms) == 4
 
 

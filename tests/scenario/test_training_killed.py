@@ -53,13 +53,16 @@ def test_a_guard_that_is_killed_at_every_turn_of_a_job(tmp_path: Path) -> None:
         _when_lost(place)
         _pause(pauses)
         place.kill()
-        found = place.wait_for_state(job, "succeeded")
+        finished = place.wait_for_state(job, "succeeded")
         place.wait_until_nothing_bills()
         _each_vm_once(place, job)
     assert place.result.read_text() == uninterrupted(tmp_path, *OPTIONS)
-    assert [one["outcome"] for one in found["attempts"]] == ["preempted", "preempted", "succeeded"]
-    assert [(one["attempt"], one["outcome"]) for one in found["interruptions"]] == [(1, "preempted"), (2, "preempted")]
-    assert (found["job"]["preemptions"], found["job"]["crashes"]) == (2, 0)
+    assert [one["outcome"] for one in finished["attempts"]] == ["preempted", "preempted", "succeeded"]
+    assert [(one["attempt"], one["outcome"]) for one in finished["interruptions"]] == [
+        (1, "preempted"),
+        (2, "preempted"),
+    ]
+    assert (finished["job"]["preemptions"], finished["job"]["crashes"]) == (2, 0)
 
 
 def test_one_of_two_jobs_is_cancelled_between_kills(tmp_path: Path) -> None:
@@ -81,11 +84,11 @@ def test_one_of_two_jobs_is_cancelled_between_kills(tmp_path: Path) -> None:
         output = place.ask(f"jobs/{left}/output")["output"]
         place.wait((tmp_path / "kept" / "result.json").exists, "the other command is finished")
         place.kill()
-        found = place.wait_for_state(kept, "succeeded")
+        finished = place.wait_for_state(kept, "succeeded")
         place.wait_until_nothing_bills()
         _each_vm_once(place, kept, left)
     assert (tmp_path / "kept" / "result.json").read_text() == uninterrupted(tmp_path, *OPTIONS)
-    assert [one["outcome"] for one in found["attempts"]] == ["preempted", "succeeded"]
+    assert [one["outcome"] for one in finished["attempts"]] == ["preempted", "succeeded"]
     assert [one["outcome"] for one in cancelled["attempts"]] == ["cancelled"]
     assert output.rstrip().endswith("and left, as told"), output
     assert not (tmp_path / "left" / "result.json").exists()

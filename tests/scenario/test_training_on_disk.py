@@ -29,14 +29,14 @@ def test_a_preempted_vm_is_started_again_with_what_lies_on_its_disk(tmp_path: Pa
         assert not (_saved(place, slow, PREEMPTED_AT) / "DONE").exists()
         place.end_guard()
         place.start_guard()  # its first pass comes at once, and no reported event is lost
-        found = [place.wait_for_state(job, "succeeded") for job in jobs]
+        finished = [place.wait_for_state(job, "succeeded") for job in jobs]
         place.wait_until_nothing_bills()
-    for one, name in zip(found, ("prompt", "slow"), strict=True):
+    for one, name in zip(finished, ("prompt", "slow"), strict=True):
         assert (tmp_path / f"{name}.json").read_text() == uninterrupted(tmp_path, *OPTIONS)
         (attempt,) = one["attempts"]
         assert (attempt["outcome"], attempt["restarts"], attempt["run"]) == ("succeeded", 1, 2)
         assert (one["job"]["preemptions"], one["job"]["crashes"]) == (1, 0)
-        assert not any(each["from_zero"] for each in one["interruptions"])
+        assert not any(interruption["from_zero"] for interruption in one["interruptions"])
     assert len(place.vms) == 2
 
 
@@ -47,14 +47,14 @@ def test_a_failed_command_resumes_from_its_newest_complete_checkpoint(tmp_path: 
     """
     with ground(tmp_path) as place:
         job = _launch(place, "fails", "--fail-at", "50")
-        found = place.wait_for_state(job, "succeeded")
+        finished = place.wait_for_state(job, "succeeded")
         place.wait_until_nothing_bills()
     assert (tmp_path / "fails.json").read_text() == uninterrupted(tmp_path, *OPTIONS)
-    (attempt,) = found["attempts"]
+    (attempt,) = finished["attempts"]
     assert (attempt["outcome"], attempt["run"], attempt["resume_step"]) == ("succeeded", 2, 40)
     assert attempt["resume_from"] == f"{SAVED}/step-40"
-    assert found["job"]["crashes"] == 1
-    assert not any(each["from_zero"] for each in found["interruptions"])
+    assert finished["job"]["crashes"] == 1
+    assert not any(interruption["from_zero"] for interruption in finished["interruptions"])
     assert len(place.vms) == 1
 
 
@@ -97,11 +97,11 @@ def _launch(place: Ground, name: str, *more: str, crashes: int = 3) -> str:
 
 
 def _vm_of(place: Ground, job: str) -> VM:
-    def found() -> list[VM]:
+    def vms() -> list[VM]:
         return [vm for vm in place.vms if vm.name.startswith(f"cg-{job}-")]
 
-    place.wait(found, "a VM is made")
-    return found()[0]
+    place.wait(vms, "a VM is made")
+    return vms()[0]
 
 
 def _saved(place: Ground, vm: VM, step: int) -> Path:

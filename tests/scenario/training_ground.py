@@ -89,7 +89,7 @@ class Ground:
         checkpoints.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, training.__file__, "--checkpoints", str(checkpoints)]
         command += ["--result", str(self.folder / home / "result.json"), *more]
-        asked = {
+        job_request = {
             "preset": "t4",
             "owner": OWNER,
             "command": command,
@@ -102,7 +102,7 @@ class Ground:
             },
             **body,
         }
-        return str(self.ask("jobs", asked, Idempotency_Key=key)["job"]["id"])
+        return str(self.ask("jobs", job_request, Idempotency_Key=key)["job"]["id"])
 
     @property
     def result(self) -> Path:
@@ -122,8 +122,8 @@ class Ground:
 
     def wait_for_state(self, job: str, state: str) -> dict[str, Any]:
         self.wait(lambda: self.ask(f"jobs/{job}")["job"]["state"] == state, f"the job is {state}")
-        found: dict[str, Any] = self.ask(f"jobs/{job}")
-        return found
+        job_detail: dict[str, Any] = self.ask(f"jobs/{job}")
+        return job_detail
 
     @property
     def vms(self) -> list[VM]:

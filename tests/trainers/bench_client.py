@@ -88,11 +88,11 @@ class Server:
         self._ask(do="load", kind=kind, path=str(path))
         self._answer()
         self._answer()
-        told = [json.loads(line) for line in self._out.read_text().splitlines()]
-        found = next(
-            (one for one in told if one["what"] in ("loaded", "error")), {"what": "error", "digest": "it died"}
+        lines = [json.loads(line) for line in self._out.read_text().splitlines()]
+        last = next(
+            (one for one in lines if one["what"] in ("loaded", "error")), {"what": "error", "digest": "it died"}
         )
-        return (found["digest"], "") if found["what"] == "loaded" else ("", found["digest"])
+        return (last["digest"], "") if last["what"] == "loaded" else ("", last["digest"])
 
     def _ask(self, **request: str) -> None:
         assert self._process.stdin is not None
@@ -104,8 +104,8 @@ class Server:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the server of trainings ended: see {self._out.with_suffix('.log')}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        message: dict[str, Any] = json.loads(line)
+        return message
 
 
 class _Watched:
@@ -127,14 +127,14 @@ class _Watched:
             if not line.endswith(b"\n"):
                 break
             self._read += len(line)
-            told = json.loads(line)
-            self._told.append(told)
+            message = json.loads(line)
+            self._told.append(message)
             now = time.monotonic() - self._began
-            if told["what"] == "start":
+            if message["what"] == "start":
                 self._began = time.monotonic()
-            elif told["what"] == "begin":
+            elif message["what"] == "begin":
                 self.begins.append(now)
-            elif told["what"] == "end":
+            elif message["what"] == "end":
                 self.ends.append(now)
 
     def is_due(self, kill_at: float | None, in_save: tuple[int, float] | None) -> bool:
@@ -146,14 +146,14 @@ class _Watched:
 
     def ran(self, code: int) -> Ran:
         saves: list[Save] = []
-        for told in self._told:
-            if told["what"] == "begin":
-                saves.append(Save(told["step"], told["digest"], Path(told["path"]), False))
-            elif told["what"] == "end" and saves:
+        for message in self._told:
+            if message["what"] == "begin":
+                saves.append(Save(message["step"], message["digest"], Path(message["path"]), False))
+            elif message["what"] == "end" and saves:
                 last = saves[-1]
                 saves[-1] = Save(last.step, last.digest, last.path, True)
-        kinds = [told["what"] for told in self._told]
-        error = next((told["digest"] for told in self._told if told["what"] == "error"), "")
+        kinds = [message["what"] for message in self._told]
+        error = next((message["digest"] for message in self._told if message["what"] == "error"), "")
         return Ran(code, tuple(saves), "done" in kinds, error, tuple(self.begins), tuple(self.ends))
 
 

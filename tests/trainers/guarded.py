@@ -51,12 +51,12 @@ def guarded(folder: Path) -> Guarded:
             place.preempt()
             _wait(place, partial(_is_preempted, place, job, count), f"{count} preemptions are counted")
         _wait(place, lambda: place.ask(f"jobs/{job}")["job"]["state"] == "succeeded", "the job has succeeded")
-        found = place.ask(f"jobs/{job}")
+        job_detail = place.ask(f"jobs/{job}")
         torn = [fact["text"] for fact in place.ask("facts?kind=CheckpointTorn")["facts"]]
         place.wait_until_nothing_bills()
     return Guarded(
-        tuple(each["outcome"] for each in found["attempts"]),
-        tuple(each["resume_step"] for each in found["attempts"][1:]),
+        tuple(attempt["outcome"] for attempt in job_detail["attempts"]),
+        tuple(attempt["resume_step"] for attempt in job_detail["attempts"][1:]),
         tuple(torn),
         _weights(run),
         _weights(plain),
@@ -64,7 +64,7 @@ def guarded(folder: Path) -> Guarded:
 
 
 def _launch(place: Ground, run: Path) -> str:
-    asked = {
+    job_request = {
         "preset": "t4",
         "owner": OWNER,
         "command": [str(PYTHON), str(SCRIPT), "--output_dir", str(run)],
@@ -75,7 +75,7 @@ def _launch(place: Ground, run: Path) -> str:
             "resume": "--resume_from_checkpoint {checkpoint}",
         },
     }
-    return str(place.ask("jobs", asked, Idempotency_Key="trainers")["job"]["id"])
+    return str(place.ask("jobs", job_request, Idempotency_Key="trainers")["job"]["id"])
 
 
 def _is_preempted(place: Ground, job: str, times: int) -> bool:

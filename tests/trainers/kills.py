@@ -144,13 +144,13 @@ def _judge(kind: Kind, server: Server, home: Path, ran: Ran, tally: Tally) -> No
 def _truth(kind: Kind, server: Server, ran: Ran) -> tuple[Save | None, bool]:
     """The newest save that the framework loads as it was saved, and whether a newer one lies there that it does not."""
     passed = False
-    found: dict[Path, str] = {}
+    digests: dict[Path, str] = {}
     for save in reversed(ran.saves):
         if not save.path.exists():
             continue
-        if save.path not in found:
-            found[save.path] = server.load(kind.name, save.path)[0]
-        if found[save.path] == save.digest:
+        if save.path not in digests:
+            digests[save.path] = server.load(kind.name, save.path)[0]
+        if digests[save.path] == save.digest:
             return save, passed
         passed = True
     return None, passed
@@ -168,5 +168,5 @@ def _made(home: Path) -> Path:
 
 def _forget(folder: Path, home: Path) -> None:
     """Also what loading left next to it."""
-    for each in folder.glob(f"{home.name}*"):
-        shutil.rmtree(each, ignore_errors=True)
+    for leftover in folder.glob(f"{home.name}*"):
+        shutil.rmtree(leftover, ignore_errors=True)

@@ -20,8 +20,8 @@ _ASK = "import sys, json, importlib.metadata as m; print(json.dumps({n: m.versio
 def versions() -> dict[str, str]:
     """Of what is installed in the trainers' environment."""
     done = subprocess.run([str(PYTHON), "-c", _ASK, *_NAMES], capture_output=True, text=True, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    versions: dict[str, str] = json.loads(done.stdout)
+    return versions
 
 
 def rows(tallies: Sequence[Tally]) -> list[tuple[str, ...]]:
@@ -30,7 +30,7 @@ def rows(tallies: Sequence[Tally]) -> list[tuple[str, ...]]:
         (one.kind.title, one.kills, one.in_saves, one.right, one.nothing, one.torn, len(one.wrong)) for one in tallies
     ]
     total = ("All", *(sum(int(row[at]) for row in made) for at in range(1, len(_HEADS))))
-    return [tuple(str(each) for each in row) for row in (*made, total)]
+    return [tuple(str(cell) for cell in row) for row in (*made, total)]
 
 
 def table(tallies: Sequence[Tally]) -> str:

@@ -15,9 +15,9 @@ def _numbers(line: str) -> list[int]:
 def test_the_page_shows_a_hundred_kills_and_no_wrong_choice() -> None:
     """At least half of them within a save, of every trainer that is tried, and the sum is that of the rows."""
     lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and _numbers(line)]
-    *each, total = lines
-    assert [line.split(" | ")[0].removeprefix("| ") for line in each] == [kind.title for kind in KINDS]
-    assert _numbers(total) == [sum(column) for column in zip(*map(_numbers, each), strict=True)]
+    *rows, total = lines
+    assert [line.split(" | ")[0].removeprefix("| ") for line in rows] == [kind.title for kind in KINDS]
+    assert _numbers(total) == [sum(column) for column in zip(*map(_numbers, rows), strict=True)]
     kills, in_saves, right, _, torn, wrong = _numbers(total)
     assert kills == right >= 100
     assert in_saves * 2 >= kills

@@ -66,10 +66,10 @@ class FragileDatabase(Database):
 
     @classmethod
     def around(cls, url: str, fuse: Fuse) -> FragileDatabase:
-        found = cls.open(url)
-        assert isinstance(found, cls)
-        found.fuse = fuse
-        return found
+        database = cls.open(url)
+        assert isinstance(database, cls)
+        database.fuse = fuse
+        return database
 
     @contextmanager
     def write(self, fence: Lease | None = None) -> Iterator[Connection]:
@@ -133,15 +133,15 @@ class FragileCloud:
         self.looks: list[Observation] = []
 
     def observe(self, project: str, operations_since: datetime | None) -> Observation:
-        found = self._cloud.observe(project, operations_since)
-        self.looks.append(found)
-        return found
+        observation = self._cloud.observe(project, operations_since)
+        self.looks.append(observation)
+        return observation
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         self._fuse.step("before look")
-        found = self._cloud.look(project, zone, name)
+        sighting = self._cloud.look(project, zone, name)
         self._fuse.step("after look", can_freeze=True)
-        return found
+        return sighting
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._begin("stop", project, zone, instance, request_id)

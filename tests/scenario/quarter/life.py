@@ -204,13 +204,13 @@ class Quarter:
         """Figures are many: they are read while there is something to be seen in them, and not too often."""
         if self.world.now - self._measured_at < 2 * HOUR:
             return False
-        found = any(
+        has_work = any(
             vm.status is Status.RUNNING and vm.load_at(self.world.now) is not Load.BUSY
             for vm in self.world.instances(PROJECT)
         )
-        if found:
+        if has_work:
             self._measured_at = self.world.now
-        return found
+        return has_work
 
     def _wind_up(self) -> None:
         """Good weather, nobody presses, and no guard ends: what is open gets settled."""

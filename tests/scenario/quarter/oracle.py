@@ -62,7 +62,7 @@ def _nothing_lost_or_doubled(story: Story, connection: Connection, verdict: Verd
     verdict.wrong += [f"{key} is in Slack, and {status.get(key)}" for key in posted.keys() - accepted]
     waiting = [key for key, value in status.items() if value in ("intended", "sending")]
     verdict.wrong += [f"{key} still waits at the end" for key in waiting]
-    verdict.counts["reminders withdrawn: no longer true"] = sum(each == "withdrawn" for each in status.values())
+    verdict.counts["reminders withdrawn: no longer true"] = sum(outcome == "withdrawn" for outcome in status.values())
 
 
 def _ladder(story: Story, topic: Topic, verdict: Verdict) -> None:
@@ -144,9 +144,9 @@ def _stage_due(story: Story, topic: Topic, at: datetime, known_by: list[datetime
     sent = [moment for moment in topic.stages(topic.cycle(at)) if moment <= at]
     if not sent:
         return 0 if begins <= at else None
-    heard = next((moment for moment in known_by if moment >= sent[-1]), None)
+    reached_at = next((moment for moment in known_by if moment >= sent[-1]), None)
     gap = max(_every(topic), DAY) if len(sent) >= _DAILY_FROM else _every(topic)
-    return len(sent) if heard is not None and max(begins, heard + gap) <= at else None
+    return len(sent) if reached_at is not None and max(begins, reached_at + gap) <= at else None
 
 
 def _is_hindered(story: Story, topic: Topic, began: datetime, again: datetime, ended: datetime) -> bool:
@@ -223,12 +223,12 @@ def _what_is_over_says_so(story: Story, verdict: Verdict) -> None:
 def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
     """Every press that was answered well is one request, settled once, or was refused in private."""
     rows = {row.key: row for row in connection.execute(select(requests))}
-    told = set(connection.execute(select(messages.c.key).where(messages.c.kind == "whisper")).scalars())
+    private = set(connection.execute(select(messages.c.key).where(messages.c.kind == "whisper")).scalars())
     effects: Counter[tuple[str, int]] = Counter()
     for table in (keeps, claims, stops):
         effects.update((table.name, row.request_id) for row in connection.execute(select(table.c.request_id)))
     for pressed in story.quarter.people.pressed:
-        if (pressed.key in rows) == (f"whisper/{pressed.key}" in told):
+        if (pressed.key in rows) == (f"whisper/{pressed.key}" in private):
             verdict.wrong.append(f"press {pressed.key} is neither a request nor refused, or both")
     for key, row in rows.items():
         kind = {"keep": "keeps", "claim": "claims", "disown": "claims"}.get(row.asked, "stops")
@@ -238,9 +238,9 @@ def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
             verdict.wrong.append(f"request {key} is open in the end")
         elif row.status == "done" and done != 1:
             verdict.wrong.append(f"request {key} to {row.asked} was settled {done} times")
-        elif row.status == "refused" and ((done and kind != "stops") or f"whisper/{row.id}" not in told):
+        elif row.status == "refused" and ((done and kind != "stops") or f"whisper/{row.id}" not in private):
             verdict.wrong.append(f"request {key} to {row.asked} was refused, with {done} effects")
-    verdict.counts["refused in private at once"] = sum(key.startswith("whisper/slack/") for key in told)
+    verdict.counts["refused in private at once"] = sum(key.startswith("whisper/slack/") for key in private)
 
 
 def _count(story: Story, verdict: Verdict) -> None:

@@ -71,9 +71,9 @@ class People:
 
     def due(self) -> list[Meant]:
         now = self.workspace.now
-        found = [each for each in self.meant if each.at <= now]
-        self.meant = [each for each in self.meant if each.at > now]
-        return found
+        due = [click for click in self.meant if click.at <= now]
+        self.meant = [click for click in self.meant if click.at > now]
+        return due
 
     def press(self, meant: Meant, door: Door) -> None:
         """Once, or twice in a row, or with what Slack delivers once more; the same press again after no answer."""
@@ -113,10 +113,10 @@ class People:
         workspace = self.workspace
         person = workspace.user(meant.user)
         channel, message = workspace.seen_by(person, meant.message.channel, meant.message.ts)
-        found = [each for each in interactive(message.blocks) if each[1]["action_id"] == meant.action]
-        if not found:
+        matching = [item for item in interactive(message.blocks) if item[1]["action_id"] == meant.action]
+        if not matching:
             raise SlackError("action_not_found")
-        block, element = found[0]
+        block, element = matching[0]
         self._serial += 1
         now = workspace.now
         pressed_at = f"{int(now.timestamp())}.{self._serial:06d}"

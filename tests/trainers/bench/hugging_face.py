@@ -56,11 +56,11 @@ def _train(folder: str, tell: Tell) -> None:
 
 def _load(path: str) -> str:
     trainer = _trainer(f"{path}-resumed")
-    found = []
+    digests = []
 
     class Looks(TrainerCallback):  # type: ignore[misc] # the base is not typed here
         def on_step_begin(self, *_: Any, **__: Any) -> None:
-            found.append(digest(_state(trainer)))
+            digests.append(digest(_state(trainer)))
             raise Restored
 
     trainer.args.max_steps += 1  # else the last checkpoint has nothing left to do
@@ -68,7 +68,7 @@ def _load(path: str) -> str:
     try:
         trainer.train(resume_from_checkpoint=path)
     except Restored:
-        return found[0]
+        return digests[0]
     raise ValueError("it resumed without a step")
 
 

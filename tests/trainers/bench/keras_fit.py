@@ -29,7 +29,7 @@ def _data() -> tuple[Any, Any]:
 
 
 def _state(model: Any) -> list[Any]:
-    return [keras.ops.convert_to_numpy(each) for each in (*model.weights, *model.optimizer.variables)]
+    return [keras.ops.convert_to_numpy(variable) for variable in (*model.weights, *model.optimizer.variables)]
 
 
 def _telling(base: Any, tell: Tell, path_of: Any) -> Any:
@@ -54,18 +54,18 @@ def _fit(folder: str, tell: Tell, double: bool) -> None:
 
 
 def _restore(folder: str, double: bool) -> str:
-    found = []
+    digests = []
 
     class Looks(keras.callbacks.Callback):  # type: ignore[misc] # the base is not typed here
         def on_train_begin(self, logs: Any = None) -> None:
-            found.append(digest(_state(self.model)))
+            digests.append(digest(_state(self.model)))
             raise Restored
 
     restores = keras.callbacks.BackupAndRestore(folder, double_checkpoint=double)
     try:
         _model().fit(*_data(), epochs=99, verbose=0, callbacks=[restores, Looks()])
     except Restored:
-        return found[0]
+        return digests[0]
     raise ValueError("it resumed without an epoch")
 
 

@@ -63,18 +63,18 @@ def _train(folder: str, tell: Tell) -> None:
 
 
 def _load(path: str) -> str:
-    found = []
+    digests = []
 
     class Looks(Callback):  # type: ignore[misc] # the base is not typed here
         def on_train_start(self, trainer: Any, _: Any) -> None:
-            found.append(digest(_state(trainer)))
+            digests.append(digest(_state(trainer)))
             raise Restored
 
     trainer, model, data = _trainer([Looks()], f"{path}-resumed")
     try:
         trainer.fit(model, data, ckpt_path=path)
     except Restored:
-        return found[0]
+        return digests[0]
     raise ValueError("it resumed without a step")
 
 

@@ -38,8 +38,8 @@ def _work(request: Any, train: Train, load: Load) -> None:
     out = os.open(request["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def tell(what: str, step: int = 0, digest: str = "", path: str = "") -> None:
-        told = {"what": what, "step": step, "digest": digest, "path": path}
-        os.write(out, json.dumps(told).encode() + b"\n")
+        line = {"what": what, "step": step, "digest": digest, "path": path}
+        os.write(out, json.dumps(line).encode() + b"\n")
 
     code = 1
     try:

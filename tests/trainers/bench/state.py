@@ -33,22 +33,22 @@ class Restored(Exception):
 
 def digest(state: Any) -> str:
     """Of tensors, arrays and plain values, in the order of their names."""
-    found = hashlib.sha256()
-    _add(found, state)
-    return found.hexdigest()[:16]
+    sha = hashlib.sha256()
+    _add(sha, state)
+    return sha.hexdigest()[:16]
 
 
-def _add(found: Any, state: Any) -> None:
+def _add(sha: Any, state: Any) -> None:
     if isinstance(state, Mapping):
         for name in sorted(state, key=str):
-            found.update(str(name).encode())
-            _add(found, state[name])
+            sha.update(str(name).encode())
+            _add(sha, state[name])
     elif isinstance(state, Sequence) and not isinstance(state, str | bytes):
-        for each in state:
-            _add(found, each)
+        for part in state:
+            _add(sha, part)
     elif hasattr(state, "detach"):
-        found.update(state.detach().cpu().contiguous().numpy().tobytes())
+        sha.update(state.detach().cpu().contiguous().numpy().tobytes())
     elif hasattr(state, "tobytes"):
-        found.update(state.tobytes())
+        sha.update(state.tobytes())
     else:
-        found.update(repr(state).encode())
+        sha.update(repr(state).encode())
