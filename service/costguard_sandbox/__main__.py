@@ -10,27 +10,29 @@ from dataclasses import replace
 from pathlib import Path
 
 from costguard_sandbox.clock import ScaledClock
-from costguard_sandbox.guest.machines import CannotRun
+from costguard_sandbox.guest.local import CannotRunGuests
 from costguard_sandbox.scenarios.keys import ScenarioError
-from costguard_sandbox.scenarios.machines import here
 from costguard_sandbox.scenarios.scenario import build, load, shipped
+from costguard_sandbox.scenarios.vms import default_local_vms
 from costguard_sandbox.server import serve
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C; 2 when the scenario is wrong or the port is taken."""
     parser = argparse.ArgumentParser(
-        prog="costguard sandbox", description="A simulated Compute Engine, with prices and a meter of its own."
+        prog="costguard sandbox", description="A simulated Compute Engine and Slack, with their own prices and meter."
     )
     parser.add_argument(
         "scenario", nargs="?", default="demo", help=f"a TOML file, or one of: {', '.join(shipped())} (default: demo)"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine only)")
-    parser.add_argument("--port", type=int, default=0, help="0, the default, takes any free one")
-    parser.add_argument("--speed", type=float, default=1.0, help="its seconds in one of yours (default: 1)")
-    parser.add_argument("--machines", action="store_true", help="run VMs with a startup script as local processes")
-    parser.add_argument("--machines-folder", type=Path, metavar="DIR", help="where their directories are; implies it")
-    parser.add_argument("--json", action="store_true", help="say where it is as one line of JSON")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: this computer only)")
+    parser.add_argument("--port", type=int, default=0, help="0, the default: any free port")
+    parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per real second (default: 1)")
+    parser.add_argument("--run-vms", action="store_true", help="run VMs with a startup script as local processes")
+    parser.add_argument(
+        "--vms-folder", type=Path, metavar="DIR", help="where VMs have their directories; implies --run-vms"
+    )
+    parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
     parser.add_argument("--until-input-ends", action="store_true", help="end when standard input is closed")
     wanted = parser.parse_args(arguments)
     if wanted.speed <= 0:
@@ -42,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ScenarioError as wrong:
         sys.stderr.write(f"{wrong}\n")
         return 2
-    if wanted.machines or wanted.machines_folder:
-        machines = scenario.machines or here()
-        machines = replace(machines, folder=wanted.machines_folder or machines.folder)
-        scenario = replace(scenario, machines=machines, runs_machines=True)
+    if wanted.run_vms or wanted.vms_folder:
+        local_vms = scenario.local_vms or default_local_vms()
+        local_vms = replace(local_vms, folder=wanted.vms_folder or local_vms.folder)
+        scenario = replace(scenario, local_vms=local_vms, runs_vms=True)
     try:
         world = build(scenario, ScaledClock(speed=wanted.speed))
-    except CannotRun as wrong:
+    except CannotRunGuests as wrong:
         sys.stderr.write(f"{wrong}\n")
         return 2
 

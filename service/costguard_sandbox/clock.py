@@ -1,4 +1,4 @@
-"""The simulated cloud's own time: moved by hand, or running at a chosen speed."""
+"""The clocks of the simulated world: moved by hand, or running at a chosen speed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACIFIC = ZoneInfo("America/Los_Angeles")
 class WorldClock(Protocol):
     @property
     def speed(self) -> float:
-        """Clock seconds per real second; 0 when only a hand moves it."""
+        """Clock seconds per real second; 0 for a manual clock."""
         ...
 
     def now(self) -> datetime: ...
@@ -32,15 +32,12 @@ class ManualClock:
 
     def move_to(self, moment: datetime) -> None:
         if moment < self._now:
-            raise ValueError(f"the clock stands at {self._now.isoformat()} and cannot go back to {moment.isoformat()}")
+            raise ValueError(f"the clock is at {self._now.isoformat()} and cannot go back to {moment.isoformat()}")
         self._now = _utc(moment)
 
 
 class ScaledClock:
-    """Runs `speed` times as fast as real time from `start` on (by default: from now).
-
-    The speed may change while it runs: the time reached so far is kept.
-    """
+    """Runs `speed` times as fast as real time from `start`, by default now. The speed may change while it runs."""
 
     def __init__(self, start: datetime | None = None, speed: float = 1.0) -> None:
         self._base = _utc(start) if start else datetime.now(UTC)  # noqa: TID251  the one real clock of the sandbox
@@ -72,15 +69,15 @@ def _utc(moment: datetime) -> datetime:
 
 
 def to_ms(moment: datetime) -> datetime:
-    """The moment as Compute Engine keeps it: whole milliseconds, rounded down."""
+    """The moment as Compute Engine stores it: whole milliseconds, rounded down."""
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
 def pacific(moment: datetime) -> str:
-    """`2026-09-22T19:43:30.666-07:00`: how Compute Engine writes nearly all of its times."""
+    """`2026-09-22T19:43:30.666-07:00`: Compute Engine's format for most times."""
     return moment.astimezone(_PACIFIC).isoformat(timespec="milliseconds")
 
 
 def zulu(moment: datetime) -> str:
-    """`2026-09-23T03:43:19.734339Z`: how it writes a run-time limit's moment."""
+    """`2026-09-23T03:43:19.734339Z`: its format for the end of a run-time limit."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

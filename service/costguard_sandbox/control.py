@@ -1,4 +1,4 @@
-"""The sandbox's own routes: its clock, its meter, what goes wrong and what happens; and the price catalogue."""
+"""The sandbox's own routes: clock, meter, faults and system events; and the price catalogue."""
 
 from __future__ import annotations
 
@@ -9,53 +9,52 @@ from typing import Any
 from starlette.routing import Route
 
 from costguard_sandbox.clock import ManualClock, ScaledClock
+from costguard_sandbox.faults import BadFault
 from costguard_sandbox.gce.catalogue.skus import SERVICE, skus_page
+from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import Refused, bad_request, not_found
-from costguard_sandbox.gce.faults import BadFault
 from costguard_sandbox.gce.filters import BadFilter
 from costguard_sandbox.gce.meter import bills, disk_bills
-from costguard_sandbox.gce.reclaiming import Reclaim, reclaim
-from costguard_sandbox.gce.routes.call import Call, compute, control
-from costguard_sandbox.gce.system_events import EVENTS
+from costguard_sandbox.gce.routes.call import ApiCall, compute, control
+from costguard_sandbox.gce.system_events import EVENTS, Reclaim
 from costguard_sandbox.gce.vm import Load
-from costguard_sandbox.world import World
 
 
-def routes(world: World) -> list[Route]:
+def routes(cloud: Cloud) -> list[Route]:
     return [
-        compute(f"/services/{SERVICE}/skus", _skus, world, root="/v1"),
-        control("/sandbox/clock", _clock, world, ("GET", "POST")),
-        control("/sandbox/projects", _projects, world),
-        control("/sandbox/meter", _meter, world),
-        control("/sandbox/faults", _faults, world, ("GET", "POST", "DELETE")),
-        control("/sandbox/faults/{id:int}", _remove_fault, world, ("DELETE",)),
-        control("/sandbox/events", _events, world, ("GET", "POST")),
-        control("/sandbox/preempt", _preempt, world, ("POST",)),
+        compute(f"/services/{SERVICE}/skus", _skus, cloud, root="/v1"),
+        control("/sandbox/clock", _clock, cloud, ("GET", "POST")),
+        control("/sandbox/projects", _projects, cloud),
+        control("/sandbox/meter", _meter, cloud),
+        control("/sandbox/faults", _faults, cloud, ("GET", "POST", "DELETE")),
+        control("/sandbox/faults/{id:int}", _remove_fault, cloud, ("DELETE",)),
+        control("/sandbox/events", _events, cloud, ("GET", "POST")),
+        control("/sandbox/preempt", _preempt, cloud, ("POST",)),
     ]
 
 
-def _skus(call: Call) -> Any:
+def _skus(call: ApiCall) -> Any:
     size = call.query.get("pageSize", "0")
     if not size.isdecimal():
         raise bad_request(f"pageSize must be a number, not {size!r}")
-    return skus_page(call.world.prices, call.world.timeline.now, int(size), call.query.get("pageToken"))
+    return skus_page(call.cloud.prices, call.cloud.timeline.now, int(size), call.query.get("pageToken"))
 
 
-def _clock(call: Call) -> Any:
-    """POST {"speed": 60} sets a running clock's speed, {"advance": seconds} or {"to": time} moves a still one."""
-    clock, body = call.world.clock, call.body
+def _clock(call: ApiCall) -> Any:
+    """POST {"speed": 60} sets a running clock's speed, {"advance": seconds} or {"to": time} moves a manual one."""
+    clock, body = call.cloud.clock, call.body
     if call.method == "POST":
         if isinstance(clock, ScaledClock) and isinstance(body.get("speed"), int | float) and body["speed"] > 0:
             clock.speed = float(body["speed"])
         elif isinstance(clock, ManualClock) and isinstance(body.get("advance"), int | float) and body["advance"] >= 0:
-            call.world.advance(timedelta(seconds=body["advance"]))
+            call.cloud.advance(timedelta(seconds=body["advance"]))
         elif isinstance(clock, ManualClock) and "to" in body:
-            call.world.advance_to(_moment(body["to"]))
+            call.cloud.advance_to(_moment(body["to"]))
         else:
             wanted = '{"advance": seconds} or {"to": time}' if isinstance(clock, ManualClock) else '{"speed": above 0}'
             raise bad_request(f"this clock takes {wanted}")
     kind = "manual" if isinstance(clock, ManualClock) else "running"
-    return {"now": call.world.timeline.now.isoformat(timespec="milliseconds"), "kind": kind, "speed": clock.speed}
+    return {"now": call.cloud.timeline.now.isoformat(timespec="milliseconds"), "kind": kind, "speed": clock.speed}
 
 
 def _moment(text: object) -> datetime:
@@ -68,22 +67,19 @@ def _moment(text: object) -> datetime:
     return moment
 
 
-def _projects(call: Call) -> Any:
-    return {"projects": call.world.projects}
+def _projects(call: ApiCall) -> Any:
+    return {"projects": call.cloud.projects}
 
 
-def _meter(call: Call) -> Any:
-    """The bills of all VMs there ever were, and of disks while none held them: of one `project` or of all.
-
-    Up to `until`, or until now.
-    """
-    world = call.world
-    until = _moment(call.query["until"]) if "until" in call.query else world.timeline.now
+def _meter(call: ApiCall) -> Any:
+    """The bills of all VMs there ever were, and of disks while they were unattached, until `until` or now."""
+    cloud = call.cloud
+    until = _moment(call.query["until"]) if "until" in call.query else cloud.timeline.now
     project = call.query.get("project")
-    vms = [vm for vm in world.every_vm() if project in (None, vm.project)]
-    found = bills(vms, world.prices, until)
-    disks = [disk for disk in world.storage.ever if project in (None, disk.project)]
-    loose = disk_bills(disks, vms, world.prices, until)
+    vms = [vm for vm in cloud.every_vm() if project in (None, vm.project)]
+    found = bills(vms, cloud.prices, until)
+    disks = [disk for disk in cloud.storage.ever if project in (None, disk.project)]
+    loose = disk_bills(disks, vms, cloud.prices, until)
     return {
         "until": until.isoformat(timespec="milliseconds"),
         "nanos": sum(one.nanos for one in (*found, *loose)),
@@ -92,8 +88,8 @@ def _meter(call: Call) -> Any:
     }
 
 
-def _faults(call: Call) -> Any:
-    faults = call.world.faults
+def _faults(call: ApiCall) -> Any:
+    faults = call.cloud.faults
     if call.method == "DELETE":
         return {"cleared": faults.clear(call.query.get("kind"))}
     if call.method == "POST":
@@ -105,40 +101,40 @@ def _faults(call: Call) -> Any:
     return {"faults": [fault.shown() for fault in faults.listed()]}
 
 
-def _remove_fault(call: Call) -> Any:
+def _remove_fault(call: ApiCall) -> Any:
     number = int(call.params["id"])
-    if not call.world.faults.remove(number):
+    if not call.cloud.faults.remove(number):
         raise not_found(f"faults/{number}")
     return {"cleared": 1}
 
 
-def _events(call: Call) -> Any:
-    """POST {"event": "preempt", "project": ..., "name": ...} strikes one VM; "load" takes a "load" as well.
+def _events(call: ApiCall) -> Any:
+    """POST {"event": "preempt", "project": ..., "name": ...} triggers it for one VM; "load" takes a "load" as well.
 
-    With "notice", in seconds, its metadata tell of it first.
+    With "notice", in seconds, the VM's metadata announce it first.
     """
     if call.method == "GET":
         return {"events": [*EVENTS, "load"], "loads": list(Load)}
     event, project, name = (_text(call.body, key) for key in ("event", "project", "name"))
     if event != "load":
-        struck = call.world.strike_after_notice(event, project, name, notice=_span(call.body, "notice"))
-        return {"project": project, "name": name, "announced": event} if struck is None else struck.resource()
+        operation = call.cloud.trigger_after_notice(event, project, name, notice=_span(call.body, "notice"))
+        return {"project": project, "name": name, "announced": event} if operation is None else operation.resource()
     wanted = _text(call.body, "load")
     if wanted not in tuple(Load):
         raise bad_request(f"unknown load {wanted!r}; expected one of {', '.join(Load)}")
-    call.world.set_load(project, name, Load(wanted))
+    call.cloud.set_load(project, name, Load(wanted))
     return {"project": project, "name": name, "load": wanted}
 
 
-def _preempt(call: Call) -> Any:
+def _preempt(call: ApiCall) -> Any:
     """POST {"region": ...} preempts all Spot VMs there; also by "project", "zone", "filter", "up_for" and "notice"."""
     places = {key: _text(call.body, key) for key in ("project", "region", "zone", "filter") if key in call.body}
     unknown = sorted(call.body.keys() - {*places, "up_for", "notice"})
     if unknown:
-        raise bad_request(f"{unknown[0]!r} means nothing here; known are project, region, zone, filter, up_for, notice")
+        raise bad_request(f"{unknown[0]!r} is unknown here; known are project, region, zone, filter, up_for, notice")
     up_for = _span(call.body, "up_for") or timedelta(0)
     try:
-        struck = reclaim(call.world, Reclaim(**places, up_for=up_for, notice=_span(call.body, "notice")))
+        preempted = call.cloud.reclaim(Reclaim(**places, up_for=up_for, notice=_span(call.body, "notice")))
     except BadFilter as wrong:
         raise bad_request(str(wrong)) from None
     return {
@@ -150,7 +146,7 @@ def _preempt(call: Call) -> Any:
                 "id": str(vm.id),
                 "operation": operation.name if operation is not None else None,
             }
-            for vm, operation in struck
+            for vm, operation in preempted
         ]
     }
 

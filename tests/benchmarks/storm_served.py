@@ -36,7 +36,7 @@ from costguard.model.job import Terms
 from costguard.settings import validate
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.gce.errors import Refused
-from costguard_sandbox.gce.faults import Faults
+from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
@@ -46,7 +46,7 @@ class JumpingClock(ScaledClock):
         self._base += by
 
 
-class _Counting(Faults):
+class _Counting(CloudFaults):
     """Knows how often it refused something."""
 
     refused = 0

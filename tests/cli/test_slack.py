@@ -14,7 +14,7 @@ from tests.cli.typed import Typist
 
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.server import running
-from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.access import BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.world import World
 
 SETTINGS = """

@@ -27,6 +27,7 @@ from costguard.gce.client import ComputeCloud
 from costguard.model.instance import Status
 from costguard.model.ports import Actuator
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce import changes
 from costguard_sandbox.gce.render import fingerprint
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -75,7 +76,7 @@ def test_a_look(sandbox: Sandbox) -> None:
     """The id, the state, the last start and the labels are those of the VM that has the address now."""
     gce_id = sandbox.insert("trainer")
     labels = {"owner": "ana"}
-    sandbox.world.set_labels("demo", ZONE, "trainer", labels, fingerprint({}))
+    sandbox.world.change("setLabels", "demo", ZONE, "trainer", changes.labels(labels, fingerprint({})))
     found = sandbox.actuator.look("demo", ZONE, "trainer")
     assert found is not None
     assert (found.gce_id, found.status, found.labels) == (gce_id, Status.RUNNING, labels)

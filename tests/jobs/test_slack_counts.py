@@ -21,8 +21,8 @@ from costguard.reminders.message_rows import Message as Stored
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
-from costguard_sandbox.slack.messages import Message
-from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.access import BOT_TOKEN
+from costguard_sandbox.slack.model import Message
 from costguard_sandbox.world import World as Cloud
 
 RULES = Rules({}, channel="#gpu-costs", teams=(Team("vision", members=frozenset({ANA}), channel="#gpu-costs"),))

@@ -66,7 +66,7 @@ def test_what_cannot_be_suspended_goes_on_running(world: World, machine: str, mo
     world.advance(3 * MINUTE)
     assert operation.failure is not None
     assert (operation.failure.code, operation.failure.message) == ("UNSUPPORTED_OPERATION", message)
-    assert (vm.status, len(vm.runs), vm.held_memory) == ("RUNNING", 1, [])
+    assert (vm.status, len(vm.runs), vm.saved_memory) == ("RUNNING", 1, [])
 
 
 def test_suspend_in_another_state_has_googles_words(world: World) -> None:

@@ -144,7 +144,7 @@ def test_free_disk_is_deleted(world: World) -> None:
     assert disk_resource(world.links, disk)["status"] == "DELETING"
     world.advance(MINUTE)
     assert (operation.kind, operation.is_done, operation.failure) == ("delete", True, None)
-    assert (world.disks(PROJECT), world.every_disk()) == ([], [disk])
+    assert (world.disks(PROJECT), world.storage.ever) == ([], [disk])
     with pytest.raises(Refused, match="was not found"):
         world.storage.find(PROJECT, ZONE, "data")
 

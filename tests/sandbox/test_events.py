@@ -87,14 +87,14 @@ def test_what_cannot_happen_to_a_vm_is_refused(event: str, more: dict[str, Any],
     world = new_world()
     up(world, **more)
     with pytest.raises(Refused, match=why):
-        world.strike(event, PROJECT, "vm")
+        world.trigger(event, PROJECT, "vm")
 
 
 def test_a_host_error_restarts_the_vm_by_itself() -> None:
     """hostError ends the lifetime; automaticRestart, minutes later, begins the next, with its own lastStart."""
     world = new_world()
     vm = up(world, **T4)
-    error = world.strike("host-error", PROJECT, "vm")
+    error = world.trigger("host-error", PROJECT, "vm")
     seen = [vm.status]
     world.advance(5 * MINUTE)
     restart = events(world)[-1]
@@ -116,7 +116,7 @@ def test_without_automatic_restart_the_vm_stays_down(event: str, kind: str) -> N
     """The event's operation is the only one, and the VM is TERMINATED."""
     world = new_world()
     vm = up(world, scheduling={"automaticRestart": False})
-    world.strike(event, PROJECT, "vm")
+    world.trigger(event, PROJECT, "vm")
     world.advance(10 * MINUTE)
     assert [one.kind for one in events(world)] == [f"compute.instances.{kind}"]
     assert vm.status is Status.TERMINATED
@@ -126,7 +126,7 @@ def test_a_migration_changes_nothing_that_bills() -> None:
     """Only an operation tells of it."""
     world = new_world()
     vm = up(world)
-    world.strike("migrate", PROJECT, "vm")
+    world.trigger("migrate", PROJECT, "vm")
     assert (vm.status, len(vm.runs), len(events(world))) == (Status.RUNNING, 1, 1)
 
 
@@ -187,7 +187,7 @@ def _stopped_spot_vm() -> tuple[World, VM]:
 def test_a_preemption_may_fall_inside_a_start() -> None:
     """Recorded: 23:00:14.262 with the start done at about :15. The start is DONE without an error all the same."""
     world, vm = _stopped_spot_vm()
-    assert world.strike_after_notice("preempt-in-start", PROJECT, "vm") is None
+    assert world.trigger_after_notice("preempt-in-start", PROJECT, "vm") is None
     start = world.start(PROJECT, "vm")
     world.advance(2 * MINUTE)
     (event,) = (one for one in world.operations.of(PROJECT) if one.kind == "compute.instances.preempted")
@@ -203,7 +203,7 @@ def test_a_preemption_may_fall_inside_a_start() -> None:
 def test_a_stop_of_a_vm_that_was_preempted_in_its_start_does_nothing() -> None:
     """DONE without an error in under two seconds; the VM's stamps and its bill stay as they were."""
     world, vm = _stopped_spot_vm()
-    world.strike_after_notice("preempt-in-start", PROJECT, "vm")
+    world.trigger_after_notice("preempt-in-start", PROJECT, "vm")
     world.start(PROJECT, "vm")
     world.advance(HOUR)
     before = (vm.last_start, vm.last_stop, bill(vm, world.prices, world.now).resources["n1:core"])
@@ -218,14 +218,14 @@ def test_a_stop_of_a_vm_that_was_preempted_in_its_start_does_nothing() -> None:
 def test_a_preemption_in_a_start_strikes_once() -> None:
     """The start after it comes up, and one that is not Spot cannot be chosen for it."""
     world, vm = _stopped_spot_vm()
-    world.strike_after_notice("preempt-in-start", PROJECT, "vm")
+    world.trigger_after_notice("preempt-in-start", PROJECT, "vm")
     for _ in range(2):
         world.start(PROJECT, "vm")
         world.advance(2 * MINUTE)
     assert vm.status is Status.RUNNING
     up(world, "standard")
     with pytest.raises(Refused, match="not a Spot VM"):
-        world.strike_after_notice("preempt-in-start", PROJECT, "standard")
+        world.trigger_after_notice("preempt-in-start", PROJECT, "standard")
 
 
 def test_a_group_recreates_its_vm_as_recorded() -> None:
@@ -233,7 +233,7 @@ def test_a_group_recreates_its_vm_as_recorded() -> None:
     world = new_world()
     vm = up(world)
     world.advance(HOUR)
-    event = world.strike("recreate", PROJECT, "vm")
+    event = world.trigger("recreate", PROJECT, "vm")
     shown = event.resource()
     assert shown["operationType"] == "compute.instances.repair.recreateInstance"
     assert shown["name"].startswith("repair-")
@@ -252,7 +252,7 @@ def test_a_recreated_vm_is_inserted_again() -> None:
     """Recorded: after the repair comes an insert, by the project's own agent, that ends as the VM is up."""
     world = new_world()
     vm = up(world)
-    world.strike("recreate", PROJECT, "vm")
+    world.trigger("recreate", PROJECT, "vm")
     world.advance(2 * MINUTE)
     first, again = (one for one in world.operations.of(PROJECT) if one.kind == "insert")
     assert first.target_id == again.target_id == vm.id
@@ -266,7 +266,7 @@ def test_a_recreated_vm_bills_neither_for_its_death_nor_for_its_way_back() -> No
     world = new_world()
     vm = up(world)
     world.advance(HOUR)
-    event = world.strike("recreate", PROJECT, "vm")
+    event = world.trigger("recreate", PROJECT, "vm")
     world.advance(HOUR)
     first, second = vm.runs
     assert first.ended == event.insert_time

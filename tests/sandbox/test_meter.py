@@ -252,7 +252,7 @@ def test_repair_ends_one_uptime_and_begins_another() -> None:
     world = new_world()
     vm = up(world)
     world.advance(HOUR)
-    event = world.strike("host-error", PROJECT, "vm")
+    event = world.trigger("host-error", PROJECT, "vm")
     world.advance(HOUR)
     first, second = vm.runs
     assert first.ended == event.insert_time

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard_sandbox.gce.catalogue.price_table import BASE, Source
+from costguard_sandbox.gce.catalogue.prices import BASE, Source
 
 SERVICE = Path(__file__).parents[2] / "service"
 GUARD, CLOUD = SERVICE / "costguard", SERVICE / "costguard_sandbox"
@@ -186,7 +186,6 @@ def test_meter_reads_nothing_of_the_cloud_but_prices_time_and_vms() -> None:
     """Of the simulated cloud it knows what each VM was and when, and the price list: nothing that was told a client."""
     allowed = {
         "costguard_sandbox.gce.catalogue.prices",
-        "costguard_sandbox.gce.catalogue.price_table",
         "costguard_sandbox.clock",
         "costguard_sandbox.gce.vm",
     }

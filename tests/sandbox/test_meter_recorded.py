@@ -15,8 +15,7 @@ from tests.sandbox.vms import T4, ZONE, new_world, up
 
 from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.meter import Row, bill, rows
-from costguard_sandbox.gce.meter.months import month_of, seconds_of_month
-from costguard_sandbox.gce.meter.rows import made_row
+from costguard_sandbox.gce.meter.bill import made_row, month_of, seconds_of_month
 from costguard_sandbox.gce.vm import VM, Run
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "bill_rows.json").read_text("utf-8"))

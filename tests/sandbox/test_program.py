@@ -21,7 +21,7 @@ from tests.sandbox.slack.receiver import App, receiving
 from tests.sandbox.vms import body
 
 from costguard_sandbox.__main__ import main
-from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.access import BOT_TOKEN, SIGNING_SECRET
 
 _SERVICE = Path(__file__).parents[2] / "service"
 

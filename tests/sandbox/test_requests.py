@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world, up
 
+from costguard_sandbox.gce import changes
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.render import EMPTY_FINGERPRINT, instance_resource
 from costguard_sandbox.gce.vm import Status
@@ -31,11 +32,11 @@ def test_a_repeated_stop_does_not_stop_the_next_run() -> None:
     """The same request id stops once, even after the VM was started again."""
     world = new_world()
     vm = up(world)
-    world.ask("stop", PROJECT, ZONE, "vm", request_id=_ONE)
+    world.request("stop", PROJECT, ZONE, "vm", request_id=_ONE)
     world.advance(3 * MINUTE)
     world.start(PROJECT, "vm")
     world.advance(MINUTE)
-    world.ask("stop", PROJECT, ZONE, "vm", request_id=_ONE)
+    world.request("stop", PROJECT, ZONE, "vm", request_id=_ONE)
     world.advance(3 * MINUTE)
     assert vm.status is Status.RUNNING
 
@@ -194,12 +195,12 @@ def test_labels_are_replaced_whole_and_only_with_the_present_fingerprint() -> No
     world = new_world()
     vm = up(world)
     assert instance_resource(world.links, vm)["labelFingerprint"] == EMPTY_FINGERPRINT
-    world.set_labels(PROJECT, ZONE, "vm", {"owner": "ana"}, EMPTY_FINGERPRINT)
+    world.change("setLabels", PROJECT, ZONE, "vm", changes.labels({"owner": "ana"}, EMPTY_FINGERPRINT))
     with pytest.raises(Refused, match="Labels fingerprint either invalid") as refused:
-        world.set_labels(PROJECT, ZONE, "vm", {"owner": "ben"}, EMPTY_FINGERPRINT)
+        world.change("setLabels", PROJECT, ZONE, "vm", changes.labels({"owner": "ben"}, EMPTY_FINGERPRINT))
     assert (refused.value.code, refused.value.reason) == (412, "conditionNotMet")
     seen = instance_resource(world.links, vm)["labelFingerprint"]
-    world.set_labels(PROJECT, ZONE, "vm", {"team": "vision"}, seen)
+    world.change("setLabels", PROJECT, ZONE, "vm", changes.labels({"team": "vision"}, seen))
     assert instance_resource(world.links, vm)["labels"] == {"team": "vision"}
 
 
@@ -208,10 +209,14 @@ def test_metadata_has_a_fingerprint_of_its_own() -> None:
     world = new_world()
     vm = up(world)
     items = [{"key": "a", "value": "1"}]
-    world.set_metadata(PROJECT, ZONE, "vm", {"fingerprint": EMPTY_FINGERPRINT, "items": items})
+    world.change(
+        "setMetadata", PROJECT, ZONE, "vm", changes.metadata({"fingerprint": EMPTY_FINGERPRINT, "items": items})
+    )
     assert instance_resource(world.links, vm)["metadata"]["items"] == items
     with pytest.raises(Refused) as refused:
-        world.set_metadata(PROJECT, ZONE, "vm", {"fingerprint": EMPTY_FINGERPRINT, "items": []})
+        world.change(
+            "setMetadata", PROJECT, ZONE, "vm", changes.metadata({"fingerprint": EMPTY_FINGERPRINT, "items": []})
+        )
     assert refused.value.code == 412
 
 
@@ -219,12 +224,12 @@ def test_a_run_time_limit_can_only_be_changed_while_stopped() -> None:
     """Other scheduling changes are taken at any time."""
     world = new_world()
     vm = up(world)
-    world.set_scheduling(PROJECT, ZONE, "vm", {"automaticRestart": False})
+    world.change("setScheduling", PROJECT, ZONE, "vm", changes.scheduling({"automaticRestart": False}))
     with pytest.raises(Refused, match="must be stopped"):
-        world.set_scheduling(PROJECT, ZONE, "vm", {"maxRunDuration": {"seconds": "600"}})
+        world.change("setScheduling", PROJECT, ZONE, "vm", changes.scheduling({"maxRunDuration": {"seconds": "600"}}))
     world.stop(PROJECT, "vm")
     world.advance(3 * MINUTE)
-    world.set_scheduling(PROJECT, ZONE, "vm", {"maxRunDuration": {"seconds": "600"}})
+    world.change("setScheduling", PROJECT, ZONE, "vm", changes.scheduling({"maxRunDuration": {"seconds": "600"}}))
     assert vm.scheduling["automaticRestart"] is False
     assert vm.scheduling["maxRunDuration"] == {"seconds": "600", "nanos": 0}
 

@@ -13,7 +13,7 @@ from costguard_sandbox.gce.meter import bill
 from costguard_sandbox.gce.vm import Load, Status
 from costguard_sandbox.scenarios.keys import ScenarioError
 from costguard_sandbox.scenarios.scenario import build, load, read, shipped
-from costguard_sandbox.slack.presses import Wish
+from costguard_sandbox.slack.clicks import PlannedClick
 from costguard_sandbox.world import World
 
 _FLEET = """
@@ -212,7 +212,7 @@ def test_a_person_means_to_press_a_button_from_a_moment_on() -> None:
     press = '[[event]]\nat = "1h"\ndo = "press"\nuser = "ana"\nbutton = "keep"\nabout = "t4"\nwithin = "30m"\n'
     world = play(_FLEET + press)
     world.advance(HOUR - MINUTE)
-    waiting = [list(world.slack.presses.waiting)]
+    waiting = [list(world.slack.clicks.waiting)]
     world.advance(2 * MINUTE)
-    waiting.append(list(world.slack.presses.waiting))
-    assert waiting == [[], [Wish("ana", "keep", "t4", START + HOUR + 30 * MINUTE)]]
+    waiting.append(list(world.slack.clicks.waiting))
+    assert waiting == [[], [PlannedClick("ana", "keep", "t4", START + HOUR + 30 * MINUTE)]]

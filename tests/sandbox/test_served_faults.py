@@ -11,7 +11,8 @@ import requests
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE, body, new_world, up
 from tests.waiting import until
 
-from costguard_sandbox.gce.faults import BadFault, Faults
+from costguard_sandbox.faults import BadFault
+from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.operations import Operation
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -243,7 +244,7 @@ def test_a_body_that_is_not_json_is_a_400(served: Served) -> None:
 def test_a_fault_that_cannot_be_made_says_why(kind: str, values: dict[str, Any], text: str) -> None:
     """A misspelt fault would otherwise make a test pass for nothing."""
     with pytest.raises(BadFault, match=text):
-        Faults().add(kind, **values)
+        CloudFaults().add(kind, **values)
 
 
 def _strike(served: Served) -> requests.Response:
@@ -280,7 +281,7 @@ def test_wrong_control_requests_say_what_was_expected(served: Served) -> None:
 
 def test_clearing_takes_all_or_one_kind() -> None:
     """Both say how many there were."""
-    faults = Faults()
+    faults = CloudFaults()
     faults.add("garbage")
     faults.add("garbage")
     faults.add("slow", seconds=1)

@@ -9,7 +9,8 @@ import pytest
 import requests
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, ZONE, body, new_world, up
 
-from costguard_sandbox.gce.catalogue.places import OPERATION_SCOPES, ZONE_SCOPES
+from costguard_sandbox.gce import changes
+from costguard_sandbox.gce.catalogue.regions import OPERATION_SCOPES, ZONE_SCOPES
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
@@ -91,7 +92,7 @@ def test_a_kept_answer_is_never_stale(url: str, world: World) -> None:
     assert statuses() == {"RUNNING", "STOPPING"}
     world.advance(5 * MINUTE)
     assert statuses() == {"RUNNING", "TERMINATED"}
-    world.set_labels(PROJECT, ZONE, "vm-0", {"owner": "ana"}, "42WmSpB8rSM=")
+    world.change("setLabels", PROJECT, ZONE, "vm-0", changes.labels({"owner": "ana"}, "42WmSpB8rSM="))
     assert {"owner": "ana"} in [vm.get("labels") for vm in get(url, path)["items"]]
 
 

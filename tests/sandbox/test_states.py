@@ -45,9 +45,9 @@ def test_last_start_is_the_end_of_whichever_operation_started_it(again: str) -> 
     world.advance(MINUTE)
     vm = world.instance(PROJECT, "vm")
     assert vm.last_start == operation.end_time
-    world.ask("stop" if again == "start" else "suspend", PROJECT, ZONE, "vm")
+    world.request("stop" if again == "start" else "suspend", PROJECT, ZONE, "vm")
     world.advance(3 * MINUTE)
-    operation = world.ask(again, PROJECT, ZONE, "vm")
+    operation = world.request(again, PROJECT, ZONE, "vm")
     world.advance(MINUTE)
     assert (vm.status, vm.last_start) == (Status.RUNNING, operation.end_time)
 
@@ -137,7 +137,7 @@ def test_suspend_and_resume() -> None:
     operation = world.suspend(PROJECT, "vm")
     assert statuses(world, vm, operation) == [Status.RUNNING, Status.SUSPENDING, Status.SUSPENDED]
     assert vm.last_suspend == operation.end_time
-    assert vm.held_memory[0].began == operation.start_time == vm.runs[0].ended
+    assert vm.saved_memory[0].began == operation.start_time == vm.runs[0].ended
     operation = world.resume(PROJECT, "vm")
     assert statuses(world, vm, operation) == [
         Status.SUSPENDED,
@@ -145,7 +145,7 @@ def test_suspend_and_resume() -> None:
         Status.STAGING,
         Status.RUNNING,
     ]
-    assert vm.held_memory[0].ended == operation.end_time
+    assert vm.saved_memory[0].ended == operation.end_time
 
 
 def test_stopping_a_stopped_vm_is_done_at_once_and_without_error() -> None:

@@ -10,7 +10,7 @@ import pytest
 import requests
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, START, T4, new_world, up
 
-from costguard_sandbox.gce.utilisation import CPU, GPU, RECEIVED, SENT, VISIBLE_AFTER
+from costguard_sandbox.gce.routes.monitoring import CPU, GPU, RECEIVED, SENT, VISIBLE_AFTER
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

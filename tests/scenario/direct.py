@@ -16,7 +16,7 @@ from costguard.gce.machine_types import MachineShape
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.observation import Observation, Presence, Unread
 from costguard.model.price import Price, PriceKey, Unit
-from costguard_sandbox.gce.catalogue.price_table import unit_of
+from costguard_sandbox.gce.catalogue.prices import unit_of
 from costguard_sandbox.gce.render import disk_resource, instance_resource
 from costguard_sandbox.world import World
 

@@ -126,14 +126,14 @@ class Life:
     def _verb(self, verb: str, status: Status) -> Callable[[], None]:
         def act() -> None:
             if (vm := self._pick(status)) is not None:
-                self._try(verb, lambda: self._world.ask(verb, vm.project, vm.zone, vm.name, self._person()))
+                self._try(verb, lambda: self._world.request(verb, vm.project, vm.zone, vm.name, self._person()))
 
         return act
 
     def _strike(self, event: str) -> Callable[[], None]:
         def act() -> None:
             if (vm := self._pick(Status.RUNNING)) is not None:
-                self._try(event, lambda: self._world.strike(event, vm.project, vm.name))
+                self._try(event, lambda: self._world.trigger(event, vm.project, vm.name))
 
         return act
 
@@ -142,8 +142,8 @@ class Life:
         if (vm := self._pick(Status.TERMINATED)) is not None:
 
             def act() -> None:
-                self._world.strike_after_notice("preempt-in-start", vm.project, vm.name)
-                self._world.ask("start", vm.project, vm.zone, vm.name, self._person())
+                self._world.trigger_after_notice("preempt-in-start", vm.project, vm.name)
+                self._world.request("start", vm.project, vm.zone, vm.name, self._person())
 
             self._try("preempt-in-start", act)
 

@@ -25,9 +25,9 @@ from costguard.settings import validate
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.server import running
-from costguard_sandbox.slack.callbacks import Delivery
-from costguard_sandbox.slack.messages import Message
-from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.access import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.interactions import Delivery
+from costguard_sandbox.slack.model import Message
 from costguard_sandbox.world import World
 
 MONDAY = datetime(2026, 11, 2, 8, tzinfo=UTC)  # 09:00 in Madrid, where Ana is
@@ -127,7 +127,7 @@ class Story:
 
     def press(self, message: Message, action: str, by: str = "ana") -> Delivery:
         """A press, and a pass right after it."""
-        delivery = self.world.slack.press(by, message.channel, message.ts, action)
+        delivery = self.world.slack.click(by, message.channel, message.ts, action)
         self.later(timedelta(seconds=15))
         return delivery
 
@@ -206,7 +206,7 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
             try:
                 with _served(guard, way_in) as url:
                     world.slack.request_url = f"{url}/slack/interactions"
-                    world.slack.callbacks.answer_seconds = 60  # real ones, which a busy machine may need
+                    world.slack.interactions.answer_seconds = 60  # real ones, which a busy machine may need
                     yield Story(world, guard, way_in, url)
             finally:
                 way_in.close()

@@ -49,7 +49,7 @@ class _HardLife(Life):
     def _soon(self, seconds: float, verb: str, project: str, zone: str, name: str) -> None:
         self._world.at(
             self._world.timeline.now + timedelta(seconds=seconds),
-            lambda: self._try(verb, lambda: self._world.ask(verb, project, zone, name, self._person())),
+            lambda: self._try(verb, lambda: self._world.request(verb, project, zone, name, self._person())),
         )
 
     def _restart_at_once(self) -> None:
@@ -59,7 +59,7 @@ class _HardLife(Life):
 
     def _fall_at_once(self) -> None:
         if (vm := self._pick(Status.RUNNING)) is not None:
-            self._try("fall", lambda: self._world.strike("guest-shutdown", vm.project, vm.name))
+            self._try("fall", lambda: self._world.trigger("guest-shutdown", vm.project, vm.name))
             for seconds in range(3, 40, 3):
                 self._soon(seconds, "start", vm.project, vm.zone, vm.name)
 
@@ -74,7 +74,7 @@ class _HardLife(Life):
         for status in (Status.STAGING, Status.PROVISIONING, Status.REPAIRING):
             if (vm := self._pick(status)) is not None:
                 event = self._chance.choice(("preempt", "host-error", "guest-shutdown"))
-                self._try(event, lambda: self._world.strike(event, vm.project, vm.name))  # noqa: B023 - run at once
+                self._try(event, lambda: self._world.trigger(event, vm.project, vm.name))  # noqa: B023 - run at once
                 return
 
 

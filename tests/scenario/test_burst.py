@@ -32,7 +32,7 @@ from costguard.reminders.still_due import ByTheRules
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
-from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.access import BOT_TOKEN
 from costguard_sandbox.world import World
 
 PROJECT, ZONE, CHANNEL = "acme-training", "us-central1-a", "gpu-costs"

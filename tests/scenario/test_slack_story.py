@@ -8,7 +8,7 @@ import pytest
 from tests.scenario.slack_story import DAY, HOUR, MINUTE, PROJECT, Story, buttons, shown, story
 
 from costguard_sandbox.gce.vm import Status
-from costguard_sandbox.slack.messages import Message
+from costguard_sandbox.slack.model import Message
 
 ACCESS = {"operators": ["ben@example.com", "dana@example.com"], "admins": ["chiara@example.com"]}
 HELPERS = {"admins": ["chiara@example.com", "dana@example.com"]}
@@ -72,7 +72,7 @@ def test_a_button_that_is_late(sqlite_url: str) -> None:
     """Pressed after somebody else's keep and before the message shows it, a stop is refused in private."""
     with story(sqlite_url, access=HELPERS, presets=QUICK) as told:
         asked = in_channel(told)
-        told.world.slack.press("dana", asked.channel, asked.ts, "keep:4")
+        told.world.slack.click("dana", asked.channel, asked.ts, "keep:4")
         told.press(asked, "stop", by="chiara")
         told.look()
         assert told.status() is Status.RUNNING

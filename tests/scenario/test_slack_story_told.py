@@ -13,8 +13,8 @@ from tests.scenario.slack_story import DAY, HOUR, MINUTE, Story, buttons, shown,
 from costguard.access import requests
 from costguard.clock import SystemClock
 from costguard_sandbox.gce.vm import Status
-from costguard_sandbox.slack.scopes import SIGNING_SECRET
-from costguard_sandbox.slack.signing import signed_headers
+from costguard_sandbox.slack.access import SIGNING_SECRET
+from costguard_sandbox.slack.interactions import signed_headers
 
 STOPPING = {"limit": "8h", "remind_every": "1h", "when_unanswered": "stop", "stop_after": 1, "grace": "1h"}
 
@@ -88,7 +88,7 @@ def test_a_revoked_token(sqlite_url: str) -> None:
     with story(sqlite_url) as told:
         told.vm()
         told.later(7 * HOUR + 30 * MINUTE)  # its owner is known by now
-        told.world.slack.tokens.spoil("token_revoked")
+        told.world.slack.tokens.invalidate("token_revoked")
         told.later(HOUR)
         told.later(10 * MINUTE)
         assert any("token" in warning for warning in told.get("/readyz")["warnings"])
@@ -184,8 +184,8 @@ def post(told: Story, body: bytes, headers: Mapping[str, str]) -> int:
 def pressed(told: Story, **changes: Any) -> bytes:
     """What Slack would send for a press of "Stop now", with something of it changed."""
     asked = told.only()
-    told.world.slack.callbacks.request_url = ""  # kept to ourselves
-    payload = dict(told.world.slack.press("ana", asked.channel, asked.ts, "stop").payload)
+    told.world.slack.interactions.request_url = ""  # kept to ourselves
+    payload = dict(told.world.slack.click("ana", asked.channel, asked.ts, "stop").payload)
     return urlencode({"payload": orjson.dumps({**payload, **changes}).decode()}).encode()
 
 

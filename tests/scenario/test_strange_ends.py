@@ -63,7 +63,7 @@ def test_preemption_inside_a_start_ends_it_and_the_stop_after_it_nothing(watch: 
     watch.go_on(6 * MINUTE)
     world.stop(PROJECT, "vm")
     watch.go_on(5 * MINUTE)
-    world.strike_after_notice("preempt-in-start", PROJECT, "vm")
+    world.trigger_after_notice("preempt-in-start", PROJECT, "vm")
     world.start(PROJECT, "vm")
     watch.go_on(2 * MINUTE)
     world.stop(PROJECT, "vm")  # the scheduler's, next morning
@@ -82,7 +82,7 @@ def test_recreated_vm_ends_one_lifetime_and_begins_another(watch: Watch) -> None
     world = watch.world
     world.insert(PROJECT, "us-central1-a", body("vm"))
     watch.go_on(8 * MINUTE)
-    event = world.strike("recreate", PROJECT, "vm")
+    event = world.trigger("recreate", PROJECT, "vm")
     watch.go_on(8 * MINUTE)
     first, second = watch.lifetimes()
     assert (first.ended_at, first.end_reason, first.end_is_estimate) == (event.insert_time, EndReason.RECREATED, False)

@@ -26,7 +26,7 @@ from costguard.db.tables import leases
 from costguard.db.transaction import Database
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.gce.vm import VM, Status
-from costguard_sandbox.guest.machines import MachineSettings
+from costguard_sandbox.guest.local import LocalGuestSettings
 from costguard_sandbox.scenarios import training
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -145,10 +145,15 @@ class Ground:
 @contextmanager
 def ground(folder: Path, grace_s: float = 3.0) -> Iterator[Ground]:
     grace = timedelta(seconds=grace_s)
-    machines = MachineSettings(
-        folder / "vms", boot=timedelta(0), grace=grace, stop_grace=grace, docker="shim", path=os.environ["PATH"]
+    machines = LocalGuestSettings(
+        folder / "vms",
+        boot=timedelta(0),
+        preemption_grace=grace,
+        stop_grace=grace,
+        docker="shim",
+        path=os.environ["PATH"],
     )
-    world = World(ScaledClock(speed=SPEED), projects=[PROJECT], machines=machines)
+    world = World(ScaledClock(speed=SPEED), projects=[PROJECT], local_guests=machines)
     with running(world) as cloud:
         made = Ground(world, cloud, folder)
         made.start_guard()

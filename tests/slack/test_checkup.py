@@ -10,7 +10,7 @@ import pytest
 from costguard.slack.checkup import Finding, Setup, check_up
 from costguard.slack.client import SCOPES
 from costguard.slack.web_api import WebApi
-from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.access import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 
 
@@ -39,8 +39,8 @@ def test_all_is_well(setup: Setup, now: datetime, slack: Workspace) -> None:
 
 def test_the_fewest_scopes_suffice(setup: Setup, now: datetime, slack: Workspace) -> None:
     """With the scopes of the manifest and no other, all is well, and nothing is said of more."""
-    slack.tokens.take_away(*slack.tokens.scopes(BOT_TOKEN))
-    slack.tokens.give(*SCOPES)
+    slack.tokens.remove_scopes(*slack.tokens.scopes(BOT_TOKEN))
+    slack.tokens.add_scopes(*SCOPES)
     found = check_up(setup, now, post_to="#gpu-costs")
     assert missing(found) == []
     assert not any("more than it needs" in finding.sentence for finding in found)
@@ -49,7 +49,7 @@ def test_the_fewest_scopes_suffice(setup: Setup, now: datetime, slack: Workspace
 @pytest.mark.parametrize("scope", SCOPES)
 def test_each_missing_scope_is_named(scope: str, setup: Setup, now: datetime, slack: Workspace) -> None:
     """A scope that is not held is named, with what it is for and where to add it."""
-    slack.tokens.take_away(scope)
+    slack.tokens.remove_scopes(scope)
     finding = next(one for one in check_up(setup, now) if not one.is_ok)
     assert scope in finding.sentence
     assert SCOPES[scope] in finding.sentence
@@ -58,7 +58,7 @@ def test_each_missing_scope_is_named(scope: str, setup: Setup, now: datetime, sl
 
 def test_a_bad_token_ends_it(setup: Setup, now: datetime, slack: Workspace) -> None:
     """With a token that is no good nothing else can be found out."""
-    slack.tokens.spoil("token_revoked")
+    slack.tokens.invalidate("token_revoked")
     (finding,) = check_up(setup, now)
     assert not finding.is_ok
     assert "new bot token" in finding.what_next

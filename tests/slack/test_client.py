@@ -15,8 +15,8 @@ from costguard.model.message import Content, Posted, State, StateKind
 from costguard.model.person import Person, Standing
 from costguard.model.ports import Notifier
 from costguard.slack.client import EVENT_TYPE, SlackNotifier
-from costguard_sandbox.slack.people import BOT_USER_ID, TEAM_ID
-from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.access import BOT_TOKEN
+from costguard_sandbox.slack.model import BOT_USER_ID, TEAM_ID
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 

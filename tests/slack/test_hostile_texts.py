@@ -30,7 +30,7 @@ from costguard.model.utilisation import Evidence, IdleState
 from costguard.slack.render import render
 from costguard.slack.text import code, length, line, lines, mention, plain
 from costguard_sandbox.slack.blocks import checked
-from costguard_sandbox.slack.page.mrkdwn import Reader, mrkdwn
+from costguard_sandbox.slack.page.blocks import Reader, mrkdwn
 
 SNIPPETS = (
     "<!here>", "<!channel|x>", "<@U0EVE>", "<#C0ALL>", "<https://evil.example|Stop>", "https://evil.example",

@@ -32,7 +32,7 @@ from costguard.slack.incoming import Door, Reception
 from costguard.slack.payloads import pack
 from costguard.slack.render import render
 from costguard.slack.socket import Socket
-from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.access import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
 
 ANA = "ana@example.com"
@@ -102,7 +102,7 @@ def test_a_signed_press_becomes_a_request(endpoint: str, slack: Workspace, guard
     """Pressed, signed, sent, verified, looked up, stored: once, by who pressed, and the guard is woken."""
     with serving(guard.app) as url:
         slack.request_url = f"{url}/slack/interactions"
-        delivery = slack.press("ana", *posted(endpoint, guard.subject), "keep:4")
+        delivery = slack.click("ana", *posted(endpoint, guard.subject), "keep:4")
     assert (delivery.ok, delivery.over, delivery.status, delivery.body) == (True, "http", 200, b"{}")
     assert guard.woken.wait(30)
     (request,) = guard.open
@@ -123,7 +123,7 @@ def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspa
             if block["type"] == "actions"
             for element in block["elements"]
         ]
-        assert slack.press("ana", "gpu-costs", shown.ts, button).ok
+        assert slack.click("ana", "gpu-costs", shown.ts, button).ok
     assert [(request.by, request.asked) for request in guard.open] == [(ANA, Asked.STOP)]
 
 
@@ -132,12 +132,12 @@ def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Wor
     with serving(guard.app) as url:
         slack.request_url = f"{url}/slack/interactions"
         message = posted(endpoint, guard.subject)
-        slack.callbacks.signing_secret = "another"
-        assert slack.press("ana", *message, "keep:4").status == 401
-        slack.callbacks.signing_secret = SIGNING_SECRET
-        right = slack.callbacks.now
-        slack.callbacks.now = lambda: right() - timedelta(minutes=6)
-        assert slack.press("ana", *message, "keep:4").error == "dispatch_failed"
+        slack.interactions.signing_secret = "another"
+        assert slack.click("ana", *message, "keep:4").status == 401
+        slack.interactions.signing_secret = SIGNING_SECRET
+        right = slack.interactions.now
+        slack.interactions.now = lambda: right() - timedelta(minutes=6)
+        assert slack.click("ana", *message, "keep:4").error == "dispatch_failed"
     assert guard.reception.refused == {"forged": 1, "stale": 1}
     assert guard.open == []
 
@@ -148,7 +148,7 @@ def test_a_guest_gets_a_private_explanation(endpoint: str, slack: Workspace, gua
     slack.users[ana.id] = ana
     with serving(guard.app) as url:
         slack.request_url = f"{url}/slack/interactions"
-        assert slack.press("ana", *posted(endpoint, guard.subject), "keep:4").ok
+        assert slack.click("ana", *posted(endpoint, guard.subject), "keep:4").ok
         assert guard.woken.wait(30)
         assert slack.command("ana", "gpu-costs").ok
     assert guard.open == []
@@ -165,7 +165,7 @@ def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard)
     slack.faults.add("slow", method="users.info", seconds=2)
     with serving(guard.app) as url:
         slack.request_url = f"{url}/slack/interactions"
-        assert slack.press("ana", *posted(endpoint, guard.subject), "keep:4").ok
+        assert slack.click("ana", *posted(endpoint, guard.subject), "keep:4").ok
         assert guard.open == []
         assert guard.woken.wait(30)
     assert [request.by for request in guard.open] == [ANA]
@@ -177,7 +177,7 @@ def test_both_ways_in_lead_to_the_same_desk(endpoint: str, slack: Workspace, gua
     connection.start()
     try:
         until(lambda: not connection.trouble and bool(slack.sockets.connected))
-        delivery = slack.press("ana", *posted(endpoint, guard.subject), "keep:4")
+        delivery = slack.click("ana", *posted(endpoint, guard.subject), "keep:4")
         assert (delivery.ok, delivery.over) == (True, "socket")
         assert guard.woken.wait(30)
     finally:

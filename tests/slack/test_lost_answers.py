@@ -21,7 +21,7 @@ from costguard.errors import (
     SlackUncertain,
 )
 from costguard.slack.client import SlackNotifier
-from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.access import BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 
@@ -117,7 +117,7 @@ def test_too_fast(notifier: SlackNotifier, slack: Workspace) -> None:
 @pytest.mark.parametrize("reason", ["token_revoked", "account_inactive", "token_expired", "invalid_auth", "not_authed"])
 def test_a_token_that_is_no_longer_good(reason: str, notifier: SlackNotifier, slack: Workspace) -> None:
     """Nothing can be sent until a person mends it, and the error says how."""
-    slack.tokens.spoil(reason)
+    slack.tokens.invalidate(reason)
     with pytest.raises(SlackRefused, match="token") as caught:
         notifier.post("#gpu-costs", FIRST, KEY)
     assert (caught.value.code, bool(caught.value.what_next)) == (reason, True)
@@ -125,7 +125,7 @@ def test_a_token_that_is_no_longer_good(reason: str, notifier: SlackNotifier, sl
 
 def test_a_missing_scope_is_named(notifier: SlackNotifier, slack: Workspace) -> None:
     """The person reads which scope to add, and where."""
-    slack.tokens.take_away("users:read.email")
+    slack.tokens.remove_scopes("users:read.email")
     with pytest.raises(SlackRefused, match=r"Add users:read\.email .* OAuth & Permissions") as caught:
         notifier.person_of("ana@example.com")
     assert caught.value.code == "missing_scope"
@@ -133,7 +133,7 @@ def test_a_missing_scope_is_named(notifier: SlackNotifier, slack: Workspace) -> 
 
 def test_channels_that_cannot_be_written_to(notifier: SlackNotifier, slack: Workspace) -> None:
     """Each says what to do about this channel; others go on working."""
-    slack.tokens.take_away("chat:write.public")
+    slack.tokens.remove_scopes("chat:write.public")
     slack.add_channel("alone", with_app=False)
     slack.add_channel("old")
     slack.archive("old")

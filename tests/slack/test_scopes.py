@@ -8,7 +8,7 @@ from tests.slack.samples import TEST, WHISPER
 
 from costguard.errors import SlackRefused
 from costguard.slack.client import SCOPES, SlackNotifier
-from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.access import BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
 
 CALLED = [scope for scope in SCOPES if scope != "commands"]  # commands are Slack's call, not ours
@@ -16,8 +16,8 @@ CALLED = [scope for scope in SCOPES if scope != "commands"]  # commands are Slac
 
 @pytest.fixture
 def fewest(slack: Workspace) -> Workspace:
-    slack.tokens.take_away(*slack.tokens.scopes(BOT_TOKEN))
-    slack.tokens.give(*SCOPES)
+    slack.tokens.remove_scopes(*slack.tokens.scopes(BOT_TOKEN))
+    slack.tokens.add_scopes(*SCOPES)
     slack.add_channel("leads", private=True)
     return slack
 
@@ -42,6 +42,6 @@ def test_they_are_enough(endpoint: str, fewest: Workspace) -> None:
 @pytest.mark.parametrize("scope", CALLED)
 def test_none_is_too_many(scope: str, endpoint: str, fewest: Workspace) -> None:
     """Without any one of them something is refused, and the error names it."""
-    fewest.tokens.take_away(scope)
+    fewest.tokens.remove_scopes(scope)
     with pytest.raises(SlackRefused, match=f"lacks {scope}\\."):
         use_everything(endpoint, fewest)

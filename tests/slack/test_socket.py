@@ -18,7 +18,7 @@ from costguard.model.press import Command, Press
 from costguard.slack.incoming import Reception
 from costguard.slack.render import render
 from costguard.slack.socket import Socket
-from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN
+from costguard_sandbox.slack.access import APP_TOKEN, BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
 
 BUTTON = {"type": "button", "action_id": "keep", "value": VALUE, "text": {"type": "plain_text", "text": "Keep 4 h"}}
@@ -67,7 +67,7 @@ def test_a_press_and_a_command_come_over_the_socket(
 ) -> None:
     """Both reach the handlers and are acknowledged; a command's answer is shown to the person alone."""
     sent = posted(endpoint)
-    delivery = slack.press("ana", sent["channel"], sent["ts"], "keep")
+    delivery = slack.click("ana", sent["channel"], sent["ts"], "keep")
     assert (delivery.ok, delivery.over) == (True, "socket")
     press = handlers.presses.get(timeout=30)
     assert (press.user_id, press.subject, press.hours) == (slack.user("ana").id, SUBJECT, 4)
@@ -81,7 +81,7 @@ def test_what_is_malformed_is_acknowledged_and_counted(
 ) -> None:
     """A hostile value, an envelope of another kind or without an id: no handler is reached."""
     sent = posted(endpoint, {**BUTTON, "value": "run:1:1; DROP TABLE requests"})
-    assert slack.press("ana", sent["channel"], sent["ts"], "keep").ok
+    assert slack.click("ana", sent["channel"], sent["ts"], "keep").ok
     assert slack.sockets.send("events_api", {"type": "event_callback"}, 5) == {}
     assert slack.sockets.send("slash_commands", {"command": "/gpu"}, 5) == {}
     assert reception.refused == {"malformed": 3}
@@ -95,13 +95,13 @@ def test_what_could_not_be_stored_is_not_acknowledged(
     endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers
 ) -> None:
     """Slack then tells the person that it failed, and the next press is taken again."""
-    slack.callbacks.answer_seconds = 0.5
+    slack.interactions.answer_seconds = 0.5
     sent = posted(endpoint)
     handlers.trouble = DatabaseLocked("The database is locked.")
-    assert slack.press("ana", sent["channel"], sent["ts"], "keep").error == "operation_timeout"
-    slack.callbacks.answer_seconds = 30
+    assert slack.click("ana", sent["channel"], sent["ts"], "keep").error == "operation_timeout"
+    slack.interactions.answer_seconds = 30
     handlers.trouble = None
-    assert slack.press("ana", sent["channel"], sent["ts"], "keep").ok
+    assert slack.click("ana", sent["channel"], sent["ts"], "keep").ok
 
 
 def test_it_connects_again_when_slack_asks_for_it(
@@ -113,7 +113,7 @@ def test_it_connects_again_when_slack_asks_for_it(
     slack.sockets.disconnect()
     until(lambda: slack.calls["apps.connections.open"] > before and slack.sockets.connected == 1)
     until(lambda: not connected.trouble)
-    assert slack.press("ana", sent["channel"], sent["ts"], "keep").ok
+    assert slack.click("ana", sent["channel"], sent["ts"], "keep").ok
     assert handlers.presses.get(timeout=30).subject == SUBJECT
 
 

@@ -1,7 +1,7 @@
-"""bulkInsert: many VMs by one request, in one zone or in whichever zones of a region have room for them.
+"""bulkInsert: many VMs with one request, in one zone or in the zones of a region that have capacity.
 
 Rules: Google's descriptions of BulkInsertInstanceResource and LocationPolicy in the API's discovery document. Which
-zone Google tries first is not documented; here it is the region's first that sells the machine.
+zone Google tries first is not documented; here it is the region's first that offers the machine type.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from costguard_sandbox.gce.catalogue.places import ZONES, zones_of
+from costguard_sandbox.gce.catalogue.regions import ZONES, zones_of
 from costguard_sandbox.gce.errors import Refused, already_exists, bad_request, invalid
 from costguard_sandbox.gce.insertion import read_insert
 from costguard_sandbox.gce.lifecycle import Lifecycle
-from costguard_sandbox.gce.operations import Failure, Operation
+from costguard_sandbox.gce.operations import Failure, Operation, OperationLog
 from costguard_sandbox.gce.render import last_part
-from costguard_sandbox.gce.requests import Requests
 from costguard_sandbox.gce.vm import VM
 
 _MOST = 5000
@@ -28,7 +27,7 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One insert of the group, begun; `vm` is None where there was no room for it."""
+    """One insert of the group, begun; `vm` is None where there was no capacity."""
 
     operation: Operation
     vm: VM | None
@@ -40,8 +39,8 @@ Insert = Callable[[str, str, Mapping[str, Any], str, str], Child]
 
 
 @dataclass(slots=True)
-class Place:
-    """What becomes of the VMs of one zone."""
+class ZoneInserts:
+    """The inserts in one zone."""
 
     target: int = 0
     children: list[Child] = field(default_factory=list)
@@ -63,8 +62,8 @@ class Place:
 
 
 @dataclass(slots=True)
-class Bulk:
-    """One request under way. A name for which one zone has no room is tried in the next."""
+class BulkInsert:
+    """One request. A VM for which one zone has no capacity is tried in the next."""
 
     project: str
     count: int
@@ -73,28 +72,32 @@ class Bulk:
     zones: tuple[str, ...]
     properties: Mapping[str, Any]
     names: tuple[str, ...]
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, ZoneInserts] = field(default_factory=dict)
     rolls_back: bool = False
 
     def body(self, zone: str, name: str) -> dict[str, Any]:
-        """The instance as an insert of its own would say it: a machine type is only named here."""
+        """The body of a single insert; a bulk insert gives only the name of the machine type."""
         machine = last_part(str(self.properties.get("machineType") or ""))
         return {**self.properties, "name": name, "machineType": f"zones/{zone}/machineTypes/{machine}"}
 
     def place_all(self, insert: Insert, user: str, group: str) -> None:
-        """Begins every insert for which there is room, and fails those for which there is none."""
-        rooms = list(self.zones)
+        """Begins an insert for every name; an insert without capacity fails."""
+        left = list(self.zones)
         for turn, name in enumerate(self.names):
             is_placed = False
-            while rooms and not is_placed:
-                zone = rooms[turn % len(rooms) if self.shape == "BALANCED" else 0]
-                place = self.places.setdefault(zone, Place())
+            while left and not is_placed:
+                zone = left[turn % len(left) if self.shape == "BALANCED" else 0]
+                place = self.places.setdefault(zone, ZoneInserts())
                 child = insert(self.project, zone, self.body(zone, name), user, group)
                 place.target += 1
                 place.children.append(child)
                 is_placed = child.failure is None
                 if not is_placed:
-                    rooms = [] if self.shape == "ANY_SINGLE_ZONE" and place.made() else [r for r in rooms if r != zone]
+                    left = (
+                        []
+                        if self.shape == "ANY_SINGLE_ZONE" and place.made()
+                        else [other for other in left if other != zone]
+                    )
 
     def made(self) -> list[VM]:
         return [vm for place in self.places.values() for vm in place.made()]
@@ -107,10 +110,9 @@ class Bulk:
         causes = [one.failure for place in self.places.values() for one in place.children if one.failure is not None]
         return Failure("VM_MIN_COUNT_NOT_REACHED", text, 503, others=tuple(causes[:1]))
 
-    def is_over(self) -> bool:
-        """Whether nothing is under way any more."""
-        operations = [one.operation for place in self.places.values() for one in place.children]
-        if not all(operation.is_done for operation in operations):
+    def is_done(self) -> bool:
+        """Whether every insert, and every delete of a rollback, is done."""
+        if not all(one.operation.is_done for place in self.places.values() for one in place.children):
             return False
         return not self.rolls_back or all(vm.deleted_at is not None for vm in self.made())
 
@@ -124,33 +126,33 @@ class Bulk:
         }
 
 
-class Bulks:
-    """Begins bulk inserts. The world is locked during all calls."""
+class BulkInserts:
+    """Begins bulk inserts. Callers hold the cloud's lock."""
 
     def __init__(
-        self, requests: Requests, lifecycle: Lifecycle, insert: Insert, instances: Callable[[str], list[VM]]
+        self, operations: OperationLog, lifecycle: Lifecycle, insert: Insert, instances: Callable[[str], list[VM]]
     ) -> None:
-        self._requests = requests
+        self._operations = operations
         self._lifecycle = lifecycle
         self._insert = insert
         self._instances = instances
 
     def begin(self, project: str, scope: str, body: Mapping[str, Any], user: str, request_id: str) -> Operation:
         bulk = read_bulk(project, scope, body, self._instances(project))
-        operation = self._requests.begin_bulk(project, scope, user, request_id)
+        operation = self._operations.begin_bulk(project, scope, user, request_id)
         operation.bulk = lambda: bulk.shown(done=operation.is_done)
         bulk.place_all(self._insert, user, operation.group)
         failure = bulk.failure()
         if failure is not None:
             bulk.rolls_back = True
             for vm in bulk.made():
-                self._lifecycle.accept(self._requests.begin("delete", vm.target, user, group=operation.group), vm)
-        self._lifecycle.follow(operation, bulk.is_over, failure)
+                self._lifecycle.accept(self._operations.begin("delete", vm.target, user, group=operation.group), vm)
+        self._lifecycle.follow(operation, bulk.is_done, failure)
         return operation
 
 
-def read_bulk(project: str, scope: str, body: Mapping[str, Any], present: Iterable[VM]) -> Bulk:
-    """What the body asks for, of a project that has the VMs of `present`. Raises Refused with nothing made."""
+def read_bulk(project: str, scope: str, body: Mapping[str, Any], present: Iterable[VM]) -> BulkInsert:
+    """The requested inserts, in a project with the VMs `present`. Raises Refused with nothing made."""
     count = _number("resource.count", body.get("count"))
     least = _number("resource.minCount", body["minCount"]) if body.get("minCount") else count
     if least > count:
@@ -165,14 +167,14 @@ def read_bulk(project: str, scope: str, body: Mapping[str, Any], present: Iterab
         raise invalid("resource.locationPolicy.targetShape", shape, f"Must be one of {', '.join(_SHAPES)}.")
     zones = _zones(scope, policy)
     names = _names(body, count, {vm.name for vm in present if vm.zone in zones})
-    bulk = Bulk(project, count, least, shape, zones, body["instanceProperties"], names)
+    bulk = BulkInsert(project, count, least, shape, zones, body["instanceProperties"], names)
     bulk.zones = tuple(zone for zone in zones if _is_sold(bulk, zone))
-    if not bulk.zones:  # the first zone says why
+    if not bulk.zones:  # raises the first zone's reason
         read_insert(zones[0], bulk.body(zones[0], names[0]), project)
     return bulk
 
 
-def _is_sold(bulk: Bulk, zone: str) -> bool:
+def _is_sold(bulk: BulkInsert, zone: str) -> bool:
     try:
         read_insert(zone, bulk.body(zone, bulk.names[0]), bulk.project)
     except Refused:

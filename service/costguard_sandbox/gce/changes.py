@@ -1,4 +1,4 @@
-"""Changes of one VM that take effect as they are accepted: what each checks, and what it writes into the VM."""
+"""Changes of one VM that take effect when the request is accepted, with the checks of each."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from costguard_sandbox.gce.catalogue import machine_types
-from costguard_sandbox.gce.errors import bad_request, condition_not_met, invalid
-from costguard_sandbox.gce.insertion import NAME, check_labels, merged_metadata, read_scheduling, read_shape
+from costguard_sandbox.gce.checks import check_labels, check_metadata, check_name
+from costguard_sandbox.gce.disks import find_device
+from costguard_sandbox.gce.errors import bad_request, condition_not_met
+from costguard_sandbox.gce.insertion import read_scheduling, read_shape
 from costguard_sandbox.gce.operations import Failure
 from costguard_sandbox.gce.render import fingerprint
-from costguard_sandbox.gce.storage import device
 from costguard_sandbox.gce.vm import VM, Status
 
 Change = Callable[[VM], Failure | None]
-"""Raises Refused where the request is refused; returns why its operation fails where it is accepted all the same."""
+"""Raises Refused for the request, or returns why the operation of an accepted request fails."""
 
 
 def labels(wanted: Mapping[str, Any], seen: str) -> Change:
-    """Replaces the whole map, and only if the fingerprint is that of the present one."""
+    """Replaces all labels, if the fingerprint is that of the present ones."""
 
     def change(vm: VM) -> None:
         if seen != fingerprint(vm.given.get("labels") or {}):
@@ -35,7 +36,9 @@ def metadata(wanted: Mapping[str, Any]) -> Change:
         present = (vm.given.get("metadata") or {}).get("items") or []
         if wanted.get("fingerprint") != fingerprint(present):
             raise condition_not_met("Supplied fingerprint does not match current metadata fingerprint.")
-        vm.given["metadata"] = {"items": merged_metadata(wanted.get("items") or [])}
+        items = wanted.get("items") or []
+        check_metadata(items)
+        vm.given["metadata"] = {"items": [dict(item) for item in items]}
 
     return change
 
@@ -54,22 +57,21 @@ def scheduling(wanted: Mapping[str, Any]) -> Change:
 
 
 def tags(wanted: Mapping[str, Any]) -> Change:
-    """Replaces all network tags, and only if the fingerprint is that of the present ones."""
+    """Replaces all network tags, if the fingerprint is that of the present ones."""
 
     def change(vm: VM) -> None:
         if wanted.get("fingerprint") != fingerprint((vm.given.get("tags") or {}).get("items") or []):
             raise condition_not_met("Supplied fingerprint does not match current tags fingerprint.")
         items = [str(item) for item in wanted.get("items") or []]
         for index, item in enumerate(items):
-            if not NAME.fullmatch(item):
-                raise invalid(f"resource.tags.items[{index}]", item, f"Must be a match of regex '{NAME.pattern}'")
+            check_name(f"resource.tags.items[{index}]", item)
         vm.given["tags"] = {"items": items}
 
     return change
 
 
 def machine_type(wanted: Mapping[str, Any]) -> Change:
-    """Only of a stopped VM: of another, the request is accepted and its operation fails (libcloud, recorded 2016)."""
+    """Only of a stopped VM; for any other, the operation fails (libcloud, recorded 2016)."""
 
     def change(vm: VM) -> Failure | None:
         machine = str(wanted.get("machineType") or "")
@@ -97,7 +99,7 @@ def deletion_protection(*, on: bool) -> Change:
 
 def disk_auto_delete(device_name: str, *, auto_delete: bool) -> Change:
     def change(vm: VM) -> None:
-        held = device(vm, device_name)
+        held = find_device(vm, device_name)
         others = (one for one in vm.attachments if one is not held)
         kept = (*others, replace(held, auto_delete=auto_delete))
         vm.attachments = tuple(sorted(kept, key=lambda one: one.index))

@@ -1,14 +1,20 @@
-"""What Compute Engine finds wrong with a new VM at once: nothing is made then, and no operation begins."""
+"""Checks that Compute Engine makes before it accepts a request: Refused means that no operation began."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costguard_sandbox.gce.catalogue import disk_types, images, machine_types
+from costguard_sandbox.gce.catalogue import disks, machine_types
 from costguard_sandbox.gce.errors import Refused, bad_request, invalid, not_found
+from costguard_sandbox.gce.operations import Failure
 from costguard_sandbox.gce.render import last_part
+from costguard_sandbox.gce.vm import VM, Disk, Status
+
+NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 
 _MOST_VALUE_CHARACTERS, _MOST_CHARACTERS = 256 << 10, 512 << 10
 _MOST_LABELS = 64
@@ -23,10 +29,47 @@ _CONFIDENTIAL: Mapping[str, tuple[str, ...]] = {
     "TDX": ("c3-standard-", "a3-highgpu-1g"),
 }
 _COUNTS = (1, 2, 4, 8, 16)
+_READ_ONLY = "READ_ONLY"
+_MOST_MEMORY_MB = 208 << 10
+# Words and code: Google, "Troubleshooting suspend and resume", "Invalid instance state".
+_CANNOT_SUSPEND = {
+    Status.TERMINATED: "You cannot suspend an instance that is stopped or terminated.",
+    Status.STOPPING: "You cannot suspend an instance that is stopped or terminated.",
+    Status.REPAIRING: "You cannot suspend an instance that is being repaired.",
+    Status.SUSPENDED: "You cannot suspend an already suspended instance.",
+    Status.SUSPENDING: "You cannot suspend an already suspended instance.",
+}
+
+
+def check_name(field: str, name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise invalid(field, name, f"Must be a match of regex '{NAME.pattern}'")
+
+
+def whole_number(field: str, value: object) -> int:
+    """A size of at least 1."""
+    try:
+        size = int(str(value))
+    except ValueError:
+        raise invalid(field, value, "Must be a whole number.") from None
+    if size < 1:
+        raise invalid(field, value, "Must be at least 1.")
+    return size
+
+
+def check_labels(labels: Mapping[str, Any]) -> None:
+    for key, value in labels.items():
+        if not key or not key[0].isalpha() or not _LABEL.fullmatch(key) or not _LABEL.fullmatch(str(value)):
+            raise invalid(
+                "resource.labels",
+                f"{key}={value}",
+                "Only hyphens (-), underscores (_), lowercase characters, and numbers are allowed. "
+                "Keys must start with a lowercase character, and neither may be longer than 63.",
+            )
 
 
 def check_body(zone: str, body: Mapping[str, Any]) -> None:
-    """Raises Refused for what has nothing to do with the machine type."""
+    """Every check that does not depend on the machine type."""
     link = str(body.get("machineType", ""))
     if "zones/" in link and f"zones/{zone}/" not in link:
         raise invalid("resource.machineType", link, f"The machine type must be one of zone {zone}.")
@@ -45,7 +88,7 @@ def check_body(zone: str, body: Mapping[str, Any]) -> None:
 def check_stop_action(scheduling: Mapping[str, Any], *, has_local_ssds: bool) -> None:
     """`gcloud compute instances create --help`, --discard-local-ssds-at-termination-timestamp: when it must be true.
 
-    How Google words the refusal is not public; the words are ours.
+    Google's wording of the refusal is not public; this wording is ours.
     """
     discards = (scheduling.get("onInstanceStopAction") or {}).get("discardLocalSsd")
     is_limited = bool(scheduling.get("maxRunDuration") or scheduling.get("terminationTime"))
@@ -100,9 +143,9 @@ def check_choices(scheduling: Mapping[str, Any]) -> None:
 
 
 def check_model(scheduling: Mapping[str, Any], sold: Sequence[str]) -> None:
-    """A machine type that is not sold in the provisioning model asked for.
+    """Whether the machine type is sold in the requested provisioning model.
 
-    Google's own words for this are recorded nowhere that was found; these follow its refusal of onHostMaintenance,
+    No record of Google's wording was found; this one follows its refusal of onHostMaintenance,
     "Scheduling must have onHostMaintenance be one of the following valid types: [TERMINATE]. But was MIGRATE".
     """
     check_choices(scheduling)
@@ -122,16 +165,16 @@ def check_accelerator(project: str, zone: str, kind: str, count: int) -> None:
         raise invalid("resource.guestAccelerators[0].acceleratorCount", count, f"Must be one of {counts}.")
 
 
-def check_disk(index: int, disk_type: str, source_image: str, size_gib: int | None) -> None:
+def check_disk_params(index: int, disk_type: str, source_image: str, size_gib: int | None) -> None:
     field = f"resource.disks[{index}].initializeParams"
-    if disk_type and disk_types.find(last_part(disk_type)) is None:
+    if disk_type and disks.find_disk_type(last_part(disk_type)) is None:
         raise invalid(f"{field}.diskType", disk_type, "The referenced diskType resource cannot be found.")
     check_image(field, "diskSizeGb", source_image, size_gib)
 
 
 def check_image(field: str, size_key: str, source_image: str, size_gib: int | None) -> None:
-    """Images of other projects are taken as they are: nobody knows what is in them."""
-    smallest = images.smallest_disk_gib(source_image)
+    """Images of other projects are accepted as they are: their size is unknown."""
+    smallest = disks.smallest_disk_gib(source_image)
     if smallest is None and "/family/" in source_image:
         raise not_found(source_image[source_image.index("projects/") :])
     if smallest is None:
@@ -146,3 +189,47 @@ def check_image(field: str, size_key: str, source_image: str, size_gib: int | No
 def _too_large(field: str, most: int, size: int) -> Refused:
     text = f"Value for field '{field}' is too large: maximum size {most} character(s); actual size {size}."
     return Refused(413, "fieldSizeTooLarge", text)
+
+
+def check_disk_is_free(disk: Disk, mode: object = None) -> None:
+    """Refuses a disk that is attached, unless every VM only reads it.
+
+    Google's words, as quoted in hashicorp/terraform-provider-google issue 2078.
+    """
+    held = [one for vm in disk.users for one in vm.attachments if one.disk is disk]
+    if mode == _READ_ONLY and all(one.given.get("mode") == _READ_ONLY for one in held):
+        return
+    if disk.users:
+        text = f"The disk resource '{disk.target.resource}' is already being used by"
+        raise Refused(400, "resourceInUseByAnotherResource", f"{text} '{disk.users[0].target.resource}'")
+
+
+def check_local_ssd_choice(vm: VM, discards_local_ssd: bool | None) -> None:
+    """A stop or suspend of a VM with local SSDs must say whether to discard their data.
+
+    Words and reason: skypilot-org/skypilot issue 2586, openshift/installer pull request 8649.
+    """
+    if vm.shape.local_ssd_gib and discards_local_ssd is None:
+        raise bad_request(
+            "VM has a Local SSD attached but an undefined value for `discard-local-ssd`. If using gcloud, please add"
+            " `--discard-local-ssd=false` or `--discard-local-ssd=true` to your command.",
+        )
+
+
+def suspend_failure(vm: VM) -> Failure | None:
+    """Why a suspend operation fails; None where the VM can be suspended.
+
+    The limits are those of Google's "Suspend or resume a Compute Engine instance", "Limitations": no GPUs, no
+    Confidential VM, at most 208 GB of memory. Only the words about states are Google's; the others follow them.
+    """
+    if vm.status is not Status.RUNNING:
+        text = _CANNOT_SUSPEND.get(vm.status, "You can only suspend an instance that is running.")
+    elif vm.shape.gpu_count:
+        text = "You cannot suspend an instance that has GPUs attached."
+    elif vm.is_confidential:
+        text = "You cannot suspend a Confidential VM instance."
+    elif vm.shape.memory_mb > _MOST_MEMORY_MB:
+        text = "You cannot suspend an instance that has more than 208 GB of memory."
+    else:
+        return None
+    return Failure("UNSUPPORTED_OPERATION", text, 400)

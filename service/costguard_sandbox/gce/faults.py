@@ -1,4 +1,4 @@
-"""What can be made to go wrong, on demand: added, listed and cleared while the cloud runs."""
+"""The faults of the simulated Compute Engine and Cloud Monitoring."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from costguard_sandbox.gce.catalogue.places import ZONES, project_number, region_of, zones_of
+from costguard_sandbox.faults import ActiveFaults, BadFault
+from costguard_sandbox.gce.catalogue.regions import ZONES, project_number, region_of, zones_of
 from costguard_sandbox.gce.errors import Refused, not_found
 from costguard_sandbox.gce.operations import Failure
 from costguard_sandbox.gce.vm import Shape
 
 LONGEST_SILENCE_S = 60.0
-# The keys that each kind takes, those it cannot do without first.
+# (required keys, optional keys) of each kind.
 _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unreachable_zone": (("zone",), ("project",)),
     "stockout": ((), ("zone", "gpu", "spot", "project", "count")),
@@ -34,13 +35,9 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _WHEN, _HOW = ("after", "before"), ("reset", "error", "silence")
 
 
-class BadFault(ValueError):
-    """A fault that cannot be made; the text says which key is wrong and what was expected."""
-
-
 @dataclass(slots=True)
-class Fault:
-    """One thing that goes wrong until it is cleared, or until `count` has run out."""
+class CloudFault:
+    """One fault; which fields matter depends on its kind."""
 
     id: int
     kind: str
@@ -54,14 +51,14 @@ class Fault:
     code: int = 503
     count: int | None = None
     method: str = ""
-    path: str = ""  # a regular expression that is searched for in the request's path
+    path: str = ""  # a regular expression, searched for in the request's path
     seconds: float = 0.0
     page: int = 0
-    writes: bool = False  # these are limited, in place of reads
-    when: str = _WHEN[0]  # whether the answer is lost after what was asked for took effect, or instead of that
-    how: str = _HOW[0]  # the connection breaks, at once or after `seconds` of silence, or the answer is `code`
+    writes: bool = False  # limits writes instead of reads
+    when: str = _WHEN[0]  # whether the answer is lost after the request took effect, or before
+    how: str = _HOW[0]  # the connection breaks, at once or after `seconds`, or the answer is `code`
 
-    def concerns(self, project: str, method: str = "", path: str = "") -> bool:
+    def applies_to(self, project: str, method: str = "", path: str = "") -> bool:
         return (
             self.project in ("", project)
             and self.method.upper() in ("", method)
@@ -69,7 +66,7 @@ class Fault:
         )
 
     def shown(self) -> dict[str, Any]:
-        """Only what says something about this kind."""
+        """The keys of its kind."""
         required, optional = _KINDS[self.kind]
         values = asdict(self)
         keys = ("id", "kind", *required, *(key for key in optional if values[key] not in ("", None)))
@@ -79,15 +76,15 @@ class Fault:
 _TYPES = {"spot": bool, "writes": bool, "limit": int, "code": int, "count": int, "seconds": float, "page": int}
 
 
-class Faults:
-    def __init__(self) -> None:
-        self._active: dict[int, Fault] = {}
-        self._next = 1
-        self.changes = 0  # grows when a fault comes or goes
-        self._asked: dict[tuple[str, bool], tuple[datetime, int]] = {}
+class CloudFaults(ActiveFaults[CloudFault]):
+    """The faults of the cloud, and what each does to a request."""
 
-    def add(self, kind: str, **values: Any) -> Fault:
-        """Raises BadFault for an unknown kind or key, a missing key, or a value of the wrong kind."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._requests: dict[tuple[str, bool], tuple[datetime, int]] = {}
+
+    def add(self, kind: str, **values: Any) -> CloudFault:
+        """Raises BadFault for an unknown kind or key, a missing key or an invalid value."""
         if kind not in _KINDS:
             raise BadFault(f"unknown fault {kind!r}; expected one of {', '.join(_KINDS)}")
         required, optional = _KINDS[kind]
@@ -96,117 +93,93 @@ class Faults:
                 raise BadFault(f"a fault of kind {kind!r} needs {key!r}")
         for key, value in values.items():
             if key not in required + optional:
-                raise BadFault(f"{key!r} means nothing to {kind!r}; it takes {', '.join(required + optional)}")
+                raise BadFault(f"{key!r} is unknown to {kind!r}; it takes {', '.join(required + optional)}")
             _check_value(key, value)
-        fault = Fault(self._next, kind, **values)
-        self._next += 1
-        self._active[fault.id] = fault
-        self.changes += 1
-        return fault
+        return self.activate(CloudFault(self.next_id(), kind, **values))
 
-    def listed(self) -> list[Fault]:
-        return list(self._active.values())
-
-    def remove(self, fault_id: int) -> bool:
-        self.changes += 1
-        return self._active.pop(fault_id, None) is not None
-
-    def clear(self, kind: str | None = None) -> int:
-        """Clear all, or all of one kind; returns how many."""
-        gone = [fault.id for fault in self._active.values() if kind in (None, fault.kind)]
-        for fault_id in gone:
-            self.remove(fault_id)
-        return len(gone)
-
-    def _of(self, kind: str) -> Iterator[Fault]:
-        return (fault for fault in list(self._active.values()) if fault.kind == kind)
-
-    def _spend(self, fault: Fault) -> None:
-        if fault.count is not None:
-            fault.count -= 1
-            if fault.count <= 0:
-                self.remove(fault.id)
+    def _of(self, kind: str) -> Iterator[CloudFault]:
+        return (fault for fault in self.listed() if fault.kind == kind)
 
     def unreachable_zones(self, project: str) -> frozenset[str]:
-        return frozenset(fault.zone for fault in self._of("unreachable_zone") if fault.concerns(project))
+        return frozenset(fault.zone for fault in self._of("unreachable_zone") if fault.applies_to(project))
 
     def delay(self, project: str, method: str, path: str) -> float:
-        """Real seconds to hold the answer back; never more than a minute."""
-        slow = [fault for fault in self._of("slow") if fault.concerns(project, method, path)]
+        """Real seconds to delay the answer, at most a minute."""
+        slow = [fault for fault in self._of("slow") if fault.applies_to(project, method, path)]
         for fault in slow:
-            self._spend(fault)
+            self.count_down(fault)
         return min(LONGEST_SILENCE_S, max((fault.seconds for fault in slow), default=0.0))
 
     def is_garbage(self, project: str, method: str, path: str) -> bool:
         for fault in self._of("garbage"):
-            if fault.concerns(project, method, path):
-                self._spend(fault)
+            if fault.applies_to(project, method, path):
+                self.count_down(fault)
                 return True
         return False
 
     def refuse(self, project: str, method: str, path: str, now: datetime) -> None:
-        """Raise what this request has to be refused with, if anything."""
+        """Raises Refused when a fault refuses this request."""
         for fault in self._of("server_error"):
-            if fault.concerns(project, method, path):
-                self._spend(fault)
+            if fault.applies_to(project, method, path):
+                self.count_down(fault)
                 raise server_error(fault.code)
         for fault in self._of("unauthenticated"):
-            if fault.concerns(project):
-                self._spend(fault)
+            if fault.applies_to(project):
+                self.count_down(fault)
                 raise _unauthenticated()
         for fault in self._of("project_gone"):
-            if fault.concerns(project):
+            if fault.applies_to(project):
                 raise not_found(f"projects/{project}")
         for fault in self._of("forbidden"):
-            if fault.concerns(project, method, path):
+            if fault.applies_to(project, method, path):
                 raise _forbidden(project, path)
         is_wait = method == "POST" and path.endswith("/wait")
         self._count(project, now, is_write=method != "GET" and not is_wait)
 
     def _count(self, project: str, now: datetime, *, is_write: bool) -> None:
-        """Google refills a project's bucket on the minute, not a minute after the first request."""
+        """Google's limits start again at each full minute, not a minute after the first request."""
         minute = now.replace(second=0, microsecond=0)
         for fault in self._of("rate_limit"):
-            if fault.concerns(project) and fault.writes is is_write:
-                since, asked = self._asked.get((project, is_write), (minute, 0))
-                asked = asked + 1 if since == minute else 1
-                self._asked[project, is_write] = minute, asked
-                if asked > fault.limit:
+            if fault.applies_to(project) and fault.writes is is_write:
+                since, number = self._requests.get((project, is_write), (minute, 0))
+                number = number + 1 if since == minute else 1
+                self._requests[project, is_write] = minute, number
+                if number > fault.limit:
                     raise _rate_limited(project, is_write=is_write)
 
-    def lose(self, project: str, method: str, path: str) -> Fault | None:
-        """How the answer to this request gets lost, if it does."""
+    def lose(self, project: str, method: str, path: str) -> CloudFault | None:
+        """The fault that loses the answer to this request, if any."""
         for fault in self._of("lost_answer"):
-            if fault.concerns(project, method, path):
-                self._spend(fault)
+            if fault.applies_to(project, method, path):
+                self.count_down(fault)
                 return fault
         return None
 
     def refuse_page(self, project: str, path: str, page: int) -> None:
         for fault in self._of("failing_page"):
-            if fault.page == page and fault.concerns(project, path=path):
-                self._spend(fault)
+            if fault.page == page and fault.applies_to(project, path=path):
+                self.count_down(fault)
                 raise server_error(fault.code)
 
     def stockout(self, project: str, zone: str, shape: Shape, *, spot: bool) -> Failure | None:
         for fault in self._of("stockout"):
             if (
-                fault.concerns(project)
+                fault.applies_to(project)
                 and fault.zone in ("", zone)
                 and fault.gpu in ("", shape.gpu_type)
                 and fault.spot in (None, spot)
             ):
-                self._spend(fault)
+                self.count_down(fault)
                 elsewhere = [other for other in zones_of(region_of(zone)) if other != zone] if fault.zone else []
                 return stockout_failure(project, zone, shape, elsewhere)
         return None
 
     def quota_limits(self, project: str, region: str = "") -> dict[str, float]:
-        """The limits that were set by hand; `region` is empty for those that span regions."""
+        """The limits that faults set; `region` is empty for those that span regions."""
         return {
             fault.metric: float(fault.limit)
             for fault in self._of("quota")
-            if fault.concerns(project) and fault.region in ("", region)
+            if fault.applies_to(project) and fault.region in ("", region)
         }
 
 
@@ -221,7 +194,7 @@ def _check_value(key: str, value: Any) -> None:
     if not good:
         raise BadFault(f"{key!r} must be {_WORDS[wanted]}, not {value!r}")
     if key == "zone" and value not in ZONES:
-        raise BadFault(f"{value!r} is not a zone of Google's")
+        raise BadFault(f"{value!r} is not one of Google's zones")
     for name, choices in (("when", _WHEN), ("how", _HOW)):
         if key == name and value not in choices:
             raise BadFault(f"{key!r} must be one of {', '.join(choices)}, not {value!r}")
@@ -233,7 +206,7 @@ def _check_value(key: str, value: Any) -> None:
 
 
 _WORDS = {bool: "true or false", int: "a whole number from 0 up", float: "a number from 0 up", str: "a text"}
-assert all(key in {one.name for one in fields(Fault)} for pair in _KINDS.values() for keys in pair for key in keys)
+assert all(key in {one.name for one in fields(CloudFault)} for pair in _KINDS.values() for keys in pair for key in keys)
 
 
 def server_error(code: int) -> Refused:

@@ -1,59 +1,127 @@
-"""What runs inside of VMs, as their lifecycle sees it."""
+"""What runs inside VMs, as the lifecycle sees it, and who waits for changes of their metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 
 from costguard_sandbox.gce.vm import VM, Attachment, Disk
 
 
 class Ending(Enum):
-    """How a VM's processes are told that the machine goes down."""
+    """How a VM's processes are stopped."""
 
-    PREEMPTION = auto()  # SIGTERM, and SIGKILL after the half minute that Google gives
+    PREEMPTION = auto()  # SIGTERM, and SIGKILL after Google's 30 seconds
     SHUTDOWN = auto()  # the same, after the longer time of a stop
     POWER_CUT = auto()  # SIGKILL at once
 
 
 class Guests:
-    """Nothing runs in any VM. The world is locked during all calls."""
+    """The default: nothing runs in any VM. Callers hold the cloud's lock."""
 
     def up(self, vm: VM) -> None:
-        """The VM is RUNNING: it boots, or goes on where it was suspended."""
+        """The VM is RUNNING: it boots or resumes."""
 
     def down(self, vm: VM, ending: Ending) -> None:
-        """The VM goes down; a second call can only shorten the time that is left."""
+        """The VM goes down; a second call can only shorten the remaining time."""
 
-    def has(self, vm: VM) -> bool:  # noqa: ARG002  here nothing runs in whichever VM
-        """Whether anything of the VM runs."""
+    def has(self, vm: VM) -> bool:  # noqa: ARG002
+        """Whether processes of the VM run."""
         return False
 
     def suspend(self, vm: VM) -> None: ...
 
     def when_gone(self, vm: VM, act: Callable[[], None]) -> None:  # noqa: ARG002
-        """Acts as soon as nothing of the VM runs, which may be now. The world is locked then, too."""
+        """Calls `act` once no process of the VM runs, perhaps now; then, too, with the cloud locked."""
         act()
 
-    def attach(self, vm: VM, held: Attachment) -> None:
-        """The disk is the VM's from now on."""
+    def attach(self, vm: VM, held: Attachment) -> None: ...
 
     def detach(self, vm: VM, held: Attachment) -> None:
-        """The disk leaves the VM with all that is on it."""
+        """The disk leaves the VM with its files."""
 
-    def erase(self, disk: Disk) -> None:
-        """The disk is deleted."""
+    def erase(self, disk: Disk) -> None: ...
 
     def serial_output(self, vm: VM) -> tuple[int, bytes]:  # noqa: ARG002
-        """What the VM printed, and how much before it was dropped."""
+        """(bytes dropped from the beginning, what the VM printed after them)."""
         return 0, b""
 
     def serve_at(self, url: str) -> None:
-        """VMs find their metadata under this address; those that came up before it was known boot now."""
+        """The address of the metadata servers; VMs that came up before boot now."""
 
     def close(self) -> None:
-        """Nothing of any VM runs afterwards. The world must not be locked."""
+        """Ends every process. The cloud must not be locked."""
 
     def __bool__(self) -> bool:
-        """Whether anything can run at all."""
+        """Whether VMs can run processes at all."""
         return False
+
+
+class MetadataWatch:
+    """One request that waits for a change of a VM's metadata."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self.is_waiting = False
+
+    def wake(self) -> None:
+        """From any thread."""
+        with suppress(RuntimeError):  # its server has ended
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Whether there was a change, now or since the last call."""
+        self.is_waiting = True
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return False
+        self._changed.clear()
+        return True
+
+
+class MetadataWatches:
+    """Wakes the waiting requests after a change, and all of them when the server ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_vm: dict[int, set[MetadataWatch]] = {}
+        self.is_closed = False
+
+    @contextmanager
+    def watching(self, vm: int) -> Iterator[MetadataWatch]:
+        """Read the metadata inside the block only, or a change before it is missed."""
+        watch = MetadataWatch()
+        with self._lock:
+            self._by_vm.setdefault(vm, set()).add(watch)
+        try:
+            yield watch
+        finally:
+            with self._lock:
+                self._by_vm[vm].discard(watch)
+                if not self._by_vm[vm]:
+                    del self._by_vm[vm]
+
+    def wake(self, vm: int) -> None:
+        with self._lock:
+            for watch in self._by_vm.get(vm, ()):
+                watch.wake()
+
+    def open(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+        with self._lock:
+            for watches in self._by_vm.values():
+                for watch in watches:
+                    watch.wake()
+
+    def waiting(self, vm: int) -> int:
+        """How many requests wait for this VM now."""
+        with self._lock:
+            return sum(watch.is_waiting for watch in self._by_vm.get(vm, ()))

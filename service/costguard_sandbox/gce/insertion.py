@@ -1,30 +1,33 @@
-"""From the body of an insert to a VM: what is checked at once, and what is filled in."""
+"""Reads the body of an insert, fills in Google's defaults and makes the VM with its disks."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import orjson
 
-from costguard_sandbox.gce.catalogue import images, machine_types
+from costguard_sandbox.gce.catalogue import disks, machine_types
+from costguard_sandbox.gce.catalogue.regions import default_service_account
 from costguard_sandbox.gce.checks import (
     check_accelerator,
     check_body,
     check_choices,
-    check_disk,
-    check_metadata,
+    check_disk_is_free,
+    check_disk_params,
+    check_labels,
     check_model,
+    check_name,
     check_stop_action,
+    whole_number,
 )
-from costguard_sandbox.gce.errors import bad_request, invalid
+from costguard_sandbox.gce.errors import already_exists, bad_request, invalid, not_found
+from costguard_sandbox.gce.operations import Ids
 from costguard_sandbox.gce.render import last_part
-from costguard_sandbox.gce.vm import Shape
+from costguard_sandbox.gce.vm import VM, Attachment, Disk, Shape
 
-NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
-_LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 _N1_GPUS = frozenset(
     {"nvidia-tesla-t4", "nvidia-tesla-v100", "nvidia-tesla-p100", "nvidia-tesla-p4", "nvidia-tesla-k80"}
 )
@@ -33,16 +36,16 @@ _GIB_PER_SCRATCH_DISK = 375
 
 @dataclass(frozen=True, slots=True)
 class WantedDisk:
-    """`source` names a disk that exists already; otherwise one is made."""
+    """A disk as requested. `source` names a disk that exists already; otherwise one is made."""
 
     name: str
-    device_name: str
-    boot: bool
-    auto_delete: bool
-    size_gib: int
-    disk_type: str
-    source_image: str
-    given: Mapping[str, Any]
+    device_name: str = ""
+    boot: bool = False
+    auto_delete: bool = False
+    size_gib: int = 0
+    disk_type: str = ""
+    source_image: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
     scratch: bool = False
 
@@ -56,7 +59,7 @@ class WantedVM:
 
 
 def read_insert(zone: str, body: Mapping[str, Any], project: str = "-") -> WantedVM:
-    """What the body asks for. Raises Refused as Compute Engine would, with nothing made."""
+    """The VM that the body requests. Raises Refused as Compute Engine would, with nothing made."""
     try:
         return _read(project, zone, body)
     except (AttributeError, TypeError, ValueError) as wrong:
@@ -65,24 +68,23 @@ def read_insert(zone: str, body: Mapping[str, Any], project: str = "-") -> Wante
 
 def _read(project: str, zone: str, body: Mapping[str, Any]) -> WantedVM:
     name = str(body.get("name", ""))
-    if not NAME.fullmatch(name):
-        raise invalid("resource.name", name, f"Must be a match of regex '{NAME.pattern}'")
+    check_name("resource.name", name)
     check_body(zone, body)
     shape, accelerators = read_shape(project, zone, body)
-    given: dict[str, Any] = orjson.loads(orjson.dumps(dict(body)))  # a copy; a quicker one than deepcopy's
+    given: dict[str, Any] = orjson.loads(orjson.dumps(dict(body)))  # a copy, faster than deepcopy
     if accelerators:
         given["guestAccelerators"] = accelerators
     given["scheduling"] = read_scheduling(body.get("scheduling") or {}, has_gpu=shape.gpu_count > 0)
     check_stop_action(body.get("scheduling") or {}, has_local_ssds=shape.local_ssd_gib > 0)
     check_labels(body.get("labels") or {})
-    disks = tuple(_disk(name, index, disk) for index, disk in enumerate(body.get("disks") or ()))
-    if not disks:
+    wanted = tuple(_disk(name, index, disk) for index, disk in enumerate(body.get("disks") or ()))
+    if not wanted:
         raise invalid("resource.disks", "[]", "At least one disk is required: a boot disk.")
-    return WantedVM(name, shape, disks, given)
+    return WantedVM(name, shape, wanted, given)
 
 
 def read_shape(project: str, zone: str, body: Mapping[str, Any]) -> tuple[Shape, list[dict[str, Any]]]:
-    """The machine that the body asks for, and its accelerators."""
+    """The requested machine type and accelerators."""
     machine_name = last_part(str(body.get("machineType", "")))
     machine = machine_types.find(zone, machine_name)
     if machine is None:
@@ -160,35 +162,19 @@ def _check_run_limit(limit: Mapping[str, Any] | None) -> None:
         raise invalid("scheduling.maxRunDuration.seconds", seconds, "Must be between 30 seconds and 120 days.")
 
 
-def check_labels(labels: Mapping[str, Any]) -> None:
-    for key, value in labels.items():
-        if not key or not key[0].isalpha() or not _LABEL.fullmatch(key) or not _LABEL.fullmatch(str(value)):
-            raise invalid(
-                "resource.labels",
-                f"{key}={value}",
-                "Only hyphens (-), underscores (_), lowercase characters, and numbers are allowed. "
-                "Keys must start with a lowercase character, and neither may be longer than 63.",
-            )
-
-
 def _disk(vm_name: str, index: int, given: Mapping[str, Any]) -> WantedDisk:
     wanted: Mapping[str, Any] = given.get("initializeParams") or {}
     scratch = given.get("type") == "SCRATCH"
     size = wanted.get("diskSizeGb") or given.get("diskSizeGb") or (_GIB_PER_SCRATCH_DISK if scratch else 10)
-    try:
-        size_gib = int(size)
-    except ValueError:
-        raise invalid("resource.disks.diskSizeGb", size, "Must be a whole number.") from None
-    if size_gib < 1:
-        raise invalid("resource.disks.diskSizeGb", size, "Must be at least 1.")
-    image, asked = str(wanted.get("sourceImage") or ""), "diskSizeGb" in wanted
-    check_disk(index, str(wanted.get("diskType") or ""), image, size_gib if asked else None)
-    if not asked and not scratch:
-        size_gib = max(size_gib, images.smallest_disk_gib(image) or size_gib)
+    size_gib = whole_number("resource.disks.diskSizeGb", size)
+    image, has_size = str(wanted.get("sourceImage") or ""), "diskSizeGb" in wanted
+    check_disk_params(index, str(wanted.get("diskType") or ""), image, size_gib if has_size else None)
+    if not has_size and not scratch:
+        size_gib = max(size_gib, disks.smallest_disk_gib(image) or size_gib)
     boot = bool(given.get("boot", index == 0))
     return WantedDisk(
         name=str(wanted.get("diskName") or (vm_name if boot else f"{vm_name}-{index}")),
-        device_name=str(given.get("deviceName") or f"persistent-disk-{index}"),
+        device_name=str(given.get("deviceName") or ""),
         boot=boot,
         auto_delete=bool(given.get("autoDelete", False)),
         size_gib=size_gib,
@@ -200,7 +186,77 @@ def _disk(vm_name: str, index: int, given: Mapping[str, Any]) -> WantedDisk:
     )
 
 
-def merged_metadata(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Metadata items, checked."""
-    check_metadata(items)
-    return [dict(item) for item in items]
+Disks = Mapping[tuple[str, str, str], Disk]
+
+
+class Factory:
+    """New VMs and disks, which belong to nothing yet."""
+
+    def __init__(self, ids: Ids, base_url: str) -> None:
+        self._ids = ids
+        self._base_url = base_url
+
+    def vm(self, project: str, zone: str, wanted: WantedVM, now: datetime, present: Disks) -> VM:
+        """Raises Refused when one of its disks is missing, in use or already present."""
+        for account in wanted.given.get("serviceAccounts") or ():
+            if account.get("email") == "default":
+                account["email"] = default_service_account(project)
+        attachments = tuple(
+            self._attachment(project, zone, index, disk, now, present) for index, disk in enumerate(wanted.disks)
+        )
+        number = self._ids.random.randrange(2**16)
+        return VM(
+            id=self._ids.draw(),
+            project=project,
+            zone=zone,
+            name=wanted.name,
+            shape=wanted.shape,
+            given=wanted.given,
+            attachments=attachments,
+            created_at=now,
+            cpu_platform="Intel Skylake" if wanted.shape.family == "n1" else "Intel Cascade Lake",
+            network_ip=f"10.128.{number >> 8}.{number & 255}",
+            nat_ip=f"203.0.113.{number & 255}",
+        )
+
+    def disk(self, project: str, zone: str, wanted: WantedDisk, now: datetime) -> Disk:
+        image = disks.image_of(self._base_url, wanted.source_image) if wanted.source_image else None
+        return Disk(
+            id=self._ids.draw(),
+            project=project,
+            zone=zone,
+            name=wanted.name,
+            size_gib=wanted.size_gib,
+            disk_type=wanted.disk_type,
+            created_at=now,
+            source_image=image["selfLink"] if image else wanted.source_image,
+            licenses=tuple(image.get("licenses", ())) if image else (),
+        )
+
+    def _attachment(
+        self, project: str, zone: str, index: int, wanted: WantedDisk, now: datetime, present: Disks
+    ) -> Attachment:
+        disk: Disk | None = None
+        if wanted.source:
+            disk = present.get((project, zone, wanted.source))
+            if disk is None:
+                raise not_found(f"projects/{project}/zones/{zone}/disks/{wanted.source}")
+            check_disk_is_free(disk, wanted.given.get("mode"))
+        elif not wanted.scratch:
+            if (project, zone, wanted.name) in present:
+                raise already_exists(f"projects/{project}/zones/{zone}/disks/{wanted.name}")
+            disk = self.disk(project, zone, wanted, now)
+        return attachment(disk, index, wanted)
+
+
+def attachment(disk: Disk | None, index: int, wanted: WantedDisk) -> Attachment:
+    """The disk as its VM holds it. Without a device name in the request, the index names it."""
+    return Attachment(
+        disk=disk,
+        index=index,
+        device_name=wanted.device_name or f"persistent-disk-{index}",
+        boot=wanted.boot,
+        auto_delete=wanted.auto_delete,
+        size_gib=disk.size_gib if disk else wanted.size_gib,
+        given=wanted.given,
+    )

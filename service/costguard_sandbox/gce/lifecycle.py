@@ -1,7 +1,7 @@
-"""The state machine of a VM: how each request and each event carries it from state to state, and when.
+"""The state machine of a VM: which states each request and system event leads through, and when.
 
-Billing hangs on these moments: a run begins at the very end of an insert, start or resume, and ends
-at the very start of a stop, suspend or delete, or when an event of the cloud's own strikes.
+Billing depends on these moments: a run begins at the end of an insert, start or resume, and ends at the start of a
+stop, suspend or delete, or with a system event.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from costguard_sandbox.clock import to_ms
-from costguard_sandbox.gce.durations import Durations
+from costguard_sandbox.gce.checks import suspend_failure
 from costguard_sandbox.gce.guests import Ending, Guests
 from costguard_sandbox.gce.operations import Failure, Operation
-from costguard_sandbox.gce.suspending import cannot_suspend
-from costguard_sandbox.gce.timeline import Timeline
+from costguard_sandbox.gce.timeline import Timeline, draw_duration
 from costguard_sandbox.gce.vm import VM, Status
 
 Capacity = Callable[[VM], Failure | None]
 
 _UP = frozenset({Status.RUNNING, Status.PENDING_STOP})
 _COMING_UP = frozenset({Status.PROVISIONING, Status.STAGING, Status.REPAIRING})
-# Requests that wait for what the VM is doing now; the others are turned away while it is busy.
-_PATIENT = frozenset({"stop", "delete"})
+# Requests that wait for the transition under way; the others are refused during one.
+_WAITS = frozenset({"stop", "delete"})
 
 
 class Lifecycle:
     def __init__(
         self,
         timeline: Timeline,
-        durations: Durations,
+        seed: int,
         capacity: Capacity,
         remove: Callable[[VM], None],
         on_run_limit: Callable[[VM, bool], None],
@@ -38,7 +37,7 @@ class Lifecycle:
         guests: Guests,
     ) -> None:
         self._timeline = timeline
-        self._durations = durations
+        self._seed = seed
         self._capacity = capacity
         self._remove = remove
         self._on_run_limit = on_run_limit
@@ -51,7 +50,7 @@ class Lifecycle:
         return self._timeline.now
 
     def accept(self, operation: Operation, vm: VM) -> None:
-        """Plan the operation's start, after those accepted before it; what it does depends on the VM's state then."""
+        """Plan the operation's start, after those accepted earlier; its effect depends on the VM's state then."""
         begins = self._now + self._draw("begin", operation)
         if vm.accepted_until is not None and vm.accepted_until >= begins:
             begins = vm.accepted_until + timedelta(milliseconds=1)
@@ -59,7 +58,7 @@ class Lifecycle:
         self._until(operation, begins, lambda: self._start_or_wait(operation, vm))
 
     def _start_or_wait(self, operation: Operation, vm: VM) -> None:
-        if operation.kind in _PATIENT and vm.busy_until is not None and vm.busy_until > self._now:
+        if operation.kind in _WAITS and vm.busy_until is not None and vm.busy_until > self._now:
             begins = vm.busy_until + self._draw("begin", operation)
             self._until(operation, begins, lambda: self._start_or_wait(operation, vm))
             return
@@ -72,7 +71,7 @@ class Lifecycle:
             act(operation, vm)
 
     def fail(self, operation: Operation, failure: Failure) -> None:
-        """An insert that comes to nothing: nobody ever sees its VM."""
+        """An insert that fails: its VM is never visible."""
         begins = self._now + self._draw("begin", operation)
         ends = begins + self._draw("failed insert", operation)
         operation.ends_at = ends
@@ -80,14 +79,14 @@ class Lifecycle:
         self._timeline.at(ends, lambda: operation.finish(self._now, failure))
 
     def carry_out(self, operation: Operation, what: str, act: Callable[[], Failure | None]) -> None:
-        """Something that takes effect as its operation ends, or fails then."""
+        """An operation that takes effect, or fails, at its end."""
         begins = self._now + self._draw("begin", operation)
         operation.ends_at = begins + self._draw(what, operation)
         self._timeline.at(begins, lambda: operation.begin(self._now))
         self._timeline.at(operation.ends_at, lambda: operation.finish(self._now, act()))
 
     def follow(self, operation: Operation, is_over: Callable[[], bool], failure: Failure | None) -> None:
-        """An operation that is done when others are: looked at every second."""
+        """An operation that is done when others are, checked every second."""
 
         def look() -> None:
             if operation.start_time is None:
@@ -99,7 +98,7 @@ class Lifecycle:
 
         self._until(operation, self._now + self._draw("begin", operation), look)
 
-    # What users ask for; each runs at the operation's startTime.
+    # Requests of users; each runs at the operation's startTime.
 
     def _insert(self, operation: Operation, vm: VM) -> None:
         self._come_up(operation, vm, "insert")
@@ -144,14 +143,14 @@ class Lifecycle:
             self._power_off(operation, vm, vm.transition)
 
     def _suspend(self, operation: Operation, vm: VM) -> None:
-        if failure := cannot_suspend(vm):
+        if failure := suspend_failure(vm):
             self._refuse(operation, failure.code, failure.message)
             return
         length = self._draw("suspend", operation)
         number = self._begin(vm, length)
         self._end_run(vm, Status.SUSPENDING)
         self._guests.suspend(vm)
-        vm.hold_memory(self._now)
+        vm.save_memory(self._now)
 
         def suspended() -> None:
             if vm.transition == number:
@@ -183,21 +182,21 @@ class Lifecycle:
             self._guests.up(vm)
             self._later(operation, "reset", lambda: operation.finish(self._now))
 
-    # What the cloud does by itself; `operation` is over in the moment it appears.
+    # System events.
 
-    def can_be_struck(self, vm: VM) -> bool:
+    def is_up(self, vm: VM) -> bool:
         return vm.status in _UP or vm.status in _COMING_UP
 
     def preempt(self, vm: VM) -> None:
-        is_to_go = vm.scheduling.get("instanceTerminationAction") == "DELETE"
-        self._strike(vm, Ending.PREEMPTION, delete=is_to_go, preempted=True)
+        deletes = vm.scheduling.get("instanceTerminationAction") == "DELETE"
+        self._interrupt(vm, Ending.PREEMPTION, delete=deletes, preempted=True)
 
     def shut_down(self, vm: VM, ending: Ending) -> None:
-        """The guest, or Google for good, turned the VM off."""
-        self._strike(vm, ending, delete=False)
+        """The guest turned the VM off, or Google did without a restart."""
+        self._interrupt(vm, ending, delete=False)
 
     def repair(self, vm: VM, ending: Ending, restarted: Callable[[], None]) -> None:
-        """The host failed or went into maintenance, and the VM comes up again by itself."""
+        """The host failed or went into maintenance, and Google restarts the VM."""
         length = self._draw("repair", (vm.id, vm.transition))
         number = self._begin(vm, length)
         self._end_run(vm, Status.REPAIRING)
@@ -211,7 +210,7 @@ class Lifecycle:
         self._timeline.at(self._now + length, up)
 
     def recreate(self, vm: VM, insert: Callable[[], Operation]) -> None:
-        """A managed group takes the VM down and brings it up again, under the same id, by an insert of its own."""
+        """A managed group stops the VM and inserts it again, under the same id."""
         down = self._draw("recreate down", (vm.id, vm.transition))
         length = down + self._draw("recreate up", (vm.id, vm.transition))
         ends = self._now + length
@@ -233,16 +232,16 @@ class Lifecycle:
                 made[0].finish(self._now)
                 self._run(vm)
             elif made:
-                made[0].finish(self._now, self._overtaken(vm))
+                made[0].finish(self._now, self._superseded(vm))
 
         self._timeline.at(self._now + down, stopped)
         self._timeline.at(ends, up)
 
-    def _overtaken(self, vm: VM) -> Failure:
+    def _superseded(self, vm: VM) -> Failure:
         text = f"Instance '{vm.name}' was stopped before the operation was complete."
         return Failure("UNSUPPORTED_OPERATION", text, 400)
 
-    def _strike(self, vm: VM, ending: Ending, *, delete: bool, preempted: bool = False) -> None:
+    def _interrupt(self, vm: VM, ending: Ending, *, delete: bool, preempted: bool = False) -> None:
         length = self._draw("power off", (vm.id, vm.transition))
         number = self._begin(vm, length)
         self._end_run(vm, Status.STOPPING, preempted=preempted)
@@ -265,12 +264,12 @@ class Lifecycle:
                 operation.finish(self._now)
                 self._run(vm)
             elif what == "start" and vm.is_preempted and vm.status is not Status.DELETED:
-                # Recorded twice: the start ends without an error though a preemption came before its end.
+                # Recorded twice: the start ends without an error although a preemption came before its end.
                 operation.finish(self._now)
                 vm.last_start = self._now
                 self._show(vm, vm.status)
             else:
-                operation.finish(self._now, self._overtaken(vm))
+                operation.finish(self._now, self._superseded(vm))
 
         self._timeline.at(to_ms(self._now + length * 0.4), staging)
         self._until(operation, self._now + length, up)
@@ -283,13 +282,13 @@ class Lifecycle:
         self._guests.up(vm)
 
     def _end_run(self, vm: VM, status: Status, *, preempted: bool = False) -> None:
-        # A VM that is struck while it is resumed loses what was saved of it, too.
+        # A VM that is interrupted while it resumes loses its saved memory, too.
         vm.release_memory(self._now)
         vm.end_run(self._now, status, preempted=preempted)
         self._on_change(vm)
 
     def _show(self, vm: VM, status: Status) -> None:
-        vm.show(status)
+        vm.set_status(status)
         self._on_change(vm)
 
     def _power_off(self, operation: Operation, vm: VM, number: int) -> None:
@@ -306,13 +305,13 @@ class Lifecycle:
     def _wind_down(self, vm: VM, number: int, ends: datetime, *, delete: bool, done: Callable[[], None] | None) -> None:
         def nearly() -> None:
             if vm.transition == number:
-                # Written just before the operation ends: later than the billing's end, by the whole shutdown.
+                # Set just before the operation ends: the whole shutdown later than the end of billing.
                 vm.last_stop = self._now
                 self._show(vm, Status.STOPPING)
 
         def off() -> None:
             if vm.transition == number:
-                if self._now > ends:  # processes hold the machine for as long as they may
+                if self._now > ends:  # its processes used their grace period
                     vm.last_stop = self._now
                 vm.termination_at = None
                 if delete:
@@ -326,7 +325,7 @@ class Lifecycle:
         self._timeline.at(ends, lambda: self._guests.when_gone(vm, off))
 
     def _arm_run_limit(self, vm: VM) -> None:
-        """Google counts the limit from the request's start, some seconds before the VM runs."""
+        """Google counts the limit from the start of the request, some seconds before the VM runs."""
         vm.run_limit += 1
         armed = vm.run_limit
         until = vm.scheduling.get("terminationTime")
@@ -347,7 +346,7 @@ class Lifecycle:
         elif vm.status in _UP:
             delete = vm.scheduling.get("instanceTerminationAction") == "DELETE"
             self._on_run_limit(vm, delete)
-            self._strike(vm, Ending.SHUTDOWN, delete=delete)
+            self._interrupt(vm, Ending.SHUTDOWN, delete=delete)
 
     def _begin(self, vm: VM, length: timedelta) -> int:
         vm.transition += 1
@@ -372,4 +371,4 @@ class Lifecycle:
         self._timeline.at(moment, act)
 
     def _draw(self, what: str, subject: Operation | tuple[int, int]) -> timedelta:
-        return self._durations.draw(what, subject.id if isinstance(subject, Operation) else subject)
+        return draw_duration(self._seed, what, subject.id if isinstance(subject, Operation) else subject)

@@ -1,7 +1,9 @@
-"""Operations: what was asked of the simulated cloud, or what it did by itself, and how that went."""
+"""Operations: what users requested of the cloud or what it did by itself, with the outcome."""
 
 from __future__ import annotations
 
+import random
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,13 +11,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from costguard_sandbox.clock import pacific
+from costguard_sandbox.gce.errors import invalid
+from costguard_sandbox.gce.timeline import Timeline
 
 _HTTP_WORDS = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 503: "SERVICE UNAVAILABLE"}
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an accepted request came to nothing."""
+    """Why an accepted request failed."""
 
     code: str
     message: str
@@ -47,7 +52,7 @@ class Target:
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """`ends_at` is known to the world beforehand, so that `wait` can sleep exactly as long as needed."""
+    """One operation. `ends_at` is planned in advance, so that `wait` can sleep exactly until then."""
 
     id: int
     name: str
@@ -65,8 +70,8 @@ class Operation:
     status_message: str = ""
     request_id: str = ""
     failure: Failure | None = None
-    group: str = ""  # shared by a bulk insert and by the inserts that it consists of
-    bulk: Callable[[], dict[str, Any]] | None = None  # how far a bulk insert is, place by place
+    group: str = ""  # shared by a bulk insert and its single inserts
+    bulk: Callable[[], dict[str, Any]] | None = None  # the progress of a bulk insert, zone by zone
     _rendered: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -91,7 +96,7 @@ class Operation:
         self._rendered = None
 
     def resource(self) -> dict[str, Any]:
-        """The operation as the API shows it. Shared between answers: not to be changed."""
+        """The operation as the API shows it. Callers share it and must not change it."""
         if self.bulk is not None:
             return {**self._render(), "instancesBulkInsertOperationMetadata": self.bulk()}
         if self._rendered is None:
@@ -133,36 +138,88 @@ class Operation:
         return shown
 
 
-class OperationLog:
-    """All operations that are still kept, oldest first."""
+class Ids:
+    """Ids of VMs, disks and operations: they depend on the seed and on how many were drawn before."""
 
-    def __init__(self, retention: timedelta) -> None:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(f"{seed}/ids")
+
+    def draw(self) -> int:
+        return self.random.randrange(10**17, 2**63)
+
+
+class OperationLog:
+    """The operations of all projects, oldest first. Callers hold the cloud's lock."""
+
+    def __init__(self, timeline: Timeline, ids: Ids, links: str, retention: timedelta) -> None:
         self.retention = retention
+        self._timeline = timeline
+        self._ids = ids
+        self._links = links
         self._kept: OrderedDict[tuple[str, str], Operation] = OrderedDict()
         self._by_request: dict[tuple[str, str], Operation] = {}
 
-    def add(self, operation: Operation) -> None:
+    def begin(self, kind: str, target: Target, user: str, request_id: str = "", group: str = "") -> Operation:
+        operation = self._add("operation", kind, target, user, request_id)
+        operation.group = group
+        return operation
+
+    def begin_bulk(self, project: str, scope: str, user: str, request_id: str) -> Operation:
+        """The operation of a bulk insert, whose id is the group id of all its inserts."""
+        operation = self.begin("bulkInsert", Target(project, scope, "instances", 0), user, request_id)
+        operation.group = operation.name.removeprefix("operation-")
+        return operation
+
+    def record_event(self, kind: str, target: Target, text: str) -> Operation:
+        """A system event, done at once. A managed group's repairs are named repair- and have no user."""
+        user, prefix = ("", "repair") if kind.startswith("repair.") else ("system", "systemevent")
+        event = self._add(prefix, f"compute.instances.{kind}", target, user)
+        event.status_message = text
+        event.finish(self._timeline.now)
+        return event
+
+    def _add(self, prefix: str, kind: str, target: Target, user: str, request_id: str = "") -> Operation:
+        now = self._timeline.now
+        bits = self._ids.random.getrandbits(116)
+        ms = int(now.timestamp() * 1000)
+        operation = Operation(
+            id=self._ids.draw(),
+            name=f"{prefix}-{ms}-{bits >> 64:013x}-{bits >> 32 & 0xFFFFFFFF:08x}-{bits & 0xFFFFFFFF:08x}",
+            project=target.project,
+            scope=target.scope,
+            kind=kind,
+            target_link=f"{self._links}/{target.resource}",
+            target_id=target.id,
+            user=user,
+            insert_time=now,
+            ends_at=now,
+            base=self._links,
+            request_id=request_id,
+        )
         self._kept[operation.project, operation.name] = operation
-        if operation.request_id:
-            self._by_request[operation.project, operation.request_id] = operation
+        if request_id:
+            self._by_request[operation.project, request_id] = operation
+        return operation
 
     def find(self, project: str, scope: str, name: str) -> Operation | None:
-        """By name, or by the numeric id that the API takes in a name's place."""
+        """By name, or by the numeric id that the API accepts instead."""
         found = self._kept.get((project, name))
         if found is None and name.isdecimal():
             found = next((operation for operation in self.of(project) if operation.id == int(name)), None)
         return found if found is not None and found.scope == scope else None
 
-    def earlier(self, project: str, request_id: str) -> Operation | None:
-        """The outcome that this very request had before, if it was made before."""
+    def repeated(self, project: str, request_id: str) -> Operation | None:
+        """The operation that this request id began before. Raises Refused for an id that is not a UUID."""
+        if request_id and (not _UUID.fullmatch(request_id) or not request_id.strip("0-")):
+            raise invalid("requestId", request_id, "Must be a UUID other than zero.")
         return self._by_request.get((project, request_id)) if request_id else None
 
     def of(self, project: str) -> Iterator[Operation]:
         return (operation for (owner, _), operation in self._kept.items() if owner == project)
 
-    def forget_before(self, now: datetime) -> None:
-        """Drop what Google no longer keeps; an operation still under way always stays."""
-        horizon = now - self.retention
+    def drop_expired(self) -> None:
+        """Drop what Google no longer keeps; an operation that is not done always stays."""
+        horizon = self._timeline.now - self.retention
         while self._kept:
             key, oldest = next(iter(self._kept.items()))
             if oldest.end_time is None or oldest.end_time >= horizon:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from costguard_sandbox.gce.catalogue.places import gpu_quota_metric, region_of
-from costguard_sandbox.gce.faults import Faults
+from costguard_sandbox.gce.catalogue.regions import gpu_quota_metric, region_of
+from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.operations import Failure
 from costguard_sandbox.gce.vm import VM, Disk, Status
 
@@ -65,7 +65,7 @@ def _used_by(vm: VM) -> Counter[str]:
     return used
 
 
-def exceeded(faults: Faults, usage: Usage, vm: VM) -> Failure | None:
+def exceeded(faults: CloudFaults, usage: Usage, vm: VM) -> Failure | None:
     """Only limits that were set by hand bind: a test that says nothing of quotas never meets one."""
     regional = faults.quota_limits(vm.project, vm.region)
     for metric, wanted in demand(vm).items() if regional else ():

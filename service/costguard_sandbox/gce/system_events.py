@@ -1,16 +1,16 @@
-"""What the cloud does to VMs by itself, at once or after a notice in their metadata."""
+"""System events: what the cloud does to VMs by itself, at once or after a notice in their metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard_sandbox.gce.catalogue.places import project_number
+from costguard_sandbox.gce.catalogue.regions import project_number
 from costguard_sandbox.gce.errors import bad_request
-from costguard_sandbox.gce.guests import Ending, Guests
+from costguard_sandbox.gce.guests import Ending, Guests, MetadataWatches
 from costguard_sandbox.gce.lifecycle import Lifecycle
-from costguard_sandbox.gce.metadata_watch import Bells
-from costguard_sandbox.gce.operations import Operation, Target
+from costguard_sandbox.gce.operations import Operation, OperationLog
 from costguard_sandbox.gce.timeline import Timeline
 from costguard_sandbox.gce.vm import NO_MAINTENANCE, VM, Status
 
@@ -27,97 +27,131 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     "migrate": ("migrateOnHostMaintenance", "Instance migrated during Compute Engine maintenance."),
 }
 PREEMPT_IN_START = "preempt-in-start"
-"""The next start of a Spot VM is overtaken by a preemption before its operation ends, as two of three recorded were."""
+"""The next start of a Spot VM is preempted before its operation ends, as two of three recorded starts were."""
 EVENTS = (*_EVENTS, PREEMPT_IN_START)
 
 
-class Strikes:
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Which Spot VMs Google preempts at once to win capacity back; an empty value does not narrow them down.
+
+    `filter` is one of the API's, such as `labels.job:*`. With `up_for`, only VMs that have run for so long.
+    """
+
+    project: str = ""
+    region: str = ""
+    zone: str = ""
+    filter: str = ""
+    up_for: timedelta = timedelta(0)
+    notice: timedelta | None = None
+
+    def includes(self, vm: VM, now: datetime) -> bool:
+        """By everything but the filter. A VM that is still coming up is included, unless it must have been up."""
+        if not vm.is_spot or vm.is_preempted or self.region not in ("", vm.region) or self.zone not in ("", vm.zone):
+            return False
+        if not self.up_for:
+            return vm.status in (Status.RUNNING, Status.PROVISIONING, Status.STAGING)
+        return vm.status is Status.RUNNING and vm.last_start is not None and now - vm.last_start >= self.up_for
+
+
+class SystemEvents:
+    """Makes system events happen and records them as operations. Callers hold the cloud's lock."""
+
     def __init__(
         self,
         timeline: Timeline,
         lifecycle: Lifecycle,
         guests: Guests,
-        bells: Bells,
-        record: Callable[[str, Target, str], Operation],
-        begin: Callable[[str, Target, str], Operation],
+        watches: MetadataWatches,
+        operations: OperationLog,
     ) -> None:
         self._timeline = timeline
         self._lifecycle = lifecycle
         self._guests = guests
-        self._bells = bells
-        self._record = record
-        self._begin = begin
-        self._to_preempt: set[int] = set()
+        self._watches = watches
+        self._operations = operations
+        self._preempted_in_start: set[int] = set()
 
-    def refuse(self, event: str, vm: VM) -> None:
-        """Raises Refused when this cannot happen to this VM, or not now."""
-        if event != PREEMPT_IN_START and not self._lifecycle.can_be_struck(vm):
-            raise bad_request(f"{vm.name} is {vm.status.value}; {event} can only strike a VM that is up or coming up")
+    def check(self, event: str, vm: VM) -> None:
+        """Raises Refused when the event cannot happen to this VM, or not now."""
+        if event != PREEMPT_IN_START and not self._lifecycle.is_up(vm):
+            raise bad_request(f"{vm.name} is {vm.status.value}; {event} needs a VM that is running or starting")
         if event in ("preempt", PREEMPT_IN_START) and not vm.is_spot:
             raise bad_request(f"{vm.name} is not a Spot VM, so it is never preempted")
         if event == "migrate" and vm.scheduling["onHostMaintenance"] != "MIGRATE":
             raise bad_request(f"{vm.name} does not migrate: its onHostMaintenance is TERMINATE")
 
-    def strike(self, event: str, vm: VM) -> Operation:
+    def happen(self, event: str, vm: VM) -> Operation:
         kind, text = _EVENTS[event]
-        place = f"projects/{project_number(vm.project)}/zones/{vm.zone}"
-        operation = self._record(kind, vm.target, text.format(place=place, name=vm.name))
-        self._tell(vm, event, is_now=True)
+        number = project_number(vm.project)
+        text = text.format(place=f"projects/{number}/zones/{vm.zone}", name=vm.name)
+        operation = self._operations.record_event(kind, vm.target, text)
+        self._show_in_metadata(vm, event, is_now=True)
         ending = Ending.POWER_CUT if event == "host-error" else Ending.SHUTDOWN
         if event == "preempt":
             self._lifecycle.preempt(vm)
         elif event == "recreate":
-            agent = f"{project_number(vm.project)}@cloudservices.gserviceaccount.com"
-            self._lifecycle.recreate(vm, lambda: self._begin("insert", vm.target, agent))
+            agent = f"{number}@cloudservices.gserviceaccount.com"
+            self._lifecycle.recreate(vm, lambda: self._operations.begin("insert", vm.target, agent))
         elif event in ("host-error", "host-maintenance") and vm.scheduling["automaticRestart"]:
-            self._lifecycle.repair(vm, ending, lambda: self._restarted(vm))
+            self._lifecycle.repair(vm, ending, lambda: self._record_restart(vm))
         elif event != "migrate":
             self._lifecycle.shut_down(vm, ending)
         return operation
 
-    def strike_in_start(self, vm: VM) -> None:
-        """Once, at the next start that is asked for."""
-        self._to_preempt.add(vm.id)
+    def happen_after_notice(self, event: str, vm: VM, notice: timedelta | None) -> Operation | None:
+        """The event's operation, or None when the VM's metadata announce it first.
+
+        Without a `notice`, a preemption uses the VM's preemptionNoticeDuration; other events happen at once, as does
+        every event of a VM that is not running yet. Where the VM runs processes, the notice is in real seconds. A VM
+        that changes its state in the meantime is left alone.
+        """
+        if event == PREEMPT_IN_START:
+            self._preempted_in_start.add(vm.id)
+            return None
+        if notice is None:
+            notice = vm.preemption_notice if event == "preempt" else timedelta(0)
+        if not notice or vm.status is not Status.RUNNING:
+            return self.happen(event, vm)
+        self._show_in_metadata(vm, event, is_now=False)
+        speed = self._timeline.clock.speed if self._guests.has(vm) else 0
+        self._happen_unless_changed(event, vm, self._timeline.now + notice * (speed or 1))
+        return None
 
     def starting(self, vm: VM, moment: datetime) -> None:
         """A start has begun; `moment` lies shortly before its end."""
-        if vm.id in self._to_preempt:
-            self._to_preempt.remove(vm.id)
-            self._strike_unless_changed("preempt", vm, moment)
+        if vm.id in self._preempted_in_start:
+            self._preempted_in_start.remove(vm.id)
+            self._happen_unless_changed("preempt", vm, moment)
 
     def maintain(self, vm: VM) -> None:
-        """The VM's host goes into maintenance: the VM migrates or is terminated, as its policy says."""
+        """The VM's host goes into maintenance: the VM migrates or is terminated, by its policy."""
         if vm.status is Status.RUNNING:
-            self.strike("migrate" if vm.scheduling["onHostMaintenance"] == "MIGRATE" else "host-maintenance", vm)
+            self.happen("migrate" if vm.scheduling["onHostMaintenance"] == "MIGRATE" else "host-maintenance", vm)
 
-    def strike_after(self, notice: timedelta, event: str, vm: VM) -> None:
-        """A VM that is stopped or struck meanwhile is left alone. Where it really runs, the seconds are real ones."""
-        self._tell(vm, event, is_now=False)
-        speed = self._timeline.clock.speed if self._guests.has(vm) else 0
-        self._strike_unless_changed(event, vm, self._timeline.now + notice * (speed or 1))
-
-    def _strike_unless_changed(self, event: str, vm: VM, moment: datetime) -> None:
+    def _happen_unless_changed(self, event: str, vm: VM, moment: datetime) -> None:
         seen = vm.transition
 
-        def strike() -> None:
-            if vm.transition == seen and self._lifecycle.can_be_struck(vm):
-                self.strike(event, vm)
+        def happen() -> None:
+            if vm.transition == seen and self._lifecycle.is_up(vm):
+                self.happen(event, vm)
 
-        self._timeline.at(moment, strike)
+        self._timeline.at(moment, happen)
 
     def reached_run_limit(self, vm: VM, deleted: bool) -> None:
         verb = "deferredDelete" if deleted else "deferredStop"
-        self._record(verb, vm.target, "Instance reached its maximum run duration or termination time.")
+        text = "Instance reached its maximum run duration or termination time."
+        self._operations.record_event(verb, vm.target, text)
 
-    def _restarted(self, vm: VM) -> None:
-        self._record("automaticRestart", vm.target, "Instance automatically restarted by Compute Engine.")
+    def _record_restart(self, vm: VM) -> None:
+        text = "Instance automatically restarted by Compute Engine."
+        self._operations.record_event("automaticRestart", vm.target, text)
 
-    def _tell(self, vm: VM, event: str, *, is_now: bool) -> None:
-        """In the VM's metadata."""
+    def _show_in_metadata(self, vm: VM, event: str, *, is_now: bool) -> None:
         if event == "preempt":
             vm.is_preempted = True
         elif event == "host-maintenance":
             vm.maintenance_event = "TERMINATE_ON_HOST_MAINTENANCE"
         elif event == "migrate":
             vm.maintenance_event = NO_MAINTENANCE if is_now else "MIGRATE_ON_HOST_MAINTENANCE"
-        self._bells.ring(vm.id)
+        self._watches.wake(vm.id)

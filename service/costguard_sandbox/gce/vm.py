@@ -1,4 +1,4 @@
-"""One simulated VM and its disks: what it is, what state it is in, and when it billed."""
+"""A simulated VM and its disks: configuration, state and billed times."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Load(StrEnum):
 
     BUSY = "busy"
     IDLE = "idle"
-    NO_AGENT = "no-agent"  # idle too, and without the Ops Agent: nobody measures its GPUs
+    NO_AGENT = "no-agent"  # idle, and without the Ops Agent, so its GPUs are not measured
 
 
 @dataclass(slots=True)
 class Run:
-    """One billed run of the machine: RUNNING until STOPPING or SUSPENDING."""
+    """One billed run of the VM: from RUNNING until STOPPING or SUSPENDING."""
 
     began: datetime
     ended: datetime | None = None
     preempted: bool = False
-    shape: Shape | None = None  # as it was: a stopped VM may be given another machine type
+    shape: Shape | None = None  # a stopped VM may get another machine type
 
 
 @dataclass(slots=True)
-class Held:
-    """Something that bills while it is kept, such as the memory of a suspended VM."""
+class SavedMemory:
+    """The memory of a suspended VM, billed while it is kept."""
 
     began: datetime
     ended: datetime | None = None
@@ -60,7 +60,7 @@ class DiskStatus(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Disk:
-    """A persistent disk: made with a VM or by itself, kept until it is deleted or goes with its last VM."""
+    """A persistent disk, kept until it is deleted, by itself or with its last VM."""
 
     id: int
     project: str
@@ -74,7 +74,7 @@ class Disk:
     labels: dict[str, str] = field(default_factory=dict)
     description: str = ""
     status: DiskStatus = DiskStatus.READY
-    users: list[VM] = field(default_factory=list)  # more than one only where all of them only read
+    users: list[VM] = field(default_factory=list)  # several only where all of them only read
     last_attach: datetime | None = None
     last_detach: datetime | None = None
     deleted_at: datetime | None = None
@@ -99,7 +99,7 @@ class Attachment:
 
 @dataclass(slots=True)
 class DiskUse:
-    """A disk that a VM held, and from when to when; `ended` is None while it does."""
+    """A time during which a VM held a disk; `ended` is None while it still does."""
 
     disk: Disk
     began: datetime
@@ -108,7 +108,7 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the machine bills for. Custom types of the N1 family have the family n1."""
+    """What a running VM bills for. Custom types of the N1 family have the family n1."""
 
     machine_type: str
     family: str
@@ -121,7 +121,7 @@ class Shape:
 
 @dataclass(slots=True, eq=False)
 class VM:
-    """`given` is the body of the insert, kept whole; what the cloud itself knows lies beside it."""
+    """One VM. `given` is the body of its insert with later changes; the other fields are the cloud's own."""
 
     id: int
     project: str
@@ -141,15 +141,15 @@ class VM:
     deleted_at: datetime | None = None
     termination_at: datetime | None = None
     runs: list[Run] = field(default_factory=list)
-    held_memory: list[Held] = field(default_factory=list)
+    saved_memory: list[SavedMemory] = field(default_factory=list)
     disk_uses: list[DiskUse] = field(default_factory=list)
-    loads: list[tuple[datetime, Load]] = field(default_factory=list)  # since when what; busy before the first
-    # Each transition gets a number; the steps of one that was overtaken find another number and do nothing.
+    loads: list[tuple[datetime, Load]] = field(default_factory=list)  # (since, load); busy before the first
+    # Transitions are numbered, so that the remaining steps of a superseded one do nothing.
     transition: int = 0
     busy_until: datetime | None = None
-    accepted_until: datetime | None = None  # when the last request that was accepted starts
-    run_limit: int = 0  # numbers the run-time limits that were armed, so that an old one cannot fire
-    is_preempted: bool = False  # as the metadata server says, from the notice until the next start
+    accepted_until: datetime | None = None  # when the last accepted request starts
+    run_limit: int = 0  # the number of the run-time limit in force, so that an earlier one cannot fire
+    is_preempted: bool = False  # as the metadata server shows it, from the notice until the next start
     maintenance_event: str = NO_MAINTENANCE
     rendered: dict[str, Any] | None = field(default=None, repr=False)
 
@@ -192,64 +192,63 @@ class VM:
 
     @property
     def preemption_notice(self) -> timedelta:
-        """How long its metadata tell of a preemption before anything else does."""
+        """How long the metadata show a preemption in advance."""
         return timedelta(seconds=int((self.scheduling.get("preemptionNoticeDuration") or {}).get("seconds", 0)))
 
     def load_at(self, moment: datetime) -> Load:
         return next((load for since, load in reversed(self.loads) if since <= moment), Load.BUSY)
 
-    def hold(self, held: Attachment, at: datetime) -> None:
-        """The disk is attached from now on; the list of a VM's disks is in the order of their indexes."""
+    def attach(self, held: Attachment, at: datetime) -> None:
+        """Attach one more disk; a VM's disks are ordered by index."""
         self.attachments = tuple(sorted((*self.attachments, held), key=lambda one: one.index))
-        self._take(held, at)
+        self._begin_use(held, at)
 
-    def take_all(self, at: datetime) -> None:
-        """Every disk that the VM was made with is attached from now on."""
+    def attach_all(self, at: datetime) -> None:
+        """Attach the disks that the VM is created with."""
         for held in self.attachments:
-            self._take(held, at)
+            self._begin_use(held, at)
 
-    def _take(self, held: Attachment, at: datetime) -> None:
+    def _begin_use(self, held: Attachment, at: datetime) -> None:
         if held.disk is not None:
             held.disk.users.append(self)
             held.disk.last_attach = at
             self.disk_uses.append(DiskUse(held.disk, at))
 
-    def let_go(self, held: Attachment, at: datetime) -> None:
-        """The disk is detached from now on."""
+    def detach(self, held: Attachment, at: datetime) -> None:
         self.attachments = tuple(one for one in self.attachments if one is not held)
         if held.disk is not None:
-            self.end_use(held.disk, at)
+            self.release(held.disk, at)
 
-    def end_use(self, disk: Disk, at: datetime) -> None:
-        """The disk is free; a VM that is deleted goes on naming it."""
+    def release(self, disk: Disk, at: datetime) -> None:
+        """The disk is free; a deleted VM still lists it."""
         disk.users.remove(self)
         disk.last_detach = at
         for use in self.disk_uses:
             if use.disk is disk and use.ended is None:
                 use.ended = at
 
-    def show(self, status: Status) -> None:
+    def set_status(self, status: Status) -> None:
         self.status = status
         self.rendered = None
 
     def begin_run(self, at: datetime) -> None:
-        """Billing of the machine begins: only ever at the end of an insert, start, resume or restart."""
+        """Billing begins: only ever at the end of an insert, start, resume or restart."""
         self.release_memory(at)
         self.runs.append(Run(at, shape=self.shape))
         self.is_preempted, self.maintenance_event = False, NO_MAINTENANCE
         self.last_start = at
-        self.show(Status.RUNNING)
+        self.set_status(Status.RUNNING)
 
     def end_run(self, at: datetime, status: Status, *, preempted: bool = False) -> None:
-        """Billing of the machine ends, in the very moment that `status` is first shown."""
+        """Billing ends at the moment that `status` is first shown."""
         if self.runs and self.runs[-1].ended is None:
             self.runs[-1].ended = at
             self.runs[-1].preempted = preempted
-        self.show(status)
+        self.set_status(status)
 
-    def hold_memory(self, at: datetime) -> None:
-        self.held_memory.append(Held(at))
+    def save_memory(self, at: datetime) -> None:
+        self.saved_memory.append(SavedMemory(at))
 
     def release_memory(self, at: datetime) -> None:
-        if self.held_memory and self.held_memory[-1].ended is None:
-            self.held_memory[-1].ended = at
+        if self.saved_memory and self.saved_memory[-1].ended is None:
+            self.saved_memory[-1].ended = at

@@ -1,46 +1,156 @@
-"""`docker` inside a VM that has none: a container is a local process with an environment of its own.
+"""A stand-in for `docker` in VMs without one: a container is a local process with its own environment.
 
-As in Docker: `run`, `pull`, `inspect`, `rm`, `kill` and `login`, signals passed on, exit codes, names, digests, and
-that all of a container ends with its first process. Not so: images are names and digests alone (see images.py), so a
-command runs with the programs of this machine; nor has a container files of its own, so a path under a volume's place
-in it is rewritten, in words and variables, to where that really is. A volume's source is a path of the VM: it lies
-below the VM's directory.
+As in Docker: `run`, `pull`, `inspect`, `rm`, `kill` and `login`, forwarded signals, exit codes, names, digests, and the
+end of the whole container with its first process. Unlike Docker: images are names and digests only, so commands use the
+host's programs; containers have no file system, so paths below a volume's mount point are rewritten, in arguments and
+variables, to the real ones. A volume's source is a path of the VM, below the VM's directory.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from costguard_sandbox.guest.container import Container, Failed, read_run
-from costguard_sandbox.guest.images import Images, NoImage, parse
-from costguard_sandbox.guest.kept import NEVER, Kept, ended, now
-from costguard_sandbox.guest.processes import DEV_NULL, Process, Signals, adopt_orphans, descendants, look, reap, send
+from costguard_sandbox.guest.docker_store import NEVER, EndedContainers, Images, NoImage, ended, now, parse
+from costguard_sandbox.guest.init_process import (
+    DEV_NULL,
+    Process,
+    Signals,
+    adopt_orphans,
+    descendants,
+    look,
+    reap,
+    send,
+)
+
+_SWITCHES = {"--rm", "--init", "--privileged", "--read-only", "--sig-proxy", "--quiet", "-q"} | {
+    "--interactive",
+    "-i",
+    "--tty",
+    "-t",
+    "-it",
+}
+# They limit or share what a local process has anyway.
+_IGNORED = re.compile(
+    "--(cap-(add|drop)|cpus?(set-cpus|-shares)?|device|dns|gpus|group-add|hostname|ipc|label|log-(driver|opt)|memory"
+    "(-swap)?|network|oom-score-adj|pid|platform|pull|restart|runtime|security-opt|shm-size|stop-timeout|tmpfs|ulimit"
+    "|user(ns)?)|-[hlmu]"
+)
+# Not part of a longer path: /x/data, $X/data, /data-2.
+_INSIDE_BEFORE, _INSIDE_AFTER = r"(?<![\w./\-})\]~*%])", r"(?![\w.-])"
+_SHORT = {"-v": "--volume", "-w": "--workdir", "-e": "--env"}
+
+
+class DockerFailed(Exception):
+    """A failure of Docker itself: exit code 125."""
+
+
+@dataclass
+class Container:
+    """The arguments of `docker run`. `volumes`: mount points in the container to real folders."""
+
+    name: str = ""
+    workdir: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    volumes: dict[str, Path] = field(default_factory=dict)
+    image: str = ""
+    command: list[str] = field(default_factory=list)
+    has_init: bool = False
+    is_removed: bool = False  # when it ends
+
+    def rewritten(self, text: str) -> str:
+        """The text with every path below a mount point replaced by the real one."""
+        if not self.volumes:
+            return text
+        deepest_first = sorted(self.volumes, key=len, reverse=True)
+        places = "|".join(re.escape(place) for place in deepest_first)
+        alone = rf"{_INSIDE_BEFORE}({places}){_INSIDE_AFTER}"
+        return re.sub(alone, lambda found: str(self.volumes[found[1]]), text)
+
+    def real_workdir(self, own_files: Path) -> Path:
+        """Outside all volumes, it is among the files that are deleted with the container."""
+        place = self.rewritten(self.workdir)
+        return (
+            own_files / self.workdir.lstrip("/") if place == self.workdir and not self._is_real(place) else Path(place)
+        )
+
+    def _is_real(self, place: str) -> bool:
+        return any(place == str(path) or place.startswith(f"{path}/") for path in self.volumes.values())
+
+
+def read_run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -> Container:
+    """Raises DockerFailed for an unknown option, which could change what runs."""
+    left, container = list(words), Container()
+    while left and left[0].startswith("-"):
+        option, is_joined, value = left.pop(0).partition("=")
+        option = _SHORT.get(option, option)
+        if option in _SWITCHES:
+            container.has_init = container.has_init or option == "--init"
+            container.is_removed = container.is_removed or option == "--rm"
+            continue
+        if not is_joined and not left:
+            raise DockerFailed(f"flag needs an argument: {option}")
+        _take(container, option, value if is_joined else left.pop(0), disk, environment)
+    if not left:
+        raise DockerFailed("'docker run' requires at least 1 argument: an image")
+    container.image = left[0]
+    container.command = left[1:]
+    if not container.command:
+        raise DockerFailed(
+            f"the simulated docker has no images, so it does not know what {left[0]} runs: give a command"
+        )
+    return container
+
+
+def _take(container: Container, option: str, value: str, disk: Path, environment: Mapping[str, str]) -> None:
+    if option == "--name":
+        container.name = value
+    elif option == "--workdir":
+        container.workdir = value
+    elif option == "--env":
+        name, is_given, given = value.partition("=")
+        if is_given or name in environment:  # a name alone is passed from the caller's environment
+            container.environment[name] = given if is_given else environment[name]
+    elif option == "--volume":
+        source, _, place = value.partition(":")
+        container.volumes[(place.partition(":")[0] or source).rstrip("/")] = _source(source, disk)
+    elif not _IGNORED.fullmatch(option):
+        raise DockerFailed(f"unknown flag: {option} (the simulated docker knows a part of them)")
+
+
+def _source(source: str, disk: Path) -> Path:
+    if not source.startswith("/"):
+        return disk / "var/lib/docker/volumes" / source
+    path = Path(source)
+    return path if path.is_relative_to(disk) else disk / source.lstrip("/")
+
 
 _FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _KILLS_EVERY_S = 0.05
 
 
 def run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -> int:
-    """Holds the container until its first process ends; ends what is left of it then."""
+    """Run the container until its first process ends; then kill the rest of it."""
     wanted = read_run(words, disk, environment)
     name = wanted.name or f"container-{os.getpid()}"
     state = _state(disk, name)
     if holder := _holder(state):
-        raise Failed(f'Conflict. The container name "/{name}" is already in use by process {holder.pid}.')
-    kept = Kept(disk)
-    if kept.state(name) is not None:
-        raise Failed(f'Error response from daemon: Conflict. The container name "/{name}" is already in use.')
+        raise DockerFailed(f'Conflict. The container name "/{name}" is already in use by process {holder.pid}.')
+    containers = EndedContainers(disk)
+    if containers.state(name) is not None:
+        raise DockerFailed(f'Error response from daemon: Conflict. The container name "/{name}" is already in use.')
     _pulled(wanted.image, disk)
     own_files = state.with_name(f"{name}.files")
     adopt_orphans()
-    signals = Signals(signal.SIGCHLD, *_PASSED_ON)
+    signals = Signals(signal.SIGCHLD, *_FORWARDED)
     started_at, code, error = now(), _FAILED, ""
     try:
         first = _start(wanted, own_files, {"PATH": environment["PATH"], "HOSTNAME": name})
@@ -51,14 +161,14 @@ def run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -> int
         started_at = NEVER if error else started_at
     finally:
         if not wanted.is_removed:
-            kept.keep(name, ended(code, started_at, error))
+            containers.keep(name, ended(code, started_at, error))
         state.unlink(missing_ok=True)
         shutil.rmtree(own_files, ignore_errors=True)
     return code
 
 
 def _not_executed(wanted: Container, problem: OSError) -> tuple[int, str]:
-    """The exit code and the daemon's error. With --init there is none: tini was started, and says it itself."""
+    """The exit code and the daemon's error. With --init it is tini that reports it."""
     code = _NOT_EXECUTABLE if isinstance(problem, PermissionError) else _NOT_FOUND
     program = wanted.command[0]
     if wanted.has_init:
@@ -74,7 +184,7 @@ def _not_executed(wanted: Container, problem: OSError) -> tuple[int, str]:
 
 
 def _pulled(image: str, disk: Path) -> None:
-    """What `run` does with an image that the VM does not have."""
+    """Pull the image if the VM does not have it."""
     images = Images(disk)
     try:
         reference = parse(image)
@@ -82,11 +192,11 @@ def _pulled(image: str, disk: Path) -> None:
             sys.stderr.write(f"Unable to find image '{image}' locally\n")
             images.keep(reference, images.pull(reference))
     except NoImage as missing:
-        raise Failed(f"Error response from daemon: {missing}") from None
+        raise DockerFailed(f"Error response from daemon: {missing}") from None
 
 
 def pull(words: Sequence[str], disk: Path) -> int:
-    """`pull NAME[:TAG|@DIGEST]`, in the words that Docker has for it."""
+    """`pull NAME[:TAG|@DIGEST]`, with Docker's output."""
     images = Images(disk)
     try:
         reference = parse(words[0] if words else "")
@@ -121,8 +231,8 @@ def inspect_image(words: Sequence[str], disk: Path) -> int:
 def inspect_container(words: Sequence[str], disk: Path) -> int:
     """`container inspect --format '{{json .State}}' NAME`."""
     if words[:1] != ["--format"] or words[1:2] != ["{{json .State}}"]:
-        raise Failed("the simulated docker inspects a container's state alone: --format '{{json .State}}'")
-    state = Kept(disk).state(words[2])
+        raise DockerFailed("the simulated docker inspects a container's state alone: --format '{{json .State}}'")
+    state = EndedContainers(disk).state(words[2])
     sys.stdout.write(f"{json.dumps(state)}\n" if state is not None else "\n")
     if state is None:
         sys.stderr.write(f"Error response from daemon: No such container: {words[2]}\n")
@@ -130,14 +240,14 @@ def inspect_container(words: Sequence[str], disk: Path) -> int:
 
 
 def remove(words: Sequence[str], disk: Path) -> int:
-    """`rm [--force] NAME...`: with --force a container that runs is killed, and one that is not there is removed."""
+    """`rm [--force] NAME...`: with --force a running container is killed, and a missing one is no error."""
     is_forced = words[:1] in (["--force"], ["-f"])
     code = 0
     for name in words[1:] if is_forced else words:
         is_running = _holder(_state(disk, name)) is not None
         if is_running and is_forced:
             kill([name], disk)
-        if Kept(disk).remove(name) or (is_running and is_forced):
+        if EndedContainers(disk).remove(name) or (is_running and is_forced):
             sys.stdout.write(f"{name}\n")
         else:
             sys.stderr.write(f"Error response from daemon: No such container: {name}\n")
@@ -145,15 +255,15 @@ def remove(words: Sequence[str], disk: Path) -> int:
     return code
 
 
-def _start(wanted: Container, own_files: Path, surroundings: dict[str, str]) -> int:
+def _start(wanted: Container, own_files: Path, base: dict[str, str]) -> int:
     home = own_files / "root"
-    workdir = wanted.place_of_workdir(own_files)
+    workdir = wanted.real_workdir(own_files)
     for folder in (home, workdir, *wanted.volumes.values()):
         folder.mkdir(parents=True, exist_ok=True)
     os.chdir(workdir)
     command = [wanted.rewritten(word) for word in wanted.command]
     passed = {name: wanted.rewritten(value) for name, value in wanted.environment.items()}
-    variables = {**surroundings, "HOME": str(home), **passed}
+    variables = {**base, "HOME": str(home), **passed}
     return os.posix_spawnp(command[0], command, variables, file_actions=DEV_NULL, setsid=True)
 
 
@@ -228,7 +338,7 @@ def main() -> int:
             return inspect_container(words[2:], disk)
         if words[:1] == ["rm"]:
             return remove(words[1:], disk)
-    except Failed as failure:
+    except DockerFailed as failure:
         return _say(str(failure), _FAILED)
     if words[:1] == ["login"]:
         sys.stdout.write("Login Succeeded\n")

@@ -1,15 +1,22 @@
-"""What the metadata server tells a VM about itself: a tree of directories and values."""
+"""The metadata server of each VM, under /metadata/ID/computeMetadata/v1/: a tree of directories and values."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costguard_sandbox.gce.catalogue.places import project_number
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from costguard_sandbox.gce.catalogue.regions import project_number
+from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.render import last_part
 from costguard_sandbox.gce.vm import VM
 
@@ -19,7 +26,7 @@ _TOKEN_LASTS_S = 3599
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """A value that is shown as JSON also by itself; a secret one is not part of anything larger."""
+    """A value that is always shown as JSON; a secret one is left out of recursive answers."""
 
     value: Any
     is_secret: bool = False
@@ -30,11 +37,11 @@ Directory = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`is_elsewhere`: a directory that was asked for without its slash."""
+    """One answer. `is_redirect`: a directory was requested without its slash."""
 
     text: str
     is_json: bool = False
-    is_elsewhere: bool = False
+    is_redirect: bool = False
 
     @property
     def etag(self) -> str:
@@ -46,29 +53,29 @@ def metadata_path(vm: VM) -> str:
 
 
 def attributes(vm: VM) -> dict[str, str]:
-    """What the VM was given as metadata."""
+    """The custom metadata of the VM."""
     items = (vm.given.get("metadata") or {}).get("items") or []
     return {str(item.get("key", "")): str(item.get("value", "")) for item in items}
 
 
 def find(vm: VM, path: str, *, is_recursive: bool = False, as_json: bool | None = None) -> Entry | None:
     """The value or directory at a path below `computeMetadata/v1/`; None where there is nothing."""
-    found: Any = _tree(vm)
+    node: Any = _tree(vm)
     for name in path.strip("/").split("/") if path.strip("/") else ():
-        if isinstance(found, list):
-            found = {str(index): one for index, one in enumerate(found)}
-        if not isinstance(found, dict) or name not in found:
+        if isinstance(node, list):
+            node = {str(index): one for index, one in enumerate(node)}
+        if not isinstance(node, dict) or name not in node:
             return None
-        found = found[name]
-    if not isinstance(found, dict) and not _is_directories(found):
-        return None if path.endswith("/") else _value(found, as_json is True)
+        node = node[name]
+    if not isinstance(node, dict) and not _is_directories(node):
+        return None if path.endswith("/") else _value(node, as_json is True)
     if is_recursive:
         if as_json is False:
-            return Entry("".join(f"{line}\n" for line in _lines("", found)))
-        return Entry(json.dumps(_public(found), separators=(",", ":")), is_json=True)
+            return Entry("".join(f"{line}\n" for line in _lines("", node)))
+        return Entry(json.dumps(_public(node), separators=(",", ":")), is_json=True)
     if path and not path.endswith("/"):
-        return Entry("", is_elsewhere=True)
-    return Entry("".join(f"{name}\n" for name in _listed(found)))
+        return Entry("", is_redirect=True)
+    return Entry("".join(f"{name}\n" for name in _listed(node)))
 
 
 def _value(found: Any, as_json: bool) -> Entry:
@@ -101,17 +108,17 @@ def _lines(prefix: str, found: Any) -> list[str]:
 
 
 def _public(found: Any, key: str = "") -> Any:
-    """As recursive answers show it: names in one word, except those that the user chose; without secrets."""
+    """For recursive answers: names in camelCase, except those that users chose; without secrets."""
     if isinstance(found, dict):
         kept = {name: value for name, value in found.items() if not (isinstance(value, Json) and value.is_secret)}
         chosen = key in ("attributes", "service-accounts")
-        return {name if chosen else _one_word(name): _public(value, name) for name, value in kept.items()}
+        return {name if chosen else _camel_case(name): _public(value, name) for name, value in kept.items()}
     if isinstance(found, list):
         return [_public(one) for one in found]
     return found.value if isinstance(found, Json) else found
 
 
-def _one_word(name: str) -> str:
+def _camel_case(name: str) -> str:
     return re.sub(r"-(\w)", lambda letter: letter[1].upper(), name)
 
 
@@ -157,11 +164,11 @@ def _instance(vm: VM, project: str) -> Directory:
             }
             for given in vm.given.get("networkInterfaces") or [{}]
         ],
-        "preempted": _said(vm.is_preempted),
+        "preempted": _flag(vm.is_preempted),
         "scheduling": {
-            "automatic-restart": _said(scheduling["automaticRestart"]),
+            "automatic-restart": _flag(scheduling["automaticRestart"]),
             "on-host-maintenance": scheduling["onHostMaintenance"],
-            "preemptible": _said(vm.is_spot),
+            "preemptible": _flag(vm.is_spot),
         },
         "service-accounts": _service_accounts(vm),
         "tags": Json((vm.given.get("tags") or {}).get("items") or []),
@@ -170,7 +177,7 @@ def _instance(vm: VM, project: str) -> Directory:
 
 
 def _service_accounts(vm: VM) -> Directory:
-    """Under its address, and the first one as `default`."""
+    """By e-mail address, and the first one also as `default`."""
     found: Directory = {}
     for account in vm.given.get("serviceAccounts") or ():
         email = str(account.get("email", ""))
@@ -200,5 +207,63 @@ def _partial(link: str) -> str:
     return link[link.index("projects/") :] if "projects/" in link else link
 
 
-def _said(flag: object) -> str:
+def _flag(flag: object) -> str:
     return "TRUE" if flag else "FALSE"
+
+
+_FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
+
+
+def routes(cloud: Cloud) -> list[Route]:
+    async def endpoint(request: Request) -> Response:
+        # Without the header, or through a proxy, the request may be forged (SSRF).
+        if request.headers.get("metadata-flavor", "").lower() != "google" or "x-forwarded-for" in request.headers:
+            return _refusal(403, 'Missing required header "Metadata-Flavor": "Google"')
+        wait_s = _seconds(request)
+        if wait_s is None:
+            return _refusal(400, "timeout_sec must be a number from 0 up")
+        number = request.path_params["vm"]
+        with cloud.metadata_watches.watching(number) as watch:
+            entry = _entry(cloud, request)
+            known = request.query_params.get("last_etag") or (entry.etag if entry else "")
+            ends = time.monotonic() + wait_s
+            while entry is not None and entry.etag == known and not cloud.metadata_watches.is_closed:
+                left = ends - time.monotonic()
+                if left <= 0 or not await watch.wait(None if math.isinf(left) else left):
+                    break
+                entry = _entry(cloud, request)
+        if entry is None:
+            return _refusal(404, f"The requested URL {request.url.path} was not found on this server.")
+        if entry.is_redirect:
+            return RedirectResponse(f"{request.url.path}/", 301, headers=_FLAVOR)
+        kind = "application/json" if entry.is_json else "application/text"
+        return Response(entry.text, headers={**_FLAVOR, "ETag": entry.etag, "Content-Type": kind})
+
+    base = f"/metadata/{{vm:int}}/{ROOT}"
+    return [Route(base, endpoint), Route(f"{base}/{{path:path}}", endpoint)]
+
+
+def _entry(cloud: Cloud, request: Request) -> Entry | None:
+    with cloud.settled():
+        vm = cloud.instance_by_id(request.path_params["vm"])
+        if vm is None:
+            return None
+        query = request.query_params
+        # The root may be requested with or without its slash.
+        path = request.path_params.get("path", "")
+        as_json = {"json": True, "text": False}.get(query.get("alt", ""))
+        return find(vm, path, is_recursive=query.get("recursive") == "true", as_json=as_json)
+
+
+def _seconds(request: Request) -> float | None:
+    """How long to wait for a change: 0 by default, for ever without timeout_sec. None for an invalid number."""
+    if request.query_params.get("wait_for_change") != "true":
+        return 0.0
+    given = request.query_params.get("timeout_sec", "")
+    if not given:
+        return math.inf
+    return float(given) if given.isdecimal() else None
+
+
+def _refusal(status: int, text: str) -> Response:
+    return Response(text, status, headers=_FLAVOR, media_type="text/html; charset=UTF-8")

@@ -1,4 +1,4 @@
-"""Reading a scenario's tables key by key, with errors that name the file, the key and what was expected."""
+"""Reads the tables of a scenario key by key, with errors that name the file, the key and the expected value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from costguard_sandbox.gce.faults import BadFault, Faults
+from costguard_sandbox.faults import BadFault
+from costguard_sandbox.gce.faults import CloudFaults
 
 _PART = re.compile(r"(\d+)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -16,11 +17,11 @@ _MISSING: Any = object()
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be played; the text names the file, the key and what was expected."""
+    """An invalid scenario; the text names the file, the key and the expected value."""
 
 
 class Keys:
-    """One table. Every key that is read is ticked off; `done` refuses those that nobody asked for."""
+    """One table. `done` refuses keys that were never read."""
 
     def __init__(
         self, values: Mapping[str, Any], where: str, prefix: str = "", siblings: Sequence[Mapping[str, Any]] = ()
@@ -38,14 +39,14 @@ class Keys:
         return key in self._values
 
     def siblings(self) -> Sequence[Mapping[str, Any]]:
-        """All tables of the list that this one stands in."""
+        """All tables of the list that contains this one."""
         return self._siblings
 
     def done(self) -> None:
         unknown = sorted(self._values.keys() - self._read)
         if unknown:
             known = ", ".join(sorted(self._read))
-            raise self.wrong(unknown[0], f"no such key here; known are {known}")
+            raise self.wrong(unknown[0], f"no such key; known keys are {known}")
 
     def _get(self, key: str, default: Any, expected: str) -> Any:
         self._read.add(key)
@@ -86,7 +87,7 @@ class Keys:
         return value
 
     def duration(self, key: str, default: timedelta | None = _MISSING, *, ago: bool = False) -> Any:
-        """`90s`, `2h30m`, `3d`; with `ago` written behind it where a past is meant."""
+        """`90s`, `2h30m`, `3d`; with `ago`, for a time in the past, as in `3d ago`."""
         expected = "a time such as '3d ago' or '2h30m ago'" if ago else "a time such as '90s', '2h30m' or '3d'"
         value = self._get(key, default, expected)
         if value is default:
@@ -100,7 +101,7 @@ class Keys:
         return timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in parts))
 
     def dollars(self, key: str) -> int:
-        """Nano-dollars of an exact amount, written as a text so that it is never a float."""
+        """Nano-dollars; the amount is written as a text, so that it is never a float."""
         text = self.text(key)
         try:
             nanos = Decimal(text).scaleb(9)
@@ -134,11 +135,11 @@ class Keys:
         return dict(value)
 
     def fault(self, key: str) -> dict[str, Any]:
-        """A fault's values, tried out on faults that nobody meets."""
+        """The values of a fault, checked."""
         table = self.table(key)
         values = dict(table._values)
         try:
-            Faults().add(**{"kind": "", **values})
+            CloudFaults().add(**{"kind": "", **values})
         except BadFault as wrong:
-            raise self.wrong(key, f"a fault that can be made: {wrong}") from None
+            raise self.wrong(key, f"a valid fault: {wrong}") from None
         return values

@@ -1,4 +1,4 @@
-"""Scenario files: which fleet exists when the simulated cloud starts, and what happens to it afterwards."""
+"""Scenario files: the fleet at the start of the simulated cloud, and the events afterwards."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from pathlib import Path
 
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.gce.catalogue.prices import NoRate, PriceList
+from costguard_sandbox.gce.cloud import DEFAULT_USER
 from costguard_sandbox.gce.errors import Refused
-from costguard_sandbox.gce.faults import Fault
+from costguard_sandbox.gce.faults import CloudFault
 from costguard_sandbox.gce.filters import BadFilter, compile_filter
-from costguard_sandbox.gce.reclaiming import Reclaim, reclaim
-from costguard_sandbox.gce.system_events import EVENTS
-from costguard_sandbox.guest.machines import MachineSettings
+from costguard_sandbox.gce.system_events import EVENTS, Reclaim
+from costguard_sandbox.guest.local import LocalGuestSettings
 from costguard_sandbox.scenarios.keys import Keys, ScenarioError
-from costguard_sandbox.scenarios.machines import read_machines
-from costguard_sandbox.scenarios.vms import ScenarioVM, read_load, read_vm
-from costguard_sandbox.slack.people import DEFAULT_PEOPLE
-from costguard_sandbox.slack.presses import Wish
-from costguard_sandbox.world import DEFAULT_USER, World
+from costguard_sandbox.scenarios.vms import ScenarioVM, read_load, read_local_vms, read_vm
+from costguard_sandbox.slack.clicks import PlannedClick
+from costguard_sandbox.slack.model import DEFAULT_PEOPLE
+from costguard_sandbox.world import World
 
 _SHIPPED = Path(__file__).parent
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _VERBS = ("start", "stop", "suspend", "resume", "delete")
-_ACTS = (*_VERBS, *EVENTS, "reclaim", "insert", "load", "fault", "price", "press")
+_ACTS = (*_VERBS, *EVENTS, "reclaim", "insert", "load", "fault", "price", "click")
 _LOOKS_EVERY = timedelta(seconds=5)
 _PATIENCE = timedelta(hours=6)
 _log = logging.getLogger(__name__)
@@ -54,20 +53,17 @@ class Scenario:
     projects: tuple[str, ...]
     fleet: tuple[ScenarioVM, ...]
     events: tuple[ScenarioEvent, ...]
-    machines: MachineSettings | None = None  # as VMs run, where they do
-    runs_machines: bool = False
+    local_vms: LocalGuestSettings | None = None
+    runs_vms: bool = False
 
 
 def shipped() -> list[str]:
-    """The names of the scenarios that come with the simulated cloud."""
+    """The names of the included scenarios."""
     return sorted(path.stem for path in _SHIPPED.glob("*.toml"))
 
 
 def load(name_or_path: str | Path) -> Scenario:
-    """A shipped scenario by name, or one from a file.
-
-    Raises ScenarioError, which names the file, the key and what was expected.
-    """
+    """An included scenario by name, or one from a file. Raises ScenarioError."""
     path = Path(name_or_path)
     if str(name_or_path) in shipped():
         path = _SHIPPED / f"{name_or_path}.toml"
@@ -92,15 +88,15 @@ def read(text: str, path: Path) -> Scenario:
         raise keys.wrong("projects", "at least one project id")
     fleet = tuple(read_vm(one, projects) for one in keys.tables("instance"))
     events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
-    runs, machines = read_machines(keys.table("machines")) if keys.has("machines") else (False, None)
+    runs_vms, local_vms = read_local_vms(keys.table("local_vms")) if keys.has("local_vms") else (False, None)
     title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
-    scenario = Scenario(path.stem, title, seed, projects, fleet, events, machines, runs)
+    scenario = Scenario(path.stem, title, seed, projects, fleet, events, local_vms, runs_vms)
     keys.done()
     return scenario
 
 
 def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = False) -> World:
-    """A world at the clock's time, with the fleet's history lived through and the events still to come."""
+    """A world at the clock's time, after the fleet's history and with the events planned."""
     start = clock.now()
     oldest = max((vm.started_ago for vm in scenario.fleet), default=timedelta(0))
     world = World(
@@ -109,7 +105,7 @@ def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = Fal
         seed=scenario.seed,
         begins=start - oldest,
         wait_moves_clock=wait_moves_clock,
-        machines=scenario.machines if scenario.runs_machines else None,
+        local_guests=scenario.local_vms if scenario.runs_vms else None,
     )
     for vm in scenario.fleet:
         world.at(start - vm.started_ago, _guarded(world, f"insert {vm.name}", vm.insert))
@@ -122,7 +118,7 @@ def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = Fal
 
 
 def _guarded(world: World, what: str, act: Act) -> Callable[[], None]:
-    """Whoever looks at the world may have deleted or stopped a VM before its event comes."""
+    """A user may have deleted or stopped the VM before its event."""
 
     def happen() -> None:
         try:
@@ -146,9 +142,9 @@ def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, 
         what, act = _read_reclaim(keys, projects)
     elif do == "price":
         what, act = _read_price(keys.table("price"))
-    elif do == "press":
-        what, act = _read_press(keys)
-        _check_known(keys, "about", {vm.name for vm in fleet} | {name for _, name in _inserted(keys)})
+    elif do == "click":
+        what, act = _read_click(keys)
+        _check_known(keys, "vm", {vm.name for vm in fleet} | {name for _, name in _inserted(keys)})
     else:
         project, name = keys.choice("project", projects), keys.text("name")
         what = f"{do} {name}"
@@ -158,7 +154,7 @@ def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, 
         else:
             user = keys.text("user", DEFAULT_USER)
             notice = keys.duration("notice", None) if do in EVENTS else None
-            act = _strike(do, project, name, notice) if do in EVENTS else _ask(do, project, name, user)
+            act = _trigger(do, project, name, notice) if do in EVENTS else _request(do, project, name, user)
         here = {vm.name for vm in fleet if vm.project == project}
         _check_known(keys, "name", here | {name for where, name in _inserted(keys) if where == project})
     keys.done()
@@ -166,7 +162,7 @@ def _read_event(keys: Keys, projects: tuple[str, ...], fleet: tuple[ScenarioVM, 
 
 
 def _inserted(keys: Keys) -> set[tuple[object, object]]:
-    """The project and name of each VM that an event of this scenario makes."""
+    """The project and name of each VM that an event of this scenario inserts."""
     tables = [one["instance"] for one in keys.siblings() if isinstance(one.get("instance"), dict)]
     return {(one.get("project"), one.get("name")) for one in tables}
 
@@ -176,34 +172,34 @@ def _check_known(keys: Keys, key: str, names: Collection[object]) -> None:
         raise keys.wrong(key, f"the name of an instance of this scenario, in its project, not {keys.text(key)!r}")
 
 
-def _read_press(keys: Keys) -> tuple[str, Act]:
-    """Somebody uses a button of the latest message about a VM; where none stands yet, when one does."""
+def _read_click(keys: Keys) -> tuple[str, Act]:
+    """A click on a button of the latest message about a VM, once there is one."""
     user = keys.choice("user", [name for name, _ in DEFAULT_PEOPLE])
-    button, about = keys.text("button"), keys.text("about")
+    button, vm = keys.text("button"), keys.text("vm")
     patience = keys.duration("within", _PATIENCE)
 
     def act(world: World) -> None:
-        world.slack.presses.wish(Wish(user, button, about, world.timeline.now + patience))
+        world.slack.clicks.plan(PlannedClick(user, button, vm, world.timeline.now + patience))
 
-    return f"press {button} of {about}", act
+    return f"click {button} of {vm}", act
 
 
-def _ask(verb: str, project: str, name: str, user: str) -> Act:
+def _request(verb: str, project: str, name: str, user: str) -> Act:
     def act(world: World) -> None:
-        world.ask(verb, project, world.instance(project, name).zone, name, user)
+        world.request(verb, project, world.instance(project, name).zone, name, user)
 
     return act
 
 
-def _strike(event: str, project: str, name: str, notice: timedelta | None) -> Act:
+def _trigger(event: str, project: str, name: str, notice: timedelta | None) -> Act:
     def act(world: World) -> None:
-        world.strike_after_notice(event, project, name, notice=notice)
+        world.trigger_after_notice(event, project, name, notice=notice)
 
     return act
 
 
 def _read_reclaim(keys: Keys, projects: tuple[str, ...]) -> tuple[str, Act]:
-    """Spot VMs that nobody can know beforehand, such as those of jobs; `within` a time, as soon as there is one."""
+    """Spot VMs by a filter, such as those of jobs; the event waits `within` a time for the first one."""
     wanted = Reclaim(
         keys.choice("project", projects) if keys.has("project") else "",
         keys.text("region", ""),
@@ -222,7 +218,7 @@ def _read_reclaim(keys: Keys, projects: tuple[str, ...]) -> tuple[str, Act]:
         until = world.timeline.now + patience
 
         def look() -> None:
-            if not reclaim(world, wanted) and world.timeline.now < until:
+            if not world.reclaim(wanted) and world.timeline.now < until:
                 world.at(world.timeline.now + _LOOKS_EVERY, look)
 
         look()
@@ -242,7 +238,7 @@ def _read_fault(keys: Keys) -> tuple[str, Act]:
     return f"fault {values['kind']}", act
 
 
-def _clear(world: World, fault: Fault) -> None:
+def _clear(world: World, fault: CloudFault) -> None:
     world.faults.remove(fault.id)
 
 

@@ -1,18 +1,22 @@
-"""One VM of a scenario: from a few words to the body of an insert."""
+"""The VMs of a scenario: their keys as the body of an insert, and how they run as local processes."""
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from costguard_sandbox.gce.catalogue.places import ZONES
+from costguard_sandbox.gce.catalogue.regions import ZONES
+from costguard_sandbox.gce.cloud import DEFAULT_USER
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.insertion import read_insert
 from costguard_sandbox.gce.vm import Load
+from costguard_sandbox.guest.local import DOCKERS, LocalGuestSettings
 from costguard_sandbox.scenarios.keys import Keys
-from costguard_sandbox.world import DEFAULT_USER, World
+from costguard_sandbox.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class ScenarioVM:
 
     def insert(self, world: World) -> None:
         world.insert(self.project, self.zone, self.body, self.creator)
-        with suppress(Refused):  # there is no VM when it was made in vain
+        with suppress(Refused):  # the insert may have failed
             world.set_load(self.project, self.name, self.load)
 
     def stop(self, world: World) -> None:
@@ -36,7 +40,7 @@ class ScenarioVM:
 
 
 def read_vm(keys: Keys, projects: tuple[str, ...], *, in_past: bool = True) -> ScenarioVM:
-    """`in_past`: part of the fleet at the start, with a `started` and perhaps a `stopped`."""
+    """`in_past`: part of the initial fleet, with `started` and perhaps `stopped`."""
     project, name = keys.choice("project", projects), keys.text("name")
     zone = keys.text("zone")
     if zone not in ZONES:
@@ -52,7 +56,9 @@ def read_vm(keys: Keys, projects: tuple[str, ...], *, in_past: bool = True) -> S
     try:
         read_insert(zone, body)
     except Refused as refused:
-        raise keys.wrong("machine", f"a VM that Compute Engine would make, but it says: {refused.message}") from None
+        raise keys.wrong(
+            "machine_type", f"a VM that Compute Engine would create, but it answers: {refused.message}"
+        ) from None
     return ScenarioVM(project, zone, name, creator, body, started, stopped, load)
 
 
@@ -61,14 +67,14 @@ def read_load(keys: Keys) -> Load:
 
 
 def _body(keys: Keys, zone: str, name: str) -> dict[str, Any]:
-    machine, gpu = keys.text("machine"), keys.text("gpu", "")
+    machine_type, gpu = keys.text("machine_type"), keys.text("gpu", "")
     gpus = keys.whole("gpus", 1 if gpu else 0)
     labels = keys.labels("labels")
     if owner := keys.text("owner", ""):
         labels["owner"] = owner
     body: dict[str, Any] = {
         "name": name,
-        "machineType": f"zones/{zone}/machineTypes/{machine}",
+        "machineType": f"zones/{zone}/machineTypes/{machine_type}",
         "labels": labels,
         "disks": [
             {
@@ -83,7 +89,9 @@ def _body(keys: Keys, zone: str, name: str) -> dict[str, Any]:
         ],
         "networkInterfaces": [{"network": "global/networks/default", "accessConfigs": [{"type": "ONE_TO_ONE_NAT"}]}],
         "serviceAccounts": [{"email": "default", "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}],
-        "scheduling": _scheduling(keys, has_gpu=bool(gpu) or machine.startswith(("a2-", "a3-", "a4", "g2-", "g4-"))),
+        "scheduling": _scheduling(
+            keys, has_gpu=bool(gpu) or machine_type.startswith(("a2-", "a3-", "a4", "g2-", "g4-"))
+        ),
     }
     if gpu:
         body["guestAccelerators"] = [{"acceleratorType": gpu, "acceleratorCount": gpus}]
@@ -93,7 +101,7 @@ def _body(keys: Keys, zone: str, name: str) -> dict[str, Any]:
 def _scheduling(keys: Keys, *, has_gpu: bool) -> dict[str, Any]:
     spot = keys.flag("spot")
     limit = keys.duration("max_run", None)
-    at_the_end = keys.choice("at_the_end", ("stop", "delete"), "stop")
+    action = keys.choice("termination_action", ("stop", "delete"), "stop")
     scheduling: dict[str, Any] = {"automaticRestart": not spot}
     if spot:
         scheduling |= {"provisioningModel": "SPOT", "preemptible": True}
@@ -101,5 +109,27 @@ def _scheduling(keys: Keys, *, has_gpu: bool) -> dict[str, Any]:
     if limit is not None:
         scheduling["maxRunDuration"] = {"seconds": str(int(limit.total_seconds())), "nanos": 0}
     if spot or limit is not None:
-        scheduling["instanceTerminationAction"] = at_the_end.upper()
+        scheduling["instanceTerminationAction"] = action.upper()
     return scheduling
+
+
+def default_local_vms() -> LocalGuestSettings:
+    """With this process's PATH and language."""
+    return LocalGuestSettings(path=os.environ.get("PATH", os.defpath), language=os.environ.get("LANG", "C.UTF-8"))
+
+
+def read_local_vms(keys: Keys) -> tuple[bool, LocalGuestSettings]:
+    """The table [local_vms]: whether VMs run, which an option of the program can turn on, too, and how."""
+    runs = keys.flag("run")
+    folder = keys.text("folder", "")
+    usual = default_local_vms()
+    settings = replace(
+        usual,
+        folder=Path(folder).expanduser() if folder else None,
+        boot=keys.duration_or("boot", usual.boot),
+        preemption_grace=keys.duration_or("preemption_grace", usual.preemption_grace),
+        stop_grace=keys.duration_or("stop_grace", usual.stop_grace),
+        docker=keys.choice("docker", DOCKERS, usual.docker),
+    )
+    keys.done()
+    return runs, settings

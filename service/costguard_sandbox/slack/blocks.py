@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from costguard_sandbox.slack.elements import check_element, check_text
-from costguard_sandbox.slack.errors import SlackError, invalid_blocks
+from costguard_sandbox.slack.access import SlackError, invalid_blocks
 
 MOST_IN_MESSAGE = 50
 MOST_IN_MODAL = 100
@@ -37,7 +36,7 @@ def checked(value: object, *, modal: bool = False) -> list[dict[str, Any]]:
 
 
 def interactive(blocks: Any) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Every element that can be used, with the block it stands in."""
+    """Every interactive element, with its block."""
     for block in blocks:
         elements = [*block.get("elements", ()), block.get("accessory"), block.get("element")]
         for element in elements:
@@ -66,7 +65,7 @@ def _blocks(blocks: list[Any], most: int, root: str) -> Problems:
 
 
 def _repeated_actions(block: Mapping[str, Any], at: str) -> Problems:
-    """Only within one block: rows of a list may well repeat their actions."""
+    """Action ids repeated within one block; the rows of a list may repeat them."""
     seen: set[str] = set()
     for _, element in interactive([block]):
         action = element["action_id"]
@@ -154,7 +153,7 @@ _CHECKS: Mapping[str, Callable[[Mapping[str, Any], str], Problems]] = {
 
 
 def _length(value: Any) -> int:
-    """The text that people can see."""
+    """The number of visible characters."""
     if isinstance(value, dict):
         own = len(value["text"]) if isinstance(value.get("text"), str) else 0
         return own + sum(_length(one) for one in value.values() if isinstance(one, dict | list))
@@ -162,7 +161,7 @@ def _length(value: Any) -> int:
 
 
 def _completed(blocks: list[Any]) -> list[dict[str, Any]]:
-    """With the ids and the text flags that Slack fills in: what comes back differs from what was sent."""
+    """With the ids and text flags that Slack fills in."""
     done: list[dict[str, Any]] = deepcopy(blocks)
     for number, block in enumerate(done):
         block.setdefault("block_id", f"b{number:02d}")
@@ -184,3 +183,84 @@ def _flag_texts(value: Any) -> None:
             value.setdefault("verbatim", False)
         for one in value.values():
             _flag_texts(one)
+
+
+_STYLES = ("primary", "danger")
+_MENUS: Mapping[str, int] = {"static_select": 100, "overflow": 5, "radio_buttons": 10, "checkboxes": 10}
+_INPUTS = ("plain_text_input", "number_input", "datepicker", "datetimepicker", "timepicker")
+
+
+def check_text(value: object, at: str, most: int, *, plain: bool = False) -> Iterator[str]:
+    """A text object of the right type, not empty, no longer than `most`."""
+    if not isinstance(value, dict):
+        yield f"missing required field: text [json-pointer:{at}]"
+        return
+    wanted = ("plain_text",) if plain else ("plain_text", "mrkdwn")
+    if value.get("type") not in wanted:
+        yield f"must be one of: {', '.join(wanted)} [json-pointer:{at}/type]"
+    text = value.get("text")
+    if not isinstance(text, str) or not text:
+        yield f"must be more than 0 characters [json-pointer:{at}/text]"
+    elif len(text) > most:
+        yield f"must be less than {most + 1} characters [json-pointer:{at}/text]"
+
+
+def check_element(value: object, at: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"missing required field: element [json-pointer:{at}]"
+        return
+    kind = str(value.get("type"))
+    yield from _limit(value, "action_id", 255, at)
+    if "confirm" in value:
+        yield from _confirm(value["confirm"], f"{at}/confirm")
+    if kind == "button":
+        yield from _button(value, at)
+    elif kind in _MENUS:
+        yield from _menu(value, at, _MENUS[kind])
+    elif kind not in _INPUTS:
+        yield f"unsupported type: {kind} [json-pointer:{at}/type]"
+
+
+def _button(button: Mapping[str, Any], at: str) -> Iterator[str]:
+    yield from check_text(button.get("text"), f"{at}/text", 75, plain=True)
+    yield from _limit(button, "value", 2000, at)
+    yield from _limit(button, "url", 3000, at)
+    yield from _limit(button, "accessibility_label", 75, at)
+    if "style" in button and button["style"] not in _STYLES:
+        yield f"must be one of: {', '.join(_STYLES)} [json-pointer:{at}/style]"
+
+
+def _menu(menu: Mapping[str, Any], at: str, most: int) -> Iterator[str]:
+    options = menu.get("options")
+    if not isinstance(options, list) or not options:
+        yield f"missing required field: options [json-pointer:{at}]"
+        return
+    if len(options) > most:
+        yield f"no more than {most} items allowed [json-pointer:{at}/options]"
+    for number, option in enumerate(options):
+        here = f"{at}/options/{number}"
+        if not isinstance(option, dict):
+            yield f"missing required field: text [json-pointer:{here}]"
+            continue
+        yield from check_text(option.get("text"), f"{here}/text", 75)
+        if not isinstance(option.get("value"), str):
+            yield f"missing required field: value [json-pointer:{here}]"
+        yield from _limit(option, "value", 150, here)
+
+
+def _confirm(value: object, at: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"missing required field: confirm [json-pointer:{at}]"
+        return
+    yield from check_text(value.get("title"), f"{at}/title", 100, plain=True)
+    yield from check_text(value.get("text"), f"{at}/text", 300)
+    yield from check_text(value.get("confirm"), f"{at}/confirm", 30, plain=True)
+    yield from check_text(value.get("deny"), f"{at}/deny", 30, plain=True)
+
+
+def _limit(value: Mapping[str, Any], key: str, most: int, at: str) -> Iterator[str]:
+    text = value.get(key, "")
+    if not isinstance(text, str):
+        yield f"must be a string [json-pointer:{at}/{key}]"
+    elif len(text) > most:
+        yield f"must be less than {most + 1} characters [json-pointer:{at}/{key}]"

@@ -1,4 +1,4 @@
-"""The sandbox's own routes for Slack: settings, faults, what was written, and answers to response URLs."""
+"""The sandbox's own routes for Slack: settings, faults, messages; and response URLs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from costguard_sandbox.slack.errors import SlackError
-from costguard_sandbox.slack.faults import BadFault
-from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_TOKEN
+from costguard_sandbox.faults import BadFault
+from costguard_sandbox.slack.access import APP_TOKEN, BOT_TOKEN, SlackError
 from costguard_sandbox.slack.web_api import MAX_BODY
 from costguard_sandbox.slack.workspace import Workspace
 
@@ -29,13 +28,13 @@ def routes(workspace: Workspace) -> list[Route]:
         json_route("/sandbox/slack/people", workspace, _people, "GET", "POST"),
         json_route("/sandbox/slack/channels", workspace, _channels, "GET", "POST"),
         json_route("/sandbox/slack/messages", workspace, _messages, "GET"),
-        json_route("/sandbox/slack/press", workspace, _press, "POST"),
+        json_route("/sandbox/slack/click", workspace, _click, "POST"),
         json_route("/sandbox/slack/command", workspace, _command, "POST"),
     ]
 
 
 def json_route(path: str, workspace: Workspace, handler: Handler, *methods: str) -> Route:
-    """A JSON route; a wrong request is answered with 400 and a sentence. It may wait for the app's answer."""
+    """A JSON route, which may wait for the app's answer; an invalid request is answered with 400 and a sentence."""
 
     async def endpoint(request: Request) -> Response:
         workspace.base_url = str(request.base_url).rstrip("/")
@@ -53,19 +52,19 @@ def json_route(path: str, workspace: Workspace, handler: Handler, *methods: str)
 
 
 class BadRequest(ValueError):
-    """A request to the sandbox's own routes that cannot be done; the text says why."""
+    """An invalid request to the sandbox's own routes; the text says why."""
 
 
 def _settings(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any:
     """POST sets any of request_url, command_url, signing_secret, answer_seconds, limits and outside_marketplace (true
     or false), and edit_window_minutes (a number, or null for ever)."""
-    callbacks = workspace.callbacks
+    interactions = workspace.interactions
     if method == "POST":
         for key, value in body.items():
             if key in ("request_url", "command_url", "signing_secret") and isinstance(value, str):
-                setattr(callbacks, key, value)
+                setattr(interactions, key, value)
             elif key == "answer_seconds" and isinstance(value, int | float) and 0 < value <= 60:
-                callbacks.answer_seconds = float(value)
+                interactions.answer_seconds = float(value)
             elif key == "limits" and isinstance(value, bool):
                 workspace.limits.enforced = value
             elif key == "outside_marketplace" and isinstance(value, bool):
@@ -77,10 +76,10 @@ def _settings(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any
     return {
         "bot_token": BOT_TOKEN,
         "app_token": APP_TOKEN,
-        "signing_secret": callbacks.signing_secret,
-        "request_url": callbacks.request_url,
-        "command_url": callbacks.command_url,
-        "answer_seconds": callbacks.answer_seconds,
+        "signing_secret": interactions.signing_secret,
+        "request_url": interactions.request_url,
+        "command_url": interactions.command_url,
+        "answer_seconds": interactions.answer_seconds,
         "limits": workspace.limits.enforced,
         "outside_marketplace": workspace.limits.most_history is not None,
         "edit_window_minutes": None if workspace.edit_window is None else workspace.edit_window // timedelta(minutes=1),
@@ -89,7 +88,7 @@ def _settings(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any
 
 
 def _faults(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any:
-    """POST {"kind": ...}: a fault of faults.py, or a state: token_revoked, archived, missing_scope. DELETE ends all."""
+    """POST {"kind": ...}: a SlackFault, or a state: token_revoked, archived, missing_scope. DELETE ends all."""
     tokens = workspace.tokens
     if method == "DELETE":
         tokens.reset()
@@ -100,11 +99,11 @@ def _faults(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any:
         values = dict(body)
         kind = str(values.pop("kind", ""))
         if kind in ("token_revoked", "account_inactive", "token_expired"):
-            tokens.spoil(kind)
+            tokens.invalidate(kind)
         elif kind == "archived":
             workspace.archive(str(values.get("channel", "")))
         elif kind == "missing_scope":
-            tokens.take_away(str(values.get("scope", "")))
+            tokens.remove_scopes(str(values.get("scope", "")))
         else:
             return workspace.faults.add(kind, **values).shown()
     return {"faults": [fault.shown() for fault in workspace.faults.listed()], "scopes": tokens.scopes(BOT_TOKEN)}
@@ -152,8 +151,8 @@ def _messages(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> An
     return {"written": written, "calls": dict(workspace.calls), "refusals": dict(workspace.limits.refusals)}
 
 
-def _press(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
-    delivery = workspace.press(
+def _click(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
+    delivery = workspace.click(
         str(body.get("user", "")),
         str(body.get("channel", "")),
         str(body.get("ts", "")),

@@ -1,4 +1,4 @@
-"""What can be made to go wrong with Slack, on demand."""
+"""The faults of the simulated Slack."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
+from costguard_sandbox.faults import ActiveFaults, BadFault
+
 MAX_SECONDS = 120.0
-# What each kind does to a call; `method` and `channel` narrow every kind down.
+# What each kind does to a call.
 KINDS: Mapping[str, str] = {
     "down": "the answer is 503 and nothing was done",
     "broken": "the connection breaks before anything was done",
@@ -23,13 +25,9 @@ KINDS: Mapping[str, str] = {
 }
 
 
-class BadFault(ValueError):
-    """A fault that cannot be made; the text says what was expected."""
-
-
 @dataclass(slots=True)
-class Fault:
-    """Goes on until it is removed or `count` has run out; strikes with `chance`."""
+class SlackFault:
+    """One fault. `method`, `channel` and the probability `chance` narrow down the calls that meet it."""
 
     id: int
     kind: str
@@ -43,7 +41,7 @@ class Fault:
     def shown(self) -> dict[str, Any]:
         return asdict(self)
 
-    def concerns(self, method: str, channel: str) -> bool:
+    def applies_to(self, method: str, channel: str) -> bool:
         return (not self.method or re.fullmatch(self.method, method) is not None) and self.channel in ("", channel)
 
 
@@ -57,24 +55,23 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-class SlackFaults:
-    """Several may be active; the first that concerns a call strikes it."""
+class SlackFaults(ActiveFaults[SlackFault]):
+    """Several may be active; a call meets the first that applies to it."""
 
     def __init__(self, seed: int = 1) -> None:
-        self._active: dict[int, Fault] = {}
-        self._next = 1
+        super().__init__()
         self._random = Random(f"{seed}/slack-faults")
 
-    def add(self, kind: str, **values: Any) -> Fault:
-        """Raises BadFault for an unknown kind or key, or a value of the wrong sort."""
+    def add(self, kind: str, **values: Any) -> SlackFault:
+        """Raises BadFault for an unknown kind or key, or an invalid value."""
         if kind not in KINDS:
             raise BadFault(f"unknown fault {kind!r}; expected one of {', '.join(KINDS)}")
         for key, value in values.items():
             if key not in _TYPES:
-                raise BadFault(f"{key!r} means nothing to a fault; it takes {', '.join(_TYPES)}")
+                raise BadFault(f"{key!r} is unknown to a fault; it takes {', '.join(_TYPES)}")
             if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
                 raise BadFault(f"{key!r} cannot be {value!r}")
-        fault = Fault(self._next, kind, **values)
+        fault = SlackFault(self.next_id(), kind, **values)
         if not 0 <= fault.seconds <= MAX_SECONDS:
             raise BadFault(f"'seconds' must be from 0 to {MAX_SECONDS:g}, not {fault.seconds:g}")
         if fault.count is not None and fault.count < 1:
@@ -83,33 +80,12 @@ class SlackFaults:
             re.compile(fault.method)
         except re.error as wrong:
             raise BadFault(f"'method' {fault.method!r} is not a regular expression: {wrong}") from None
-        self._next += 1
-        self._active[fault.id] = fault
-        return fault
+        return self.activate(fault)
 
-    def listed(self) -> list[Fault]:
-        return list(self._active.values())
-
-    def remove(self, fault_id: int) -> bool:
-        return self._active.pop(fault_id, None) is not None
-
-    def clear(self, kind: str | None = None) -> int:
-        """Clear all, or all of one kind; returns how many."""
-        gone = [fault.id for fault in self._active.values() if kind in (None, fault.kind)]
-        for fault_id in gone:
-            self.remove(fault_id)
-        return len(gone)
-
-    def strike(self, method: str, channel: str) -> Fault | None:
+    def met_by(self, method: str, channel: str) -> SlackFault | None:
         """The fault that this call meets, counted."""
-        for fault in list(self._active.values()):
-            if not fault.concerns(method, channel):
-                continue
-            if fault.chance < 1 and self._random.random() >= fault.chance:
-                continue
-            if fault.count is not None:
-                fault.count -= 1
-                if fault.count == 0:
-                    self.remove(fault.id)
-            return fault
+        for fault in self.listed():
+            if fault.applies_to(method, channel) and (fault.chance >= 1 or self._random.random() < fault.chance):
+                self.count_down(fault)
+                return fault
         return None

@@ -1,4 +1,4 @@
-"""Socket Mode, Slack's side of it: https://docs.slack.dev/apis/events-api/using-socket-mode."""
+"""Slack's side of Socket Mode: https://docs.slack.dev/apis/events-api/using-socket-mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import orjson
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from costguard_sandbox.slack.people import APP_ID, make_id
+from costguard_sandbox.slack.model import APP_ID, make_id
 
 Answer = dict[str, Any]
 
@@ -30,7 +30,7 @@ class _Socket:
 
 
 class Sockets:
-    """The app's open connections; an envelope goes to one of them, in turn. Tickets open one connection each."""
+    """The app's open connections, used in turn. A ticket opens one connection."""
 
     def __init__(self) -> None:
         self.delivered: list[tuple[str, str]] = []  # (envelope id, type), acknowledged or not
@@ -52,9 +52,9 @@ class Sockets:
             return ticket
 
     def send(self, kind: str, payload: Mapping[str, Any], patience: float) -> Answer | None:
-        """Send an envelope and wait for its acknowledgement; None when none came in time.
+        """Send an envelope and wait for its acknowledgement; None when none came within `patience` seconds.
 
-        Never from the server's own loop, which has to read the acknowledgement.
+        Not from the server's event loop, which has to read the acknowledgement.
         """
         future: Future[Answer] = Future()
         with self._lock:
@@ -74,7 +74,7 @@ class Sockets:
             self._waiting.pop(envelope, None)
 
     def disconnect(self, reason: str = "refresh_requested") -> None:
-        """Ask every connection to go, as Slack does every few hours."""
+        """Ask the app to reconnect, as Slack does every few hours."""
         for socket in list(self._open):
             socket.put({"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}})
 

@@ -1,4 +1,4 @@
-"""The simulated Slack workspace: its people, channels and messages, under one lock and the world's time."""
+"""The simulated Slack workspace: people, channels and messages, under one lock and on the world's clock."""
 
 from __future__ import annotations
 
@@ -10,57 +10,56 @@ from itertools import count
 from typing import Any
 
 from costguard_sandbox.clock import WorldClock
-from costguard_sandbox.slack.callbacks import Callbacks, Delivery
-from costguard_sandbox.slack.errors import SlackError
+from costguard_sandbox.slack.access import Limits, SlackError, Tokens
+from costguard_sandbox.slack.clicks import PlannedClicks
 from costguard_sandbox.slack.faults import SlackFaults
-from costguard_sandbox.slack.limits import Limits
-from costguard_sandbox.slack.messages import Blocks, Message, Version
-from costguard_sandbox.slack.people import (
+from costguard_sandbox.slack.interactions import Delivery, Interactions
+from costguard_sandbox.slack.model import (
     BOT_NAME,
     BOT_USER_ID,
     DEFAULT_CHANNELS,
     DEFAULT_PEOPLE,
+    Blocks,
     Channel,
+    Message,
     User,
+    Version,
     make_id,
 )
-from costguard_sandbox.slack.presses import Presses
-from costguard_sandbox.slack.response_urls import ResponseUrls
-from costguard_sandbox.slack.scopes import Tokens
+from costguard_sandbox.slack.responses import ResponseUrls, Views
 from costguard_sandbox.slack.socket_mode import Sockets
-from costguard_sandbox.slack.views import Views
 
 
 class Workspace:
-    """Made with the app installed in it. What people see and what the app may know are both asked for here.
+    """A workspace in which the app is installed.
 
-    `calls` counts every call of the Web API by method, refused ones too; `record` holds every
-    version of every message in the order in which they were written.
+    `calls` counts the calls of the Web API by method, refused ones too; `record` holds every version of every message
+    in the order of writing.
     """
 
     def __init__(self, clock: WorldClock, seed: int = 1) -> None:
         self.clock = clock
         self.tokens = Tokens()
         self.limits = Limits()
-        self.enterprise_id = ""  # of the organisation that the workspace belongs to
+        self.enterprise_id = ""  # of the workspace's organisation
         self.edit_window: timedelta | None = None  # how long messages may be edited; None: for ever
         self.faults = SlackFaults(seed)
         self.calls: Counter[str] = Counter()
         self.users: dict[str, User] = {}
         self.channels: dict[str, Channel] = {}
         self.record: list[tuple[Message, Version]] = []
-        self.changes = 0  # grows whenever a person could see something new
+        self.changes = 0  # grows with everything that a person can see
         self.lock = threading.RLock()
         self._messages: dict[str, list[Message]] = {}
         self._by_ts: dict[tuple[str, str], Message] = {}
         self._last_ts: dict[str, int] = {}
         self._numbers = count(1)
-        self.base_url = ""  # where the sandbox is served: known from the first request on
+        self.base_url = ""  # the sandbox's address, known from the first request on
         self.sockets = Sockets()
         self.views = Views(self.number, self.changed)
         self.response_urls = ResponseUrls(self)
-        self.callbacks = Callbacks(self)
-        self.presses = Presses(self)
+        self.interactions = Interactions(self)
+        self.clicks = PlannedClicks(self)
         self.users[BOT_USER_ID] = User(BOT_USER_ID, BOT_NAME, "", "UTC", "Costguard", is_bot=True)
         for name, tz in DEFAULT_PEOPLE:
             self.add_user(name, tz=tz)
@@ -72,7 +71,7 @@ class Workspace:
         return self.clock.now()
 
     def number(self) -> int:
-        """The next of a row of numbers, for ids that must differ."""
+        """The next number, for unique ids."""
         with self.lock:
             return next(self._numbers)
 
@@ -84,24 +83,24 @@ class Workspace:
 
     @property
     def request_url(self) -> str:
-        """Where presses are sent; commands go to `commands` beside it unless `callbacks.command_url` is set."""
-        return self.callbacks.request_url
+        """Where clicks are sent; commands go to `commands` next to it unless `interactions.command_url` is set."""
+        return self.interactions.request_url
 
     @request_url.setter
     def request_url(self, url: str) -> None:
-        self.callbacks.request_url = url
+        self.interactions.request_url = url
 
-    def press(
+    def click(
         self, user: str, where: str, ts: str, action_id: str, *, block_id: str = "", value: str | None = None
     ) -> Delivery:
-        """Press a button. Raises SlackError where this person sees no such message or button."""
-        return self.callbacks.press(user, where, ts, action_id, block_id=block_id, value=value)
+        """Click a button. Raises SlackError where this person sees no such message or button."""
+        return self.interactions.click(user, where, ts, action_id, block_id=block_id, value=value)
 
     def command(self, user: str, where: str, text: str = "", *, command: str = "/gpu") -> Delivery:
-        return self.callbacks.command(user, where, text, command=command)
+        return self.interactions.command(user, where, text, command=command)
 
     def submit(self, user: str, values: Mapping[str, Any]) -> Delivery:
-        return self.callbacks.submit(user, values)
+        return self.interactions.submit(user, values)
 
     # People and places.
 
@@ -115,7 +114,7 @@ class Workspace:
         real_name: str = "",
         is_admin: bool = False,
     ) -> User:
-        """Someone new, or new facts about someone known by this name; a member of every public channel."""
+        """A new person, or new details of the one with this name; a member of every public channel."""
         user = User(
             make_id("U", name),
             name,
@@ -134,15 +133,15 @@ class Workspace:
         return user
 
     def user(self, who: str) -> User:
-        """By id, name or e-mail address. Raises KeyError when there is nobody."""
+        """By id, name or e-mail address. Raises KeyError when there is no such person."""
         with self.lock:
             for user in self.users.values():
                 if who in (user.id, user.name) or (who and who.lower() == user.email.lower()):
                     return user
-        raise KeyError(f"nobody in the workspace is {who!r}")
+        raise KeyError(f"no one in the workspace is {who!r}")
 
     def add_channel(self, name: str, *, private: bool = False, with_app: bool = True) -> Channel:
-        """A channel with everybody in it; without the app unless `with_app`."""
+        """A channel with everyone in it; without the app unless `with_app`."""
         name = name.lstrip("#")
         members = {user.id for user in self.users.values() if not user.deleted and not user.is_bot}
         if with_app:
@@ -168,7 +167,7 @@ class Workspace:
         self.changed()
 
     def direct(self, *who: str) -> Channel:
-        """The app's direct messages with one person or several, opened when there were none."""
+        """The app's direct messages with one person or several; created if needed."""
         ids = tuple(sorted(self.user(one).id for one in who))
         name = "" if len(ids) == 1 else "mpdm-" + "--".join(self.users[one].name for one in ids) + "-1"
         channel_id = make_id("D" if len(ids) == 1 else "G", "/".join(ids))
@@ -184,9 +183,9 @@ class Workspace:
     # Messages.
 
     def messages(self, where: str, *, thread: str | None = None, ephemeral: bool = False) -> list[Message]:
-        """What was ever written there, in order and replies included; or one thread's; deleted messages too.
+        """Every message of the channel or of one `thread`, in order, with replies and deleted messages.
 
-        Messages for one person's eyes are left out unless `ephemeral`.
+        Ephemeral messages are left out unless `ephemeral`.
         """
         with self.lock:
             found = self._messages.get(self.channel(where).id, [])
@@ -205,7 +204,7 @@ class Workspace:
             return message
 
     def seen_by(self, user: User, where: str, ts: str) -> tuple[Channel, Message]:
-        """A message and its place. Raises SlackError where this person sees no such message."""
+        """A message and its channel. Raises SlackError where this person sees no such message."""
         channel = self.channel(where)
         message = self.message(channel.id, ts)
         if user.id not in channel.members or message.ephemeral_to not in ("", user.id):
@@ -274,7 +273,7 @@ class Workspace:
         self.changes += 1
 
     def _next_ts(self, channel: str) -> str:
-        """Unique within the channel and always later than the one before, even while the clock stands still."""
+        """Unique within the channel and always increasing, even while the clock stands still."""
         now = self.now
         stamp = int(now.timestamp()) * 1_000_000 + now.microsecond
         stamp = max(stamp, self._last_ts.get(channel, 0) + 1)

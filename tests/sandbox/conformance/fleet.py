@@ -76,7 +76,7 @@ def make_world() -> World:
     world.suspend(PROJECT, "asleep")
     world.delete(PROJECT, "gone")
     world.advance(timedelta(minutes=10))
-    world.strike("host-error", PROJECT, "repaired")
+    world.trigger("host-error", PROJECT, "repaired")
     world.preempt(PROJECT, "struck")
     world.insert(PROJECT, ZONE, body("coming"))
     return world

@@ -15,14 +15,14 @@ from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, body
 
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM
-from costguard_sandbox.guest.machines import MachineSettings
+from costguard_sandbox.guest.local import LocalGuestSettings
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
 PATIENCE_S = 30
 
 
-class Machines:
+class ServedVMs:
     """VMs tell the test, line by line, through a pipe that has a name."""
 
     def __init__(self, world: World, url: str, folder: Path) -> None:
@@ -103,19 +103,21 @@ def _read(place: Path) -> str:
 
 
 @contextmanager
-def machines(folder: Path, grace_s: float = 20, clock: ManualClock | None = None, **options: Any) -> Iterator[Machines]:
+def machines(
+    folder: Path, grace_s: float = 20, clock: ManualClock | None = None, **options: Any
+) -> Iterator[ServedVMs]:
     grace = timedelta(seconds=grace_s)
-    settings = MachineSettings(
+    settings = LocalGuestSettings(
         folder / "vms",
         boot=timedelta(0),
-        grace=grace,
+        preemption_grace=grace,
         stop_grace=grace,
         docker="shim",
         path=os.environ["PATH"],
     )
-    world = World(clock or ManualClock(START), projects=[PROJECT], machines=settings, **options)
+    world = World(clock or ManualClock(START), projects=[PROJECT], local_guests=settings, **options)
     with running(world) as url:
-        made = Machines(world, url, folder)
+        made = ServedVMs(world, url, folder)
         try:
             yield made
         finally:

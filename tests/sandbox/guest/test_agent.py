@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.agent.fake_guard import FakeGuard, guard_at_a_port
-from tests.sandbox.guest.machines import Machines, machines
+from tests.sandbox.guest.machines import ServedVMs, machines
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body
 
 from costguard.agent.bundle import bundle
@@ -43,12 +43,14 @@ def guard() -> Iterator[FakeGuard]:
 
 
 @pytest.fixture
-def cloud(tmp_path: Path) -> Iterator[Machines]:
+def cloud(tmp_path: Path) -> Iterator[ServedVMs]:
     with machines(tmp_path) as made:
         yield made
 
 
-def launch(cloud: Machines, guard: FakeGuard, *command: str, more: dict[str, Any] | None = None, **settings: Any) -> VM:
+def launch(
+    cloud: ServedVMs, guard: FakeGuard, *command: str, more: dict[str, Any] | None = None, **settings: Any
+) -> VM:
     """As the guard launches an attempt."""
     order: dict[str, object] = {
         "attempt": ATTEMPT,
@@ -67,7 +69,7 @@ def launch(cloud: Machines, guard: FakeGuard, *command: str, more: dict[str, Any
     return cloud.world.instance(PROJECT, "train")
 
 
-def test_an_attempt_runs_to_its_end(cloud: Machines, guard: FakeGuard) -> None:
+def test_an_attempt_runs_to_its_end(cloud: ServedVMs, guard: FakeGuard) -> None:
     """Boot script, agent and command from the metadata alone; the guard hears of the exit."""
     launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(cloud.folder / "checkpoint"))
     end = guard.wait_for("exit")
@@ -75,7 +77,7 @@ def test_an_attempt_runs_to_its_end(cloud: Machines, guard: FakeGuard) -> None:
     assert guard.kinds() == ["boot", "start", "exit"]
 
 
-def test_a_preempted_attempt_saves_and_the_next_vm_goes_on_from_there(cloud: Machines, guard: FakeGuard) -> None:
+def test_a_preempted_attempt_saves_and_the_next_vm_goes_on_from_there(cloud: ServedVMs, guard: FakeGuard) -> None:
     """The exit is told before the VM is TERMINATED, and nothing is left of it.
 
     Without a time of notice, the metadata and the SIGTERM race each other to the agent.
@@ -103,7 +105,7 @@ def test_a_preempted_attempt_saves_and_the_next_vm_goes_on_from_there(cloud: Mac
     assert checkpoint.read_text() != "0"
 
 
-def test_a_stop_is_a_shutdown_to_the_attempt(cloud: Machines, guard: FakeGuard) -> None:
+def test_a_stop_is_a_shutdown_to_the_attempt(cloud: ServedVMs, guard: FakeGuard) -> None:
     """No notice in the metadata: the SIGTERM to the agent tells it, and the command may save."""
     checkpoint = cloud.folder / "checkpoint"
     vm = launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(checkpoint), "for-ever")
@@ -115,7 +117,7 @@ def test_a_stop_is_a_shutdown_to_the_attempt(cloud: Machines, guard: FakeGuard) 
     cloud.wait_until_gone(vm)
 
 
-def test_an_attempt_in_an_image_on_a_gpu_runs_in_the_stand_ins(cloud: Machines, guard: FakeGuard) -> None:
+def test_an_attempt_in_an_image_on_a_gpu_runs_in_the_stand_ins(cloud: ServedVMs, guard: FakeGuard) -> None:
     """As far as the agent can see, the VM has its GPU and a Docker; the container has its own environment."""
     launch(
         cloud,
@@ -136,12 +138,12 @@ def test_an_attempt_in_an_image_on_a_gpu_runs_in_the_stand_ins(cloud: Machines, 
     assert [(one["name"], one["utilisation"]) for one in gpus] == [("Tesla T4", None)]
 
 
-def test_a_preempted_container_saves(cloud: Machines, guard: FakeGuard) -> None:
+def test_a_preempted_container_saves(cloud: ServedVMs, guard: FakeGuard) -> None:
     """The notice is told; SIGTERM goes through docker to the command, and its exit code comes back."""
     checkpoint = cloud.folder / "checkpoint"
     vm = launch(cloud, guard, sys.executable, "-u", "-c", TRAINS, str(checkpoint), "for-ever", image="acme/train")
     guard.wait_for("heartbeat", lambda event: (event["step"] or 0) > 3)
-    cloud.world.strike_after_notice("preempt", PROJECT, "train", notice=2 * MINUTE)
+    cloud.world.trigger_after_notice("preempt", PROJECT, "train", notice=2 * MINUTE)
     assert guard.wait_for("notice")["what"] == "preemption"
     end = guard.wait_for("exit")
     assert (end["code"], end["asked"], end["was_killed"]) == (3, "preemption", False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.sandbox.guest.machines import Machines, machines
+from tests.sandbox.guest.machines import ServedVMs, machines
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE
 
 from costguard_sandbox.gce.vm import VM
@@ -16,24 +16,24 @@ WAITS = "echo ready >$say; while :; do sleep 0.05; done"
 
 
 @pytest.fixture
-def hasty(tmp_path: Path) -> Iterator[Machines]:
+def hasty(tmp_path: Path) -> Iterator[ServedVMs]:
     with machines(tmp_path, grace_s=0.5) as made:
         yield made
 
 
-def attach(made: Machines, vm: VM, disk: str = "data", **more: object) -> None:
+def attach(made: ServedVMs, vm: VM, disk: str = "data", **more: object) -> None:
     made.world.storage.attach(vm, {"source": f"zones/{ZONE}/disks/{disk}", **more}, ANA)
     made.world.advance(MINUTE)
 
 
-def stop(made: Machines, vm: VM) -> None:
+def stop(made: ServedVMs, vm: VM) -> None:
     made.world.stop(PROJECT, vm.name)
     made.world.advance(3 * MINUTE)
     made.wait_until_gone(vm)
     made.world.advance(MINUTE)
 
 
-def test_data_disk_moves_between_running_vms(hasty: Machines) -> None:
+def test_data_disk_moves_between_running_vms(hasty: ServedVMs) -> None:
     """It lies under mnt/disks/DEVICE_NAME of the VM that has it, and of no other."""
     world = hasty.world
     world.storage.insert(PROJECT, ZONE, {"name": "data"}, ANA)
@@ -49,7 +49,7 @@ def test_data_disk_moves_between_running_vms(hasty: Machines) -> None:
     assert (hasty.disk(second) / "mnt/disks/old/step-40").read_text() == "saved"
 
 
-def test_boot_disk_of_a_stopped_vm_is_data_of_another(hasty: Machines) -> None:
+def test_boot_disk_of_a_stopped_vm_is_data_of_another(hasty: ServedVMs) -> None:
     """What a job saved on its own VM's disk is read where the disk is attached next, also from a startup script."""
     first = hasty.boot("echo saved >checkpoint; echo $(pwd) >$say; while :; do sleep 0.05; done", "first")
     home = hasty.hear()
@@ -69,7 +69,7 @@ def test_boot_disk_of_a_stopped_vm_is_data_of_another(hasty: Machines) -> None:
     assert hasty.world.disks(PROJECT) == []
 
 
-def test_kept_boot_disk_boots_another_vm(hasty: Machines) -> None:
+def test_kept_boot_disk_boots_another_vm(hasty: ServedVMs) -> None:
     """The VM is deleted, its disk is not: the next VM boots from it and goes on in the same directory."""
     kept = [{"boot": True, "autoDelete": False, "initializeParams": {"diskSizeGb": "50"}}]
     first = hasty.boot(f"echo saved >checkpoint; {WAITS}", "first", disks=kept)
@@ -83,7 +83,7 @@ def test_kept_boot_disk_boots_another_vm(hasty: Machines) -> None:
     assert hasty.disk(second) == hasty.disk(first)
 
 
-def test_device_name_cannot_lead_out_of_the_vm(hasty: Machines) -> None:
+def test_device_name_cannot_lead_out_of_the_vm(hasty: ServedVMs) -> None:
     """A name that is no file's name is attached, and mounted nowhere."""
     vm = hasty.boot(WAITS)
     assert hasty.hear() == "ready"

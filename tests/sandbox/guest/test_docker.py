@@ -13,8 +13,8 @@ import pytest
 from tests.sandbox.guest.machines import PATIENCE_S, processes_of
 from tests.sandbox.vms import T4, new_world, up
 
-from costguard_sandbox.guest.container import Failed, read_run
-from costguard_sandbox.guest.tools import has_docker, program, put_tools
+from costguard_sandbox.guest.boot import has_docker, program, put_tools
+from costguard_sandbox.guest.docker import DockerFailed, read_run
 
 _ENVIRONMENT = {"PATH": os.environ["PATH"], "GIVEN": "by name", "HIDDEN": "never passed"}
 
@@ -142,7 +142,7 @@ def test_only_whole_names_are_rewritten(tmp_path: Path) -> None:
         f"/database {a}/x --o={a}:{b}/y,z/data '{a}' $X/data ${{X}}/data >{a}/y"
     )
     assert wanted.rewritten(f"{own}/step") == f"{own}/step"
-    assert wanted.place_of_workdir(tmp_path / "files") == Path(own)
+    assert wanted.real_workdir(tmp_path / "files") == Path(own)
 
 
 def test_login_succeeds_and_other_commands_are_refused(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_option_without_effect_here_is_taken(tmp_path: Path) -> None:
     """Bounds and isolation; what is unknown could change what runs."""
     words = ["--shm-size=16g", "--ulimit", "memlock=-1", "--network", "host", "-it", "--user", "1000", "image", "true"]
     assert read_run(words, tmp_path, {}).command == ["true"]
-    with pytest.raises(Failed, match="--entrypoint"):
+    with pytest.raises(DockerFailed, match="--entrypoint"):
         read_run(["--entrypoint", "sh", "image", "true"], tmp_path, {})
 
 

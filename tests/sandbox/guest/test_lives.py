@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 import requests
-from tests.sandbox.guest.machines import PATIENCE_S, Machines, command_lines, machines, processes_of
+from tests.sandbox.guest.machines import PATIENCE_S, ServedVMs, command_lines, machines, processes_of
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, ZONE, body, new_world
 
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM, Status
-from costguard_sandbox.guest.machines import CannotRun, MachineSettings
-from costguard_sandbox.guest.machines import Machines as RealMachines
+from costguard_sandbox.guest.local import CannotRunGuests, LocalGuests, LocalGuestSettings
 
 SAVES = """
 trap 'echo saved >"$HOME/checkpoint"; echo saved >$say; exit' TERM
@@ -36,20 +35,20 @@ def status(vm: VM) -> Status:
 
 
 @pytest.fixture
-def patient(tmp_path: Path) -> Iterator[Machines]:
+def patient(tmp_path: Path) -> Iterator[ServedVMs]:
     """Gives all the time that is needed."""
     with machines(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def hasty(tmp_path: Path) -> Iterator[Machines]:
+def hasty(tmp_path: Path) -> Iterator[ServedVMs]:
     """Kills after three seconds."""
     with machines(tmp_path, grace_s=3) as made:
         yield made
 
 
-def test_a_vm_boots_by_its_startup_script(patient: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vm_boots_by_its_startup_script(patient: ServedVMs, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a directory of its own, with what a VM knows and nothing of this machine's environment but its PATH."""
     monkeypatch.setenv("A_SECRET_OF_THIS_MACHINE", "hidden")
     vm = patient.boot("env | sort >environment; pwd >$say")
@@ -72,7 +71,7 @@ def test_a_vm_boots_by_its_startup_script(patient: Machines, monkeypatch: pytest
     }
 
 
-def test_only_vms_with_a_startup_script_run(patient: Machines) -> None:
+def test_only_vms_with_a_startup_script_run(patient: ServedVMs) -> None:
     """All others are as simulated as without machines: they come and go by the clock alone."""
     patient.world.insert(PROJECT, ZONE, body(**SPOT))
     patient.world.advance(MINUTE)
@@ -83,7 +82,7 @@ def test_only_vms_with_a_startup_script_run(patient: Machines) -> None:
     assert status(vm) is Status.TERMINATED
 
 
-def test_no_page_in_a_browser_makes_a_vm_that_runs(patient: Machines) -> None:
+def test_no_page_in_a_browser_makes_a_vm_that_runs(patient: ServedVMs) -> None:
     """Any web site could ask this port for one, and its startup script would be run as whoever started the cloud."""
     instances = f"{patient.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
     page = {"Origin": "https://example.com", "Content-Type": "text/plain"}
@@ -106,7 +105,9 @@ def test_without_machines_no_startup_script_runs(tmp_path: Path) -> None:
 
 def test_a_vm_that_came_up_before_the_server_boots_with_it(tmp_path: Path) -> None:
     """A startup script needs the address of its metadata."""
-    world = new_world(START, machines=MachineSettings(tmp_path / "vms", boot=timedelta(0), path=os.environ["PATH"]))
+    world = new_world(
+        START, local_guests=LocalGuestSettings(tmp_path / "vms", boot=timedelta(0), path=os.environ["PATH"])
+    )
     os.mkfifo(tmp_path / "said")
     said = os.open(tmp_path / "said", os.O_RDWR)
     script = f"echo $COSTGUARD_METADATA >{tmp_path}/said"
@@ -120,7 +121,7 @@ def test_a_vm_that_came_up_before_the_server_boots_with_it(tmp_path: Path) -> No
         os.close(said)
 
 
-def test_a_preempted_vm_saves_and_is_terminated(patient: Machines) -> None:
+def test_a_preempted_vm_saves_and_is_terminated(patient: ServedVMs) -> None:
     """SIGTERM with the notice; STOPPING until its processes are gone, TERMINATED then; its disk stays."""
     vm = patient.boot(SAVES)
     assert patient.hear() == "ready"
@@ -135,7 +136,7 @@ def test_a_preempted_vm_saves_and_is_terminated(patient: Machines) -> None:
     assert (patient.disk(vm) / "root/checkpoint").read_text() == "saved\n"
 
 
-def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(hasty: Machines) -> None:
+def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(hasty: ServedVMs) -> None:
     """Real seconds count, whatever the simulated clock says: until then the VM is STOPPING, and bills no more."""
     vm = hasty.boot(IGNORES)
     assert hasty.hear() == "ready"
@@ -149,7 +150,7 @@ def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(hasty: Machine
     assert hasty.processes(vm) == []
 
 
-def test_nobody_escapes_into_a_session_of_their_own(hasty: Machines) -> None:
+def test_nobody_escapes_into_a_session_of_their_own(hasty: ServedVMs) -> None:
     """Not by setsid, not by two of them, not with an empty environment."""
     vm = hasty.boot("""
 cat >escape <<'END'
@@ -167,7 +168,7 @@ nohup setsid sh escape $say >/dev/null 2>&1 &
     assert not [one for one in command_lines() if f"escape {hasty.said}" in one]
 
 
-def test_services_end_what_they_started(patient: Machines) -> None:
+def test_services_end_what_they_started(patient: ServedVMs) -> None:
     """As under systemd: a session inside a service gets its SIGTERM when the service has ended, not at once."""
     vm = patient.boot("""
 cat >child <<'END'
@@ -192,7 +193,7 @@ setsid nohup sh service $say &
     patient.wait_until_gone(vm)
 
 
-def test_a_shutdown_script_runs_while_the_vm_ends(patient: Machines) -> None:
+def test_a_shutdown_script_runs_while_the_vm_ends(patient: ServedVMs) -> None:
     """It may use all the time that there is."""
     last = {"key": "shutdown-script", "value": f"echo goodbye >{patient.said}"}
     vm = patient.boot("echo ready >$say", items=[last])
@@ -202,7 +203,7 @@ def test_a_shutdown_script_runs_while_the_vm_ends(patient: Machines) -> None:
     patient.wait_until_gone(vm)
 
 
-def test_a_stopped_vm_boots_anew_on_its_disk(patient: Machines) -> None:
+def test_a_stopped_vm_boots_anew_on_its_disk(patient: ServedVMs) -> None:
     """And hears of no preemption any more."""
     vm = patient.boot('echo "$(cat count 2>/dev/null)x" >count; cat count >$say')
     assert patient.hear() == "x"
@@ -216,7 +217,7 @@ def test_a_stopped_vm_boots_anew_on_its_disk(patient: Machines) -> None:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_a_deleted_vm_takes_its_directory_along_unless_its_disk_stays(patient: Machines, keeps: bool) -> None:
+def test_a_deleted_vm_takes_its_directory_along_unless_its_disk_stays(patient: ServedVMs, keeps: bool) -> None:
     """autoDelete of the boot disk decides."""
     disks = [{"boot": True, "autoDelete": not keeps, "initializeParams": {"diskSizeGb": "10"}}]
     vm = patient.boot(SAVES, disks=disks)
@@ -230,7 +231,7 @@ def test_a_deleted_vm_takes_its_directory_along_unless_its_disk_stays(patient: M
     assert patient.disk(vm).exists() is keeps
 
 
-def test_the_run_time_limit_ends_a_vm_that_runs(patient: Machines) -> None:
+def test_the_run_time_limit_ends_a_vm_that_runs(patient: ServedVMs) -> None:
     """As any stop does."""
     vm = patient.boot(SAVES, scheduling={**SPOT["scheduling"], "maxRunDuration": {"seconds": "3600"}})
     assert patient.hear() == "ready"
@@ -240,22 +241,22 @@ def test_the_run_time_limit_ends_a_vm_that_runs(patient: Machines) -> None:
     assert status(vm) is Status.TERMINATED
 
 
-def test_a_host_error_kills_at_once_and_the_vm_boots_again(patient: Machines) -> None:
+def test_a_host_error_kills_at_once_and_the_vm_boots_again(patient: ServedVMs) -> None:
     """Nobody is asked to save; automaticRestart brings it back on the same disk."""
     vm = patient.boot(SAVES, scheduling={"automaticRestart": True})
     assert patient.hear() == "ready"
-    patient.world.strike("host-error", PROJECT, "vm")
+    patient.world.trigger("host-error", PROJECT, "vm")
     patient.world.advance(timedelta(minutes=5))
     assert patient.hear() == "ready"
     assert (status(vm), len(vm.runs)) == (Status.RUNNING, 2)
     assert not (patient.disk(vm) / "root/checkpoint").exists()
 
 
-def test_a_reset_is_a_cold_boot(patient: Machines) -> None:
+def test_a_reset_is_a_cold_boot(patient: ServedVMs) -> None:
     """Nothing is told, and the script runs again on the same disk."""
     vm = patient.boot(f"touch mark-$(ls | grep -c mark)\n{SAVES}")
     assert patient.hear() == "ready"
-    patient.world.ask("reset", PROJECT, ZONE, "vm")
+    patient.world.request("reset", PROJECT, ZONE, "vm")
     patient.world.advance(MINUTE)
     assert patient.hear() == "ready"
     assert sorted(one.name for one in patient.disk(vm).glob("mark*")) == ["mark-0", "mark-1"]
@@ -272,7 +273,7 @@ def test_a_new_vm_finds_an_empty_disk(tmp_path: Path) -> None:
         made.said.unlink()
 
 
-def test_a_suspended_vm_stands_still_and_goes_on(patient: Machines) -> None:
+def test_a_suspended_vm_stands_still_and_goes_on(patient: ServedVMs) -> None:
     """Its processes are stopped, not ended."""
     go = patient.folder / "go"
     os.mkfifo(go)
@@ -284,13 +285,13 @@ def test_a_suspended_vm_stands_still_and_goes_on(patient: Machines) -> None:
     patient.wait_until_all_stand_still(vm)
     with ThreadPoolExecutor() as threads:
         writing = threads.submit(go.write_text, "on\n")
-        patient.world.ask("resume", PROJECT, ZONE, "vm")
+        patient.world.request("resume", PROJECT, ZONE, "vm")
         patient.world.advance(MINUTE)
         assert patient.hear() == "on"
         writing.result(PATIENCE_S)
 
 
-def test_a_suspended_vm_can_be_deleted(patient: Machines) -> None:
+def test_a_suspended_vm_can_be_deleted(patient: ServedVMs) -> None:
     """It is not woken for that."""
     vm = patient.boot(SAVES)
     assert patient.hear() == "ready"
@@ -303,7 +304,7 @@ def test_a_suspended_vm_can_be_deleted(patient: Machines) -> None:
     assert not patient.disk(vm).exists()
 
 
-def test_a_guest_that_ends_by_itself_leaves_an_idle_vm(patient: Machines) -> None:
+def test_a_guest_that_ends_by_itself_leaves_an_idle_vm(patient: ServedVMs) -> None:
     """It bills until somebody stops it."""
     vm = patient.boot("echo done >$say")
     assert patient.hear() == "done"
@@ -315,7 +316,7 @@ def test_a_guest_that_ends_by_itself_leaves_an_idle_vm(patient: Machines) -> Non
     assert status(vm) is Status.TERMINATED
 
 
-def test_the_serial_port_shows_what_the_startup_script_printed(patient: Machines) -> None:
+def test_the_serial_port_shows_what_the_startup_script_printed(patient: ServedVMs) -> None:
     """Both of its outputs, from wherever the reader has read to."""
     patient.boot("echo one; echo two >&2; echo ready >$say")
     assert patient.hear() == "ready"
@@ -352,7 +353,7 @@ def test_a_notice_lasts_for_real_seconds(tmp_path: Path) -> None:
     with machines(tmp_path, clock=_Minutes(START)) as made:
         vm = made.boot(SAVES)
         assert made.hear() == "ready"
-        made.world.strike_after_notice("preempt", PROJECT, "vm", notice=timedelta(seconds=10))
+        made.world.trigger_after_notice("preempt", PROJECT, "vm", notice=timedelta(seconds=10))
         made.world.advance(9 * MINUTE)
         assert (status(vm), vm.is_preempted) == (Status.RUNNING, True)
         made.world.advance(MINUTE)
@@ -374,5 +375,5 @@ def test_a_clock_that_waiting_moves_waits_for_processes_too(tmp_path: Path) -> N
 
 def test_other_systems_are_told_what_to_do() -> None:
     """No VM that cannot be ended for certain is ever begun."""
-    with pytest.raises(CannotRun, match="on Linux alone, and this is darwin"):
-        RealMachines(MachineSettings(), new_world().settled, platform="darwin")
+    with pytest.raises(CannotRunGuests, match="on Linux alone, and this is darwin"):
+        LocalGuests(LocalGuestSettings(), new_world().settled, platform="darwin")

@@ -12,7 +12,8 @@ import pytest
 import requests
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world
 
-from costguard_sandbox.gce.catalogue.places import default_service_account, project_number
+from costguard_sandbox.gce import changes
+from costguard_sandbox.gce.catalogue.regions import default_service_account, project_number
 from costguard_sandbox.gce.render import fingerprint
 from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.server import running
@@ -33,7 +34,7 @@ class Asked:
 
     def waiting(self, path: str, **query: Any) -> Future[requests.Response]:
         """A request that the server holds: it is under way when this returns."""
-        listening = self.world.bells.listening_to(self.vm.id)
+        listening = self.world.metadata_watches.waiting(self.vm.id)
         future = self._threads.submit(
             requests.get,
             f"{self.base}/{path}",
@@ -43,7 +44,7 @@ class Asked:
         )
         tick = threading.Event()
         for _ in range(3000):
-            if self.world.bells.listening_to(self.vm.id) > listening:
+            if self.world.metadata_watches.waiting(self.vm.id) > listening:
                 return future
             tick.wait(0.01)
         raise AssertionError("the request does not arrive")
@@ -169,7 +170,13 @@ def test_a_wait_that_is_over_answers_what_there_is(asked: Asked) -> None:
     etag = asked.get("instance/preempted").headers["etag"]
     held = asked.waiting("instance/preempted", last_etag=etag, timeout_sec="1")
     seen = fingerprint(asked.vm.given["metadata"]["items"])
-    asked.world.set_metadata(PROJECT, ZONE, "vm", {"fingerprint": seen, "items": [{"key": "new", "value": "1"}]})
+    asked.world.change(
+        "setMetadata",
+        PROJECT,
+        ZONE,
+        "vm",
+        changes.metadata({"fingerprint": seen, "items": [{"key": "new", "value": "1"}]}),
+    )
     answer = held.result(30)
     assert (answer.text, answer.headers["etag"]) == ("FALSE", etag)
     assert asked.get("instance/attributes/", recursive="true").json() == {"new": "1"}
@@ -179,7 +186,7 @@ def test_a_directory_can_be_waited_for(asked: Asked) -> None:
     """Any value in it counts."""
     whole = asked.get("instance/", recursive="true")
     held = asked.waiting("instance/", recursive="true", last_etag=whole.headers["etag"])
-    asked.world.strike("host-maintenance", PROJECT, "vm")
+    asked.world.trigger("host-maintenance", PROJECT, "vm")
     assert held.result(30).json()["maintenanceEvent"] == "TERMINATE_ON_HOST_MAINTENANCE"
 
 
@@ -204,7 +211,7 @@ def test_who_waits_does_not_hold_up_the_servers_end() -> None:
 
 def test_a_notice_is_told_before_anything_else_happens(asked: Asked) -> None:
     """Metadata say TRUE while the VM is RUNNING; the preemption follows when the notice is over, unless it is gone."""
-    assert asked.world.strike_after_notice("preempt", PROJECT, "vm", notice=timedelta(seconds=120)) is None
+    assert asked.world.trigger_after_notice("preempt", PROJECT, "vm", notice=timedelta(seconds=120)) is None
     assert (asked.get("instance/preempted").text, asked.vm.status) == ("TRUE", "RUNNING")
     asked.world.advance(timedelta(seconds=119))
     assert asked.vm.status == "RUNNING"
@@ -215,7 +222,7 @@ def test_a_notice_is_told_before_anything_else_happens(asked: Asked) -> None:
 
 def test_a_vm_that_is_stopped_during_its_notice_is_not_preempted(asked: Asked) -> None:
     """The notice was for a run that has ended."""
-    asked.world.strike_after_notice("preempt", PROJECT, "vm", notice=timedelta(minutes=10))
+    asked.world.trigger_after_notice("preempt", PROJECT, "vm", notice=timedelta(minutes=10))
     asked.world.stop(PROJECT, "vm")
     asked.world.advance(5 * MINUTE)
     asked.world.start(PROJECT, "vm")
@@ -231,8 +238,8 @@ def test_a_vm_can_have_a_notice_of_its_own() -> None:
     for name in ("vm", "other"):
         world.insert(PROJECT, ZONE, body(name, scheduling=scheduling))
     world.advance(MINUTE)
-    assert world.strike_after_notice("preempt", PROJECT, "vm") is None
-    assert world.strike_after_notice("preempt", PROJECT, "other", notice=timedelta(0)) is not None
+    assert world.trigger_after_notice("preempt", PROJECT, "vm") is None
+    assert world.trigger_after_notice("preempt", PROJECT, "other", notice=timedelta(0)) is not None
 
 
 def test_a_migration_is_told_while_it_is_ahead() -> None:
@@ -241,7 +248,7 @@ def test_a_migration_is_told_while_it_is_ahead() -> None:
     world.insert(PROJECT, ZONE, body())
     world.advance(MINUTE)
     vm = world.instance(PROJECT, "vm")
-    world.strike_after_notice("migrate", PROJECT, "vm", notice=MINUTE)
+    world.trigger_after_notice("migrate", PROJECT, "vm", notice=MINUTE)
     seen = vm.maintenance_event
     world.advance(MINUTE)
     assert (seen, vm.maintenance_event, vm.status) == ("MIGRATE_ON_HOST_MAINTENANCE", "NONE", "RUNNING")

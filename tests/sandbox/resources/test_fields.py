@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard_sandbox.gce.fields import BadMask, compile_mask
+from costguard_sandbox.gce.responses import BadMask, compile_mask
 
 SCHEDULING = {"preemptible": True, "onHostMaintenance": "TERMINATE"}
 PAGE: dict[str, Any] = {

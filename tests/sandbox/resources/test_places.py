@@ -3,7 +3,7 @@
 import pytest
 from tests.sandbox.conformance.discovery import problems_of
 
-from costguard_sandbox.gce.catalogue import images
+from costguard_sandbox.gce.catalogue import disks
 from costguard_sandbox.gce.catalogue.machine_types import (
     ACCELERATOR_TYPES,
     MACHINE_TYPES,
@@ -12,7 +12,7 @@ from costguard_sandbox.gce.catalogue.machine_types import (
     machine_type_resource,
     offered,
 )
-from costguard_sandbox.gce.catalogue.places import (
+from costguard_sandbox.gce.catalogue.regions import (
     OPERATION_SCOPES,
     REGIONS,
     ZONE_SCOPES,
@@ -46,7 +46,7 @@ def test_every_resource_of_a_zone_has_googles_shape(zone: str) -> None:
         project_resource(BASE, "p", {"GPUS_ALL_REGIONS": 1}, {}),
         *(machine_type_resource(BASE, "p", zone, machine) for machine in offered(zone)),
         *(accelerator_type_resource(BASE, "p", zone, name) for name in ACCELERATOR_TYPES[zone]),
-        images.image_resource(BASE, *images.DEFAULT_FAMILY),
+        disks.image_resource(BASE, *disks.DEFAULT_FAMILY),
     ]
     assert [problem for resource in shown for problem in problems_of(resource)] == []
 
@@ -137,7 +137,7 @@ def test_built_in_gpus_are_listed_with_the_machine() -> None:
 )
 def test_an_image_is_found_however_a_create_names_it(source: str) -> None:
     """Families, family views and image names, as full or partial URLs, mean the same image."""
-    image = images.image_of(BASE, source)
+    image = disks.image_of(BASE, source)
     assert image is not None
     assert image["name"] == "debian-12-bookworm-v20261110"
 
@@ -145,4 +145,4 @@ def test_an_image_is_found_however_a_create_names_it(source: str) -> None:
 @pytest.mark.parametrize("source", ["", "debian-12", "projects/debian-cloud/global/images/family/debian-99"])
 def test_an_image_that_nobody_publishes_is_not_found(source: str) -> None:
     """A create that names it has to be refused."""
-    assert images.image_of(BASE, source) is None
+    assert disks.image_of(BASE, source) is None

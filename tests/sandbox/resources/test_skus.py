@@ -9,7 +9,7 @@ from tests.sandbox.conformance.discovery import problems
 
 from costguard_sandbox.gce.catalogue.prices import OPENING, NoRate, PriceList
 from costguard_sandbox.gce.catalogue.skus import skus_page
-from costguard_sandbox.gce.paging import BadPageToken
+from costguard_sandbox.gce.responses import BadPageToken
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from costguard_sandbox.gce.catalogue.machine_types import ACCELERATOR_TYPES, MACHINE_TYPES
-from costguard_sandbox.gce.catalogue.price_table import BASE, Source
-from costguard_sandbox.gce.catalogue.prices import PriceList
+from costguard_sandbox.gce.catalogue.prices import BASE, PriceList, Source
 from costguard_sandbox.gce.catalogue.skus import skus_page
-from costguard_sandbox.gce.meter.parts import parts_of
+from costguard_sandbox.gce.meter.usage import parts_of
 from costguard_sandbox.gce.vm import Shape
 
 DATA = Path(__file__).parents[1] / "data"

@@ -10,7 +10,7 @@ from slack_sdk import WebClient
 
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
-from costguard_sandbox.slack.scopes import BOT_TOKEN
+from costguard_sandbox.slack.access import BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 

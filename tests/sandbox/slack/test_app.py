@@ -14,8 +14,8 @@ from slack_sdk.http_retry.builtin_handlers import ConnectionErrorRetryHandler
 from tests.sandbox.slack.refusals import refused
 from tests.waiting import until
 
-from costguard_sandbox.slack.faults import BadFault
-from costguard_sandbox.slack.scopes import APP_TOKEN, BOT_SCOPES, BOT_TOKEN
+from costguard_sandbox.faults import BadFault
+from costguard_sandbox.slack.access import APP_TOKEN, BOT_SCOPES, BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 
@@ -32,7 +32,7 @@ def test_bad_tokens(url: str, client: WebClient, slack: Workspace) -> None:
     assert refused(lambda: WebClient(base_url=f"{url}/slack/api/").auth_test()) == "not_authed"
     assert refused(lambda: WebClient("xoxb-else", base_url=f"{url}/slack/api/").auth_test()) == "invalid_auth"
     for reason in ("token_revoked", "account_inactive"):
-        slack.tokens.spoil(reason)
+        slack.tokens.invalidate(reason)
         assert refused(client.auth_test) == reason
     slack.tokens.restore()
     assert client.auth_test()["ok"]
@@ -40,13 +40,13 @@ def test_bad_tokens(url: str, client: WebClient, slack: Workspace) -> None:
 
 def test_a_missing_scope_is_named(client: WebClient, slack: Workspace) -> None:
     """missing_scope says which scope is needed and which the token has."""
-    slack.tokens.take_away("chat:write")
+    slack.tokens.remove_scopes("chat:write")
     with pytest.raises(SlackApiError) as caught:
         client.chat_postMessage(channel="gpu-costs", text="x")
     answer = caught.value.response
     assert (answer["error"], answer["needed"]) == ("missing_scope", "chat:write")
     assert "chat:write," not in f"{answer['provided']},"
-    slack.tokens.give("chat:write")
+    slack.tokens.add_scopes("chat:write")
     assert client.chat_postMessage(channel="gpu-costs", text="x")["ok"]
 
 
@@ -149,10 +149,10 @@ def test_other_errors_on_demand(client: WebClient, slack: Workspace) -> None:
 def test_faults_strike_by_chance_the_same_every_time(world: World, client: WebClient, slack: Workspace) -> None:
     """A chance of a half strikes some calls and spares some, the same ones in each run of one seed."""
     slack.faults.add("error", chance=0.5)
-    first = [slack.faults.strike("auth.test", "") is not None for _ in range(40)]
+    first = [slack.faults.met_by("auth.test", "") is not None for _ in range(40)]
     again = Workspace(world.clock)
     again.faults.add("error", chance=0.5)
-    assert first == [again.faults.strike("auth.test", "") is not None for _ in range(40)]
+    assert first == [again.faults.met_by("auth.test", "") is not None for _ in range(40)]
     assert 10 < sum(first) < 30
 
 

@@ -8,8 +8,8 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from costguard_sandbox.slack.access import SlackError
 from costguard_sandbox.slack.blocks import checked
-from costguard_sandbox.slack.errors import SlackError
 
 
 def plain(text: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from slack_sdk.models.blocks import ActionsBlock, ButtonElement, HeaderBlock, Se
 from slack_sdk.models.metadata import Metadata
 from tests.sandbox.slack.refusals import refused
 
-from costguard_sandbox.slack.people import BOT_USER_ID
+from costguard_sandbox.slack.model import BOT_USER_ID
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 
@@ -153,7 +153,7 @@ def test_places_where_nothing_can_be_written(client: WebClient, slack: Workspace
     assert refused(lambda: client.chat_postMessage(channel="C0NOWHERE", text="x")) == "channel_not_found"
     assert refused(lambda: client.chat_postMessage(channel="secret", text="x")) == "channel_not_found"
     assert client.chat_postMessage(channel="open", text="x")["ok"]
-    slack.tokens.take_away("chat:write.public")
+    slack.tokens.remove_scopes("chat:write.public")
     assert refused(lambda: client.chat_postMessage(channel="open", text="x")) == "not_in_channel"
 
 

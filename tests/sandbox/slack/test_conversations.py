@@ -8,7 +8,7 @@ import pytest
 from slack_sdk import WebClient
 from tests.sandbox.slack.refusals import refused
 
-from costguard_sandbox.slack.people import BOT_USER_ID
+from costguard_sandbox.slack.model import BOT_USER_ID
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 
@@ -147,6 +147,6 @@ def test_people_who_left_are_marked(client: WebClient, slack: Workspace) -> None
 
 def test_addresses_need_their_own_scope(client: WebClient, slack: Workspace) -> None:
     """Without users:read.email people are shown without their address and cannot be found by it."""
-    slack.tokens.take_away("users:read.email")
+    slack.tokens.remove_scopes("users:read.email")
     assert "email" not in client.users_info(user=slack.user("ana").id)["user"]["profile"]
     assert refused(lambda: client.users_lookupByEmail(email="ana@example.com")) == "missing_scope"

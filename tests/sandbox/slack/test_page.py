@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import pytest
 from slack_sdk import WebClient
 
-from costguard_sandbox.slack.page.mrkdwn import Reader, mrkdwn, plain_text
-from costguard_sandbox.slack.page.view import seen
+from costguard_sandbox.slack.page.blocks import Reader, mrkdwn, plain_text
+from costguard_sandbox.slack.page.view import panes
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 
@@ -114,7 +114,7 @@ def test_attackers_names_and_texts_stay_text(client: WebClient, slack: Workspace
         {"type": "input", "label": text, "hint": text, "element": {"type": "plain_text_input", "action_id": ATTACK,
          "initial_value": ATTACK, "placeholder": text}}]}  # fmt: skip
     client.views_open(trigger_id=slack.views.trigger(user.id), view=view)
-    found = seen(slack, user.id, "gpu-costs", parent)
+    found = panes(slack, user.id, "gpu-costs", parent)
     assert ATTACK[:4] not in found.main
     parser = _Tags()
     for pane in (found.sidebar, found.main, found.thread, found.modal):
@@ -131,11 +131,11 @@ def test_people_see_what_is_theirs(client: WebClient, slack: Workspace) -> None:
     client.chat_postMessage(channel=ben, text="direct")
     gone = client.chat_postMessage(channel=channel, text="taken back")["ts"]
     client.chat_delete(channel=channel, ts=gone)
-    assert "for ben alone" in seen(slack, "ben", "gpu-costs").main
-    assert "for ben alone" not in seen(slack, "ana", "gpu-costs").main
-    assert slack.direct("ben").id in seen(slack, "ben").sidebar
-    assert slack.direct("ben").id not in seen(slack, "ana").sidebar
-    assert "taken back" not in seen(slack, "ben", "gpu-costs").main
+    assert "for ben alone" in panes(slack, "ben", "gpu-costs").main
+    assert "for ben alone" not in panes(slack, "ana", "gpu-costs").main
+    assert slack.direct("ben").id in panes(slack, "ben").sidebar
+    assert slack.direct("ben").id not in panes(slack, "ana").sidebar
+    assert "taken back" not in panes(slack, "ben", "gpu-costs").main
 
 
 def test_edits_threads_and_failures_are_marked(client: WebClient, slack: Workspace) -> None:
@@ -144,16 +144,16 @@ def test_edits_threads_and_failures_are_marked(client: WebClient, slack: Workspa
     sent = client.chat_postMessage(
         channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [button | {"style": "danger"}]}]
     )
-    assert 'class="button danger"' in seen(slack, "ben", "gpu-costs").main
-    slack.press("ben", sent["channel"], sent["ts"], "stop")
-    assert "This didn&#x27;t work: dispatch_failed" in seen(slack, "ben", "gpu-costs").main
+    assert 'class="button danger"' in panes(slack, "ben", "gpu-costs").main
+    slack.click("ben", sent["channel"], sent["ts"], "stop")
+    assert "This didn&#x27;t work: dispatch_failed" in panes(slack, "ben", "gpu-costs").main
     client.chat_update(channel=sent["channel"], ts=sent["ts"], text="It was stopped.")
     slack.write("gpu-costs", slack.user("ana").id, "thanks", via="person", thread_ts=sent["ts"])
-    main = seen(slack, "ben", "gpu-costs").main
+    main = panes(slack, "ben", "gpu-costs").main
     assert "(edited)" in main
     assert "1 reply" in main
     assert "thanks" not in main
-    assert "thanks" in seen(slack, "ben", "gpu-costs", sent["ts"]).thread
+    assert "thanks" in panes(slack, "ben", "gpu-costs", sent["ts"]).thread
 
 
 def fetch(url: str, body: object = None) -> Any:
@@ -209,10 +209,10 @@ def test_nothing_is_written_where_nobody_can(url: str, slack: Workspace) -> None
 def test_the_reader_s_day_divides_messages(world: World, client: WebClient, slack: Workspace) -> None:
     """Messages stand under the reader's own day, which ends in Tokyo before it does in New York."""
     client.chat_postMessage(channel="gpu-costs", text="x")
-    assert ">Today<" in seen(slack, "emi", "gpu-costs").main
+    assert ">Today<" in panes(slack, "emi", "gpu-costs").main
     world.advance(timedelta(hours=3))
-    assert ">Yesterday<" in seen(slack, "emi", "gpu-costs").main
-    assert ">Today<" in seen(slack, "ben", "gpu-costs").main
+    assert ">Yesterday<" in panes(slack, "emi", "gpu-costs").main
+    assert ">Today<" in panes(slack, "ben", "gpu-costs").main
 
 
 def test_one_message_has_a_page_of_its_own(url: str, client: WebClient, slack: Workspace) -> None:

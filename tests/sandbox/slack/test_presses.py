@@ -12,8 +12,8 @@ from slack_sdk import WebClient
 from slack_sdk.signature import SignatureVerifier
 from tests.sandbox.slack.receiver import App, receiving
 
-from costguard_sandbox.slack.presses import READING, Wish
-from costguard_sandbox.slack.scopes import SIGNING_SECRET
+from costguard_sandbox.slack.access import SIGNING_SECRET
+from costguard_sandbox.slack.clicks import READING_TIME, PlannedClick
 from costguard_sandbox.slack.workspace import Workspace
 from costguard_sandbox.world import World
 
@@ -42,7 +42,7 @@ def post(client: WebClient, channel: str, name: str, *action_ids: str) -> str:
 
 
 def wish(slack: Workspace, user: str = "cleo", button: str = "keep", about: str = "trainer-7") -> None:
-    slack.presses.wish(Wish(user, button, about, slack.now + 2 * HOUR))
+    slack.clicks.plan(PlannedClick(user, button, about, slack.now + 2 * HOUR))
 
 
 def pressed(app: App) -> list[tuple[str, str, str]]:
@@ -57,15 +57,15 @@ def test_a_message_is_read_before_its_button_is_pressed(
 ) -> None:
     """A wish waits for a message and for the time that reading takes, and is fulfilled once, by a signed callback."""
     wish(slack)
-    slack.presses.look()
+    slack.clicks.run_due()
     post(client, "#gpu-costs", "trainer-7", "stop", "keep:4")
-    slack.presses.look()
+    slack.clicks.run_due()
     assert pressed(app) == []
-    world.advance(READING)
+    world.advance(READING_TIME)
     for _ in range(2):
-        slack.presses.look()
+        slack.clicks.run_due()
     assert pressed(app) == [("cleo", "keep:4", "trainer-7")]
-    assert (app.refused, slack.presses.waiting) == (0, ())
+    assert (app.refused, slack.clicks.waiting) == (0, ())
 
 
 def test_the_latest_message_about_the_vm_is_meant(world: World, slack: Workspace, client: WebClient, app: App) -> None:
@@ -81,12 +81,12 @@ def test_the_latest_message_about_the_vm_is_meant(world: World, slack: Workspace
     answered = post(client, "#gpu-costs", "trainer-7", "keep:8")
     channel = slack.channel("gpu-costs").id
     client.chat_update(channel=channel, ts=answered, text="Kept", blocks=blocks("trainer-7"))
-    world.advance(READING)
+    world.advance(READING_TIME)
     wish(slack)
-    slack.presses.look()
+    slack.clicks.run_due()
     assert pressed(app) == [("cleo", "keep:24", "trainer-7")]
     wish(slack, button="keep:4")
-    slack.presses.look()
+    slack.clicks.run_due()
     assert app.received[-1][1]["container"]["message_ts"] == first
 
 
@@ -95,13 +95,13 @@ def test_who_finds_no_message_gives_up(
 ) -> None:
     """In the end the log says what was waited for, and a message that comes later is left alone."""
     wish(slack)
-    world.advance(2 * HOUR + READING)
+    world.advance(2 * HOUR + READING_TIME)
     with caplog.at_level(logging.WARNING):
-        slack.presses.look()
+        slack.clicks.run_due()
     assert "cleo saw no message about trainer-7 with a button 'keep' to press" in caplog.text
     post(client, "#gpu-costs", "trainer-7", "keep:4")
-    world.advance(READING)
-    slack.presses.look()
+    world.advance(READING_TIME)
+    slack.clicks.run_due()
     assert pressed(app) == []
 
 
@@ -109,13 +109,13 @@ def test_a_press_that_reached_nobody_is_made_again(world: World, slack: Workspac
     """The guard may still be starting; once it took a press, it gets no other, whatever it answers."""
     where, slack.request_url = slack.request_url, ""
     post(client, "#gpu-costs", "trainer-7", "keep:4")
-    world.advance(READING)
+    world.advance(READING_TIME)
     wish(slack)
-    slack.presses.look()
-    assert len(slack.presses.waiting) == 1
+    slack.clicks.run_due()
+    assert len(slack.clicks.waiting) == 1
     slack.request_url = where
     for _ in range(2):
-        slack.presses.look()
+        slack.clicks.run_due()
     assert len(pressed(app)) == 1
 
 

@@ -14,7 +14,7 @@ from slack_sdk.socket_mode.client import BaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from costguard_sandbox.slack.scopes import APP_TOKEN
+from costguard_sandbox.slack.access import APP_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
 
 BUTTON = {"type": "button", "action_id": "stop", "value": "7", "text": {"type": "plain_text", "text": "Stop"}}
@@ -57,7 +57,7 @@ def listener(url: str, slack: Workspace) -> Iterator[Listener]:
 def test_a_press_comes_over_the_socket(client: WebClient, slack: Workspace, listener: Listener) -> None:
     """An open socket gets the press as an interactive envelope, and its acknowledgement ends the wait."""
     sent = client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [BUTTON]}])
-    delivery = slack.press("ben", sent["channel"], sent["ts"], "stop")
+    delivery = slack.click("ben", sent["channel"], sent["ts"], "stop")
     assert (delivery.ok, delivery.over) == (True, "socket")
     request = listener.requests.get(timeout=30)
     assert request.type == "interactive"
@@ -76,7 +76,7 @@ def test_a_command_is_answered_in_its_acknowledgement(slack: Workspace, listener
 def test_no_acknowledgement_is_a_timeout(slack: Workspace, listener: Listener) -> None:
     """An envelope that nobody acknowledges in time ends as operation_timeout."""
     listener.deaf = True
-    slack.callbacks.answer_seconds = 0.3
+    slack.interactions.answer_seconds = 0.3
     assert slack.command("ben", "gpu-costs").error == "operation_timeout"
 
 

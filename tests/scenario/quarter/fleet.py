@@ -144,7 +144,7 @@ class Fleet:
         if made.is_spot:
             for _ in range(2):
                 struck = chance.uniform(1, 72) * HOUR
-                self._later(struck, "preempted", vm, lambda: self.world.strike("preempt", PROJECT, vm.name))
+                self._later(struck, "preempted", vm, lambda: self.world.trigger("preempt", PROJECT, vm.name))
                 if chance.random() < 0.7:
                     self._later(struck + chance.uniform(0.1, 5) * HOUR, "restarted", vm, lambda: self._ask("start", vm))
         if chance.random() < 0.15:
@@ -168,7 +168,7 @@ class Fleet:
         if verb == "start" and vm.status is not Status.TERMINATED:
             return
         owner = self.made[vm.id].owner
-        self.world.ask(verb, PROJECT, vm.zone, vm.name, f"{owner}@example.com" if owner else _PROGRAM)
+        self.world.request(verb, PROJECT, vm.zone, vm.name, f"{owner}@example.com" if owner else _PROGRAM)
 
     def _rest(self, vm: VM, load: Load) -> None:
         vm.loads.append((self.world.timeline.now, load))

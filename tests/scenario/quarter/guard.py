@@ -30,7 +30,7 @@ from costguard.reminders.still_due import ByTheRules
 from costguard.slack.client import SlackNotifier
 from costguard.slack.incoming import Door, Reception
 from costguard.slack.render import render
-from costguard_sandbox.slack.scopes import BOT_TOKEN, SIGNING_SECRET
+from costguard_sandbox.slack.access import BOT_TOKEN, SIGNING_SECRET
 
 PROJECT = "acme-training"
 _PATIENCE = timedelta(minutes=1)  # a press is waited for, however slow the machine

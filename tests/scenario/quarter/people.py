@@ -11,12 +11,11 @@ from urllib.parse import urlencode
 
 import orjson
 
-from costguard_sandbox.slack import payloads
+from costguard_sandbox.slack import interactions
+from costguard_sandbox.slack.access import SIGNING_SECRET, SlackError
 from costguard_sandbox.slack.blocks import interactive
-from costguard_sandbox.slack.errors import SlackError
-from costguard_sandbox.slack.messages import Message
-from costguard_sandbox.slack.scopes import SIGNING_SECRET
-from costguard_sandbox.slack.signing import signed_headers
+from costguard_sandbox.slack.interactions import signed_headers
+from costguard_sandbox.slack.model import Message
 from costguard_sandbox.slack.workspace import Workspace
 
 _MINUTE = timedelta(minutes=1)
@@ -120,7 +119,7 @@ class People:
         self._serial += 1
         now = workspace.now
         pressed_at = f"{int(now.timestamp())}.{self._serial:06d}"
-        payload = payloads.block_actions(
+        payload = interactions.block_actions(
             person, channel, message, block, element,
             value=None, trigger_id=f"1.{self._serial}", response_url="", action_ts=pressed_at,
         )  # fmt: skip

@@ -14,7 +14,7 @@ from tests.scenario.quarter.life import Quarter
 from costguard.db.tables import claims, instances, keeps, lifetimes, requests, stops
 from costguard_sandbox.clock import to_ms
 from costguard_sandbox.gce.vm import VM
-from costguard_sandbox.slack.messages import Message
+from costguard_sandbox.slack.model import Message
 from costguard_sandbox.slack.workspace import Workspace
 
 

@@ -59,7 +59,7 @@ def _archived(world: World, _chance: random.Random) -> Callable[[], object]:
 
 
 def _revoked(world: World, _chance: random.Random) -> Callable[[], object]:
-    world.slack.tokens.spoil("token_revoked")
+    world.slack.tokens.invalidate("token_revoked")
     return world.slack.tokens.restore
 
 

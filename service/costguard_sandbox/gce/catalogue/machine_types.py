@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costguard_sandbox.gce.catalogue.places import ZONES
+from costguard_sandbox.gce.catalogue.regions import ZONES
 
 _EPOCH = "1969-12-31T16:00:00.000-08:00"
 _LOCAL_SSD_GIB = 375

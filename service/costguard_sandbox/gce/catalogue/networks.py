@@ -8,7 +8,7 @@ aggregated_subnetworks.json has four of them.
 from collections.abc import Mapping
 from typing import Any
 
-from costguard_sandbox.gce.catalogue.places import REGIONS, stable_id
+from costguard_sandbox.gce.catalogue.regions import REGIONS, stable_id
 
 DEFAULT_NETWORK = "default"
 _SINCE = "2024-03-05T09:13:20.104-08:00"

@@ -5,7 +5,6 @@ its source; recorded rows are those of `tests/sandbox/data/bill_rows.json`. Cost
 `cost`: before the month's credits, such as sustained use and commitments.
 """
 
-from costguard_sandbox.gce.meter.bill import Bill, DiskBill, ResourceBill, bill, bills, disk_bills
-from costguard_sandbox.gce.meter.rows import Row, rows
+from costguard_sandbox.gce.meter.bill import Bill, DiskBill, ResourceBill, Row, bill, bills, disk_bills, rows
 
 __all__ = ["Bill", "DiskBill", "ResourceBill", "Row", "bill", "bills", "disk_bills", "rows"]

@@ -6,17 +6,64 @@ millionth of a dollar a row, which `rows` accounts for; this is the product.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from costguard_sandbox.clock import pacific
-from costguard_sandbox.gce.catalogue.prices import NoRate, PriceList
-from costguard_sandbox.gce.meter.rate import segments
+from costguard_sandbox.gce.catalogue.prices import NoRate, PriceList, unit_of
 from costguard_sandbox.gce.meter.usage import Span, between_vms, spans, whole_seconds
 from costguard_sandbox.gce.vm import VM, Disk
+
+_BILLING_TIME = ZoneInfo("America/Los_Angeles")
+
+
+def month_of(moment: datetime) -> tuple[datetime, datetime]:
+    """The calendar month in US Pacific time that a moment lies in: its first instant and the first after it, in UTC."""
+    local = moment.astimezone(_BILLING_TIME)
+    return _edges(local.year, local.month)
+
+
+def seconds_of_month(moment: datetime) -> int:
+    """2,419,200 in most Februaries; 2,674,800 in March and 2,595,600 in November, where daylight saving changes."""
+    first, following = month_of(moment)
+    return int((following - first).total_seconds())
+
+
+@lru_cache(maxsize=256)
+def _edges(year: int, month: int) -> tuple[datetime, datetime]:
+    following = (year + 1, 1) if month == 12 else (year, month + 1)
+    first, after = (datetime(*start, 1, tzinfo=_BILLING_TIME).astimezone(UTC) for start in ((year, month), following))
+    return first, after
+
+
+# Cloud Billing Catalog: usageUnit `h` and `GiBy.h` have the base units s and By.s, 3600 of them in an hour.
+_SECONDS_PER_HOUR = 3600
+
+
+def segments(
+    prices: PriceList, resource: str, region: str, spot: bool, began: datetime, ended: datetime
+) -> Iterator[tuple[datetime, datetime, Fraction]]:
+    """(from, to, nano-dollars for one unit of quantity and second): cut where the price or its month changes.
+
+    A price is in force from its `effectiveTime` on (Cloud Billing Catalog, PricingInfo). Raises NoRate.
+    """
+    cuts = {moment for moment, _ in prices.history(resource, region, spot) if began < moment < ended}
+    by_month = prices.rate(resource, region, spot, began)[1] == "GiBy.mo"
+    if by_month:
+        _, following = month_of(began)
+        while following < ended:
+            cuts.add(following)
+            _, following = month_of(following)
+    for start, end in pairwise([began, *sorted(cuts), ended]):
+        nanos, _ = prices.rate(resource, region, spot, start)
+        yield start, end, Fraction(nanos, seconds_of_month(start) if by_month else _SECONDS_PER_HOUR)
 
 
 @dataclass(slots=True)
@@ -119,3 +166,82 @@ def disk_bills(disks: Iterable[Disk], vms: Iterable[VM], prices: PriceList, unti
 
 def bills(vms: Iterable[VM], prices: PriceList, until: datetime) -> list[Bill]:
     return [bill(vm, prices, until) for vm in vms]
+
+
+_HOUR = timedelta(hours=1)
+_GIB = 2**30
+# V-disk 0.071217891, K-kms 0.008805256: nine decimals of the price's unit, the rest cut off.
+_QUANTITY_DECIMALS = Decimal("0.000000001")
+# G-res2: sums agree to the last digit when each row's cost is cut, not rounded, at a millionth.
+_COST_DECIMALS = Decimal("0.000001")
+# usageUnit of the catalogue -> (usage.unit, usage.pricing_unit) of the export, as in V-disk and G-vx.
+_EXPORT_UNITS = {
+    "h": ("seconds", "hour"),
+    "GiBy.h": ("byte-seconds", "gibibyte hour"),
+    "GiBy.mo": ("byte-seconds", "gibibyte month"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """As exported: `amount` in base units, `in_pricing_units` with nine decimals, `cost` with six."""
+
+    resource: str
+    usage_start: datetime
+    usage_end: datetime
+    amount: Decimal
+    unit: str
+    in_pricing_units: Decimal
+    pricing_unit: str
+    price: Decimal
+    cost: Decimal
+
+
+def rows(vm: VM, prices: PriceList, until: datetime) -> Iterator[Row]:
+    """The VM's rows, hour by hour of UTC; a new price within an hour makes a row of its own. Raises NoRate."""
+    for span in spans(vm, until):
+        yield from _of_span(span, vm.region, prices)
+
+
+def _of_span(span: Span, region: str, prices: PriceList) -> Iterator[Row]:
+    unit = unit_of(span.resource)
+    for start, end, _ in segments(prices, span.resource, region, span.spot, span.began, span.ended):
+        price = Decimal(prices.rate(span.resource, region, span.spot, start)[0]).scaleb(-9)
+        began = start
+        while began < end:
+            hour = began.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+            ended = min(hour + _HOUR, end)
+            if seconds := whole_seconds(began, ended):
+                yield made_row(span.resource, unit, span.quantity * seconds, price, hour)
+            began = ended
+
+
+def made_row(resource: str, unit: str, quantity_seconds: Fraction, price: Decimal, hour: datetime) -> Row:
+    """One row from what was used in an hour, in units of quantity times seconds."""
+    amount = quantity_seconds * (1 if unit == "h" else _GIB)
+    used = amount / _base_units(unit, hour)
+    name, pricing_name = _EXPORT_UNITS[unit]
+    return Row(
+        resource,
+        hour,
+        hour + _HOUR,
+        cut(amount, _QUANTITY_DECIMALS).normalize(),
+        name,
+        cut(used, _QUANTITY_DECIMALS),
+        pricing_name,
+        price,
+        cut(used * Fraction(price), _COST_DECIMALS),
+    )
+
+
+def _base_units(unit: str, hour: datetime) -> int:
+    """How many base units (s or By.s) an hour, a GiB-hour, or a GiB-month of that month has."""
+    seconds = seconds_of_month(hour) if unit == "GiBy.mo" else 3600
+    return seconds if unit == "h" else _GIB * seconds
+
+
+def cut(amount: Fraction, decimals: Decimal) -> Decimal:
+    """What is beyond the last decimal is left off, never rounded."""
+    with localcontext() as context:
+        context.prec = 60
+        return Decimal(int(amount / Fraction(decimals))) * decimals

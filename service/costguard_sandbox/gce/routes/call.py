@@ -13,13 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from costguard_sandbox.broken import broken
+from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import Refused, bad_request, invalid, not_found
-from costguard_sandbox.gce.faults import LONGEST_SILENCE_S, Fault, server_error
-from costguard_sandbox.gce.fields import BadMask, compile_mask
+from costguard_sandbox.gce.faults import LONGEST_SILENCE_S, CloudFault, server_error
 from costguard_sandbox.gce.filters import BadFilter
-from costguard_sandbox.gce.paging import MAX_RESULTS, BadPageToken, position_of
-from costguard_sandbox.world import World
+from costguard_sandbox.gce.responses import MAX_RESULTS, BadMask, BadPageToken, compile_mask, position_of
+from costguard_sandbox.serving import drop_connection
 
 USER_HEADER = "x-sandbox-user"
 # Programs come with a service account's credentials; people say who they are.
@@ -28,10 +27,10 @@ _GARBAGE = b'{"kind": "compute#instanceAggregatedList", "items": {"zones/us-cen'
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """`params` are the path's, `query` the query's; `user` is whoever the caller says it is."""
 
-    world: World
+    cloud: Cloud
     method: str
     path: str
     params: Mapping[str, str]
@@ -69,38 +68,38 @@ class Call:
         return int(given)
 
 
-Handler = Callable[[Call], Any]
+Handler = Callable[[ApiCall], Any]
 
 
 def compute(
     path: str,
     handler: Handler,
-    world: World,
+    cloud: Cloud,
     method: str = "GET",
     *,
     cached: bool = False,
     takes_body: bool = False,
-    before: Callable[[World, Mapping[str, str]], Awaitable[None]] | None = None,
+    before: Callable[[Cloud, Mapping[str, str]], Awaitable[None]] | None = None,
     root: str = "/compute/v1",
 ) -> Route:
     """A route of the Compute API. Answers of `cached` routes are kept until a VM or a disk changes.
 
     `takes_body` says that the API's own description of the method has a `request`.
-    `before` may hold the request back; it runs with the world unlocked.
+    `before` may hold the request back; it runs with the cloud unlocked.
     """
     pages = _Pages() if cached else None
 
     async def endpoint(request: Request) -> Response:
         try:
-            call = _call(request, world, await request.body(), takes_body=takes_body)
-            with world.settled():
-                delay = world.faults.delay(call.params.get("project", ""), call.method, call.path)
+            call = _call(request, cloud, await request.body(), takes_body=takes_body)
+            with cloud.settled():
+                delay = cloud.faults.delay(call.params.get("project", ""), call.method, call.path)
             if delay:
                 await asyncio.sleep(delay)
             if before is not None:
-                await before(world, call.params)
-            with world.settled():
-                lost = world.faults.lose(call.params.get("project", ""), call.method, call.path)
+                await before(cloud, call.params)
+            with cloud.settled():
+                lost = cloud.faults.lose(call.params.get("project", ""), call.method, call.path)
             if lost is None or lost.when == "after":
                 answer = _answer(call, request, handler, pages)
             return answer if lost is None else await _lose(request, lost)
@@ -110,21 +109,21 @@ def compute(
     return Route(f"{root}{path}", endpoint, methods=[method])
 
 
-async def _lose(request: Request, fault: Fault) -> Response:
+async def _lose(request: Request, fault: CloudFault) -> Response:
     if fault.how == "error":
         return refusal(server_error(fault.code))
     if fault.how == "silence":
         await asyncio.sleep(min(LONGEST_SILENCE_S, fault.seconds or LONGEST_SILENCE_S))
-    return await broken(request)
+    return await drop_connection(request)
 
 
-def control(path: str, handler: Handler, world: World, methods: tuple[str, ...] = ("GET",)) -> Route:
+def control(path: str, handler: Handler, cloud: Cloud, methods: tuple[str, ...] = ("GET",)) -> Route:
     """A route beside the API: no fault ever touches it."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            call = _call(request, world, await request.body())
-            with world.settled():
+            call = _call(request, cloud, await request.body())
+            with cloud.settled():
                 return _json(handler(call))
         except Refused as refused:
             return refusal(refused)
@@ -132,9 +131,9 @@ def control(path: str, handler: Handler, world: World, methods: tuple[str, ...] 
     return Route(path, endpoint, methods=list(methods))
 
 
-def _call(request: Request, world: World, raw: bytes, *, takes_body: bool = True) -> Call:
+def _call(request: Request, cloud: Cloud, raw: bytes, *, takes_body: bool = True) -> ApiCall:
     # Whoever makes a VM that really runs, runs programs as this user: any page in a browser could, and names itself.
-    if world.guests and "origin" in request.headers:
+    if cloud.guests and "origin" in request.headers:
         raise Refused(403, "forbidden", "Pages in a browser may not use a simulated cloud whose VMs run.")
     try:
         body = orjson.loads(raw) if raw else {}
@@ -146,8 +145,8 @@ def _call(request: Request, world: World, raw: bytes, *, takes_body: bool = True
         if takes_body:
             raise bad_request('Invalid JSON payload received. Unknown name "": Root element must be a message.')
         body = {}
-    return Call(
-        world=world,
+    return ApiCall(
+        cloud=cloud,
         method=request.method,
         path=request.url.path,
         params=request.path_params,
@@ -157,18 +156,18 @@ def _call(request: Request, world: World, raw: bytes, *, takes_body: bool = True
     )
 
 
-def _answer(call: Call, request: Request, handler: Handler, pages: _Pages | None) -> Response:
-    world = call.world
+def _answer(call: ApiCall, request: Request, handler: Handler, pages: _Pages | None) -> Response:
+    cloud = call.cloud
     project = call.params.get("project", "")
-    with world.settled():
-        world.faults.refuse(project, call.method, call.path, world.timeline.now)
-        if project and project not in world.projects:
+    with cloud.settled():
+        cloud.faults.refuse(project, call.method, call.path, cloud.timeline.now)
+        if project and project not in cloud.projects:
             raise not_found(f"projects/{project}")
-        if world.faults.is_garbage(project, call.method, call.path):
+        if cloud.faults.is_garbage(project, call.method, call.path):
             return Response(_GARBAGE, media_type="application/json; charset=UTF-8")
         mask = request.headers.get("x-goog-fieldmask", "") or call.query.get("fields", "")
         key = (call.path, request.url.query, mask)
-        if pages is not None and (kept := pages.get(key, world)) is not None:
+        if pages is not None and (kept := pages.get(key, cloud)) is not None:
             return _bytes(kept)
         try:
             answer = handler(call)
@@ -178,12 +177,12 @@ def _answer(call: Call, request: Request, handler: Handler, pages: _Pages | None
             raise Refused(400, "invalid", str(wrong)) from None
         rendered = _render(answer, indent=call.query.get("prettyPrint") != "false")
         if pages is not None:
-            pages.put(key, world, rendered)
+            pages.put(key, cloud, rendered)
         return _bytes(rendered)
 
 
 class _Pages:
-    """Rendered answers, good for as long as nothing in the world has changed."""
+    """Rendered answers, good for as long as nothing in the cloud has changed."""
 
     _MOST_BYTES = 128 * 2**20
 
@@ -192,17 +191,17 @@ class _Pages:
         self._kept: dict[tuple[str, str, str], bytes] = {}
         self._bytes = 0
 
-    def get(self, key: tuple[str, str, str], world: World) -> bytes | None:
-        state = (world.changes, world.faults.changes)
+    def get(self, key: tuple[str, str, str], cloud: Cloud) -> bytes | None:
+        state = (cloud.changes, cloud.faults.changes)
         if state != self._state:
             self._state = state
             self._kept.clear()
             self._bytes = 0
         return self._kept.get(key)
 
-    def put(self, key: tuple[str, str, str], world: World, rendered: bytes) -> None:
+    def put(self, key: tuple[str, str, str], cloud: Cloud, rendered: bytes) -> None:
         fits = self._bytes + len(rendered) <= self._MOST_BYTES
-        if fits and (world.changes, world.faults.changes) == self._state:
+        if fits and (cloud.changes, cloud.faults.changes) == self._state:
             self._kept[key] = rendered
             self._bytes += len(rendered)
 

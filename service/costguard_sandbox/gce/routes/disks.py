@@ -6,81 +6,81 @@ from typing import Any
 
 from starlette.routing import Route
 
-from costguard_sandbox.gce.catalogue import disk_types, places
+from costguard_sandbox.gce.catalogue import disks, regions
+from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import not_found
 from costguard_sandbox.gce.render import disk_resource
-from costguard_sandbox.gce.routes.call import Call, compute
+from costguard_sandbox.gce.routes.call import ApiCall, compute
 from costguard_sandbox.gce.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
 from costguard_sandbox.gce.routes.places import known_zone
-from costguard_sandbox.world import World
 
 # Regional disks and their types do not exist here, but their scopes do.
-_SCOPES = places.OPERATION_SCOPES[1:]
+_SCOPES = regions.OPERATION_SCOPES[1:]
 
 
-def routes(world: World) -> list[Route]:
+def routes(cloud: Cloud) -> list[Route]:
     project, zone = "/projects/{project}", "/projects/{project}/zones/{zone}"
     return [
-        compute(f"{project}/aggregated/disks", _aggregated, world, cached=True),
-        compute(f"{zone}/disks", _list, world, cached=True),
-        compute(f"{zone}/disks", _insert, world, "POST", takes_body=True),
-        compute(f"{zone}/disks/{{name}}", _get, world),
-        compute(f"{zone}/disks/{{name}}", _delete, world, "DELETE"),
-        compute(f"{project}/aggregated/diskTypes", _all_types, world),
-        compute(f"{zone}/diskTypes", _types, world),
-        compute(f"{zone}/diskTypes/{{name}}", _type, world),
+        compute(f"{project}/aggregated/disks", _aggregated, cloud, cached=True),
+        compute(f"{zone}/disks", _list, cloud, cached=True),
+        compute(f"{zone}/disks", _insert, cloud, "POST", takes_body=True),
+        compute(f"{zone}/disks/{{name}}", _get, cloud),
+        compute(f"{zone}/disks/{{name}}", _delete, cloud, "DELETE"),
+        compute(f"{project}/aggregated/diskTypes", _all_types, cloud),
+        compute(f"{zone}/diskTypes", _types, cloud),
+        compute(f"{zone}/diskTypes/{{name}}", _type, cloud),
     ]
 
 
-def _zone(call: Call) -> str:
+def _zone(call: ApiCall) -> str:
     zone = known_zone(call)
     refuse_unreachable(call, zone)
     return zone
 
 
-def _aggregated(call: Call) -> Any:
-    rows = [disk_resource(call.world.links, disk) for disk in call.world.disks(call.project)]
+def _aggregated(call: ApiCall) -> Any:
+    rows = [disk_resource(call.cloud.links, disk) for disk in call.cloud.disks(call.project)]
     return aggregated_list(call, "compute#diskAggregatedList", "disks", rows, _SCOPES, zone_scope)
 
 
-def _list(call: Call) -> Any:
+def _list(call: ApiCall) -> Any:
     zone = _zone(call)
-    rows = [disk_resource(call.world.links, disk) for disk in call.world.disks(call.project) if disk.zone == zone]
+    rows = [disk_resource(call.cloud.links, disk) for disk in call.cloud.disks(call.project) if disk.zone == zone]
     return plain_list(call, "compute#diskList", rows)
 
 
-def _get(call: Call) -> Any:
-    return disk_resource(call.world.links, call.world.storage.find(call.project, _zone(call), call.params["name"]))
+def _get(call: ApiCall) -> Any:
+    return disk_resource(call.cloud.links, call.cloud.storage.find(call.project, _zone(call), call.params["name"]))
 
 
-def _insert(call: Call) -> Any:
+def _insert(call: ApiCall) -> Any:
     # `sourceImage` may stand in the query: so it did before the body had it, and libcloud still writes it there.
     body = {"sourceImage": call.query.get("sourceImage"), **call.body}
-    return call.world.storage.insert(call.project, _zone(call), body, call.user, call.request_id).resource()
+    return call.cloud.storage.insert(call.project, _zone(call), body, call.user, call.request_id).resource()
 
 
-def _delete(call: Call) -> Any:
+def _delete(call: ApiCall) -> Any:
     where = call.project, _zone(call), call.params["name"]
-    return call.world.storage.delete(*where, call.user, call.request_id).resource()
+    return call.cloud.storage.delete(*where, call.user, call.request_id).resource()
 
 
-def _type_rows(call: Call, zone: str) -> list[dict[str, Any]]:
-    base, project = call.world.base_url, call.project
-    return [disk_types.disk_type_resource(base, project, zone, name) for name in disk_types.DISK_TYPES]
+def _type_rows(call: ApiCall, zone: str) -> list[dict[str, Any]]:
+    base, project = call.cloud.base_url, call.project
+    return [disks.disk_type_resource(base, project, zone, name) for name in disks.DISK_TYPES]
 
 
-def _all_types(call: Call) -> Any:
-    rows = [row for zone in places.ZONES for row in _type_rows(call, zone)]
+def _all_types(call: ApiCall) -> Any:
+    rows = [row for zone in regions.ZONES for row in _type_rows(call, zone)]
     return aggregated_list(call, "compute#diskTypeAggregatedList", "diskTypes", rows, _SCOPES, zone_scope)
 
 
-def _types(call: Call) -> Any:
+def _types(call: ApiCall) -> Any:
     return plain_list(call, "compute#diskTypeList", _type_rows(call, _zone(call)))
 
 
-def _type(call: Call) -> Any:
+def _type(call: ApiCall) -> Any:
     zone, name = _zone(call), call.params["name"]
     try:
-        return disk_types.disk_type_resource(call.world.base_url, call.project, zone, name)
+        return disks.disk_type_resource(call.cloud.base_url, call.project, zone, name)
     except KeyError:
         raise not_found(f"projects/{call.project}/zones/{zone}/diskTypes/{name}") from None

@@ -8,16 +8,16 @@ from typing import Any
 
 from costguard_sandbox.gce.errors import Refused, invalid
 from costguard_sandbox.gce.filters import compile_filter
-from costguard_sandbox.gce.paging import aggregated, paginate
-from costguard_sandbox.gce.routes.call import Call, page_number
+from costguard_sandbox.gce.responses import aggregated, paginate
+from costguard_sandbox.gce.routes.call import ApiCall, page_number
 
 Resource = dict[str, Any]
 
 
-def plain_list(call: Call, kind: str, rows: Sequence[Resource]) -> Resource:
+def plain_list(call: ApiCall, kind: str, rows: Sequence[Resource]) -> Resource:
     """A list of one zone, or of something global."""
     page, token = _page(call, _chosen(call, rows))
-    link = f"{call.world.links}{call.path.removeprefix('/compute/v1')}"
+    link = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
     answer: Resource = {"kind": kind, "id": call.path.removeprefix("/compute/v1/"), "items": page}
     if token:
         answer["nextPageToken"] = token
@@ -26,7 +26,7 @@ def plain_list(call: Call, kind: str, rows: Sequence[Resource]) -> Resource:
 
 
 def aggregated_list(
-    call: Call,
+    call: ApiCall,
     kind: str,
     key: str,
     rows: Sequence[Resource],
@@ -34,14 +34,14 @@ def aggregated_list(
     scope_of: Callable[[Resource], str],
 ) -> Resource:
     """All scopes on every page. What lies in an unreachable zone is not shown, and the zone is named."""
-    lost = sorted(f"zones/{zone}" for zone in call.world.faults.unreachable_zones(call.project))
+    lost = sorted(f"zones/{zone}" for zone in call.cloud.faults.unreachable_zones(call.project))
     if lost:
         rows = [row for row in rows if scope_of(row) not in lost]
     page, token = _page(call, _chosen(call, rows))
     by_scope: dict[str, list[Resource]] = {}
     for row in page:
         by_scope.setdefault(scope_of(row), []).append(row)
-    link = f"{call.world.links}{call.path.removeprefix('/compute/v1')}"
+    link = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
     return aggregated(kind, key, by_scope, scopes, link, token, lost)
 
 
@@ -49,12 +49,12 @@ def zone_scope(row: Mapping[str, Any]) -> str:
     return f"zones/{row['zone'].rsplit('/', 1)[-1]}"
 
 
-def refuse_unreachable(call: Call, zone: str) -> None:
-    if zone in call.world.faults.unreachable_zones(call.project):
+def refuse_unreachable(call: ApiCall, zone: str) -> None:
+    if zone in call.cloud.faults.unreachable_zones(call.project):
         raise Refused(503, "backendError", f"The zone 'projects/{call.project}/zones/{zone}' is unreachable.")
 
 
-def _chosen(call: Call, rows: Sequence[Resource]) -> Sequence[Resource]:
+def _chosen(call: ApiCall, rows: Sequence[Resource]) -> Sequence[Resource]:
     if call.query.get("filter"):
         keep = compile_filter(call.query["filter"])
         rows = [row for row in rows if keep(row)]
@@ -72,7 +72,7 @@ def _created(row: Mapping[str, Any]) -> float:
     return datetime.fromisoformat(row.get("creationTimestamp") or row["insertTime"]).timestamp()
 
 
-def _page(call: Call, rows: Sequence[Resource]) -> tuple[list[Resource], str | None]:
+def _page(call: ApiCall, rows: Sequence[Resource]) -> tuple[list[Resource], str | None]:
     size, token = call.max_results(), call.query.get("pageToken")
-    call.world.faults.refuse_page(call.project, call.path, page_number(token, size))
+    call.cloud.faults.refuse_page(call.project, call.path, page_number(token, size))
     return paginate(rows, size, token)

@@ -8,44 +8,44 @@ from typing import Any
 
 from starlette.routing import Route
 
-from costguard_sandbox.gce.catalogue.places import OPERATION_SCOPES
+from costguard_sandbox.gce.catalogue.regions import OPERATION_SCOPES
+from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import not_found
 from costguard_sandbox.gce.operations import Operation
-from costguard_sandbox.gce.routes.call import Call, compute
+from costguard_sandbox.gce.routes.call import ApiCall, compute
 from costguard_sandbox.gce.routes.lists import aggregated_list, plain_list, refuse_unreachable
-from costguard_sandbox.world import World
 
 LONGEST_WAIT_SECONDS = 120.0
 _STEP_SECONDS = 0.05
 
 
-def routes(world: World) -> list[Route]:
-    found = [compute("/projects/{project}/aggregated/operations", _aggregated, world)]
+def routes(cloud: Cloud) -> list[Route]:
+    found = [compute("/projects/{project}/aggregated/operations", _aggregated, cloud)]
     for scope in ("zones/{zone}", "regions/{region}", "global"):
         operation = f"/projects/{{project}}/{scope}/operations/{{name}}"
         found += [
-            compute(f"/projects/{{project}}/{scope}/operations", _list, world),
-            compute(operation, _get, world),
-            compute(f"{operation}/wait", _get, world, "POST", before=_wait),
+            compute(f"/projects/{{project}}/{scope}/operations", _list, cloud),
+            compute(operation, _get, cloud),
+            compute(f"{operation}/wait", _get, cloud, "POST", before=_wait),
         ]
     return found
 
 
-def _aggregated(call: Call) -> Any:
-    rows = [operation.resource() for operation in call.world.operations.of(call.project)]
+def _aggregated(call: ApiCall) -> Any:
+    rows = [operation.resource() for operation in call.cloud.operations.of(call.project)]
     return aggregated_list(call, "compute#operationAggregatedList", "operations", rows, OPERATION_SCOPES, _scope_of)
 
 
-def _list(call: Call) -> Any:
+def _list(call: ApiCall) -> Any:
     scope = _scope(call.params)
     _refuse_unreachable(call)
-    rows = [operation.resource() for operation in call.world.operations.of(call.project) if operation.scope == scope]
+    rows = [operation.resource() for operation in call.cloud.operations.of(call.project) if operation.scope == scope]
     return plain_list(call, "compute#operationList", rows)
 
 
-def _get(call: Call) -> Any:
+def _get(call: ApiCall) -> Any:
     _refuse_unreachable(call)
-    return _found(call.world, call.params).resource()
+    return _found(call.cloud, call.params).resource()
 
 
 def _scope(params: Mapping[str, str]) -> str:
@@ -61,42 +61,42 @@ def _scope_of(row: Mapping[str, Any]) -> str:
     return "global"
 
 
-def _refuse_unreachable(call: Call) -> None:
+def _refuse_unreachable(call: ApiCall) -> None:
     if "zone" in call.params:
         refuse_unreachable(call, call.params["zone"])
 
 
-async def _wait(world: World, params: Mapping[str, str]) -> None:
-    """Hold the answer until the operation is done, for two of the world's minutes at the most.
+async def _wait(cloud: Cloud, params: Mapping[str, str]) -> None:
+    """Hold the answer until the operation is done, for two of the cloud's minutes at the most.
 
     On a clock that is moved by hand it does not hold at all, unless waiting is what moves it.
     """
-    with world.settled():
-        operation = world.operations.find(params["project"], _scope(params), params["name"])
+    with cloud.settled():
+        operation = cloud.operations.find(params["project"], _scope(params), params["name"])
     if operation is None:
         return
-    while world.wait_moves_clock and not operation.is_done:
-        with world.settled():
-            world.advance_to(max(operation.ends_at, world.timeline.now))
+    while cloud.wait_moves_clock and not operation.is_done:
+        with cloud.settled():
+            cloud.advance_to(max(operation.ends_at, cloud.timeline.now))
         if not operation.is_done:  # it waits for processes, whose time no hand moves
             await asyncio.sleep(_STEP_SECONDS)
-    speed = world.clock.speed
+    speed = cloud.clock.speed
     if not speed:
         return
     left = LONGEST_WAIT_SECONDS / speed
     while not operation.is_done and left > 0:
-        with world.settled():
-            ahead = (operation.ends_at - world.timeline.now).total_seconds() / speed
+        with cloud.settled():
+            ahead = (operation.ends_at - cloud.timeline.now).total_seconds() / speed
         nap = min(left, max(ahead, 0.001), _STEP_SECONDS if ahead <= 0 else ahead)
         await asyncio.sleep(nap)
         left -= nap
-        with world.settled():
+        with cloud.settled():
             pass
 
 
-def _found(world: World, params: Mapping[str, str]) -> Operation:
+def _found(cloud: Cloud, params: Mapping[str, str]) -> Operation:
     project, scope, name = params["project"], _scope(params), params["name"]
-    operation = world.operations.find(project, scope, name)
+    operation = cloud.operations.find(project, scope, name)
     if operation is None:
         raise not_found(f"projects/{project}/{scope}/operations/{name}")
     return operation

@@ -8,15 +8,15 @@ from typing import Any
 
 import orjson
 
-from costguard_sandbox.slack.errors import SlackError, invalid_arguments
-from costguard_sandbox.slack.people import BOT_USER_ID, Channel
+from costguard_sandbox.slack.access import SlackError, invalid_arguments
+from costguard_sandbox.slack.model import BOT_USER_ID, Channel
 from costguard_sandbox.slack.workspace import Workspace
 
 _TRUE = ("true", "1", "True")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SlackCall:
     """`values` are strings where they came as a form, and JSON values where they came as JSON."""
 
     workspace: Workspace

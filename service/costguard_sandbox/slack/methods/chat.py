@@ -8,18 +8,17 @@ from typing import Any
 
 import orjson
 
+from costguard_sandbox.slack.access import SlackError
 from costguard_sandbox.slack.blocks import checked
-from costguard_sandbox.slack.errors import SlackError
-from costguard_sandbox.slack.messages import Message
-from costguard_sandbox.slack.methods.call import Call
-from costguard_sandbox.slack.people import BOT_USER_ID, Channel
+from costguard_sandbox.slack.methods.call import SlackCall
+from costguard_sandbox.slack.model import BOT_USER_ID, Channel, Message
 
 MOST_TEXT = 40_000  # Slack cuts at 40,000 and refuses what is longer by far; here the limit is the limit
 _MOST_METADATA = 16_000
 _TS = re.compile(r"\d{10}\.\d{6}")
 
 
-def post_message(call: Call) -> dict[str, Any]:
+def post_message(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/chat.postMessage"""
     call.need("chat:write")
     channel = _place(call)
@@ -43,7 +42,7 @@ def post_message(call: Call) -> dict[str, Any]:
     return {"channel": channel.id, "ts": message.ts, "message": message.shown(all_metadata=True)}
 
 
-def post_ephemeral(call: Call) -> dict[str, Any]:
+def post_ephemeral(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/chat.postEphemeral"""
     call.need("chat:write")
     channel = _place(call, names=False)
@@ -63,7 +62,7 @@ def post_ephemeral(call: Call) -> dict[str, Any]:
     return {"message_ts": message.ts}
 
 
-def update(call: Call) -> dict[str, Any]:
+def update(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/chat.update
 
     Text without blocks removes the blocks; blocks alone keep the text. Only a change of text
@@ -89,7 +88,7 @@ def update(call: Call) -> dict[str, Any]:
     return {"channel": message.channel, "ts": message.ts, "text": text, "message": shown}
 
 
-def delete(call: Call) -> dict[str, Any]:
+def delete(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/chat.delete"""
     call.need("chat:write")
     message = _own(call, "cant_delete_message")
@@ -97,7 +96,7 @@ def delete(call: Call) -> dict[str, Any]:
     return {"channel": message.channel, "ts": message.ts}
 
 
-def _own(call: Call, otherwise: str) -> Message:
+def _own(call: SlackCall, otherwise: str) -> Message:
     channel = call.channel()
     message = call.workspace.message(channel.id, call.required("ts"))
     if message.ephemeral_to:
@@ -109,7 +108,7 @@ def _own(call: Call, otherwise: str) -> Message:
     return message
 
 
-def _place(call: Call, *, names: bool = True) -> Channel:
+def _place(call: SlackCall, *, names: bool = True) -> Channel:
     """A channel by id, and where `names`, by name; or a user's id for the direct messages with them."""
     workspace, where = call.workspace, call.text("channel")
     if not where:
@@ -129,7 +128,7 @@ def _place(call: Call, *, names: bool = True) -> Channel:
     return channel
 
 
-def _content(call: Call, before: Message | None = None) -> tuple[str, list[dict[str, Any]] | None]:
+def _content(call: SlackCall, before: Message | None = None) -> tuple[str, list[dict[str, Any]] | None]:
     """Text and blocks; None for blocks that stay as they are."""
     given = call.json("blocks", "invalid_blocks_format")
     blocks = checked(given) if given is not None else None
@@ -147,7 +146,7 @@ def _content(call: Call, before: Message | None = None) -> tuple[str, list[dict[
     return text, blocks
 
 
-def _thread(call: Call, channel: Channel) -> str:
+def _thread(call: SlackCall, channel: Channel) -> str:
     """The thread that is answered in."""
     thread_ts = call.text("thread_ts")
     if thread_ts and not _TS.fullmatch(thread_ts):
@@ -160,7 +159,7 @@ def _thread(call: Call, channel: Channel) -> str:
     return thread_ts
 
 
-def _metadata(call: Call) -> dict[str, Any] | None:
+def _metadata(call: SlackCall) -> dict[str, Any] | None:
     """https://docs.slack.dev/messaging/message-metadata"""
     given = call.json("metadata", "invalid_metadata_format")
     if given is None:

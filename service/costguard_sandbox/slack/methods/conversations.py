@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from costguard_sandbox.slack.errors import SlackError
-from costguard_sandbox.slack.messages import Message
-from costguard_sandbox.slack.methods.call import Call
-from costguard_sandbox.slack.people import BOT_USER_ID, Channel
+from costguard_sandbox.slack.access import SlackError
+from costguard_sandbox.slack.methods.call import SlackCall
+from costguard_sandbox.slack.model import BOT_USER_ID, Channel, Message, User
 
 _TS = re.compile(r"\d{1,10}(\.\d{1,6})?")
 _KINDS = {"public_channel": "channels", "private_channel": "groups", "im": "im", "mpim": "mpim"}
@@ -18,7 +17,7 @@ _MOST = 999
 T = TypeVar("T")
 
 
-def open_(call: Call) -> dict[str, Any]:
+def open_(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.open"""
     call.need("im:write", "mpim:write")
     workspace = call.workspace
@@ -43,7 +42,7 @@ def open_(call: Call) -> dict[str, Any]:
     return {**known, "channel": shown}
 
 
-def history(call: Call) -> dict[str, Any]:
+def history(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.history: newest first, replies left out."""
     channel, within = _readable(call), _bounds(call)
     found = [
@@ -54,7 +53,7 @@ def history(call: Call) -> dict[str, Any]:
     return _page(call, found[::-1])
 
 
-def replies(call: Call) -> dict[str, Any]:
+def replies(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.replies: oldest first, the parent on every page."""
     channel, within = _readable(call), _bounds(call)
     try:
@@ -68,12 +67,12 @@ def replies(call: Call) -> dict[str, Any]:
     return page
 
 
-def info(call: Call) -> dict[str, Any]:
+def info(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.info"""
     return {"channel": call.channel(scope="read").shown()}
 
 
-def list_(call: Call) -> dict[str, Any]:
+def list_(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.list"""
     kinds = [one.strip() for one in call.text("types", "public_channel").split(",")]
     if not set(kinds) <= set(_KINDS):
@@ -92,7 +91,7 @@ def list_(call: Call) -> dict[str, Any]:
     return {"channels": [one.shown() for one in shown], "response_metadata": {"next_cursor": cursor}}
 
 
-def join(call: Call) -> dict[str, Any]:
+def join(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.join: public channels only."""
     call.need("channels:join")
     channel = call.channel()
@@ -107,7 +106,9 @@ def join(call: Call) -> dict[str, Any]:
     return {"channel": channel.shown(), **answer}
 
 
-def paged(call: Call, found: Sequence[T], most: int = _MOST, bound: int | None = None) -> tuple[Sequence[T], str, bool]:
+def paged(
+    call: SlackCall, found: Sequence[T], most: int = _MOST, bound: int | None = None
+) -> tuple[Sequence[T], str, bool]:
     """One page, the cursor of the next (empty at the end), and whether there is more. At most `bound` are on it."""
     limit = call.number("limit", 100, most)
     if bound is not None:
@@ -118,7 +119,7 @@ def paged(call: Call, found: Sequence[T], most: int = _MOST, bound: int | None =
     return found[start : start + limit], cursor, more
 
 
-def _page(call: Call, found: list[Message]) -> dict[str, Any]:
+def _page(call: SlackCall, found: list[Message]) -> dict[str, Any]:
     shown, cursor, more = paged(call, found, bound=call.workspace.limits.most_history)
     all_metadata = bool(call.flag("include_all_metadata"))
     answer: dict[str, Any] = {
@@ -131,14 +132,14 @@ def _page(call: Call, found: list[Message]) -> dict[str, Any]:
     return answer
 
 
-def _readable(call: Call) -> Channel:
+def _readable(call: SlackCall) -> Channel:
     channel = call.channel(scope="history")
     if BOT_USER_ID not in channel.members:
         raise SlackError("not_in_channel")
     return channel
 
 
-def _bounds(call: Call) -> Callable[[Message], bool]:
+def _bounds(call: SlackCall) -> Callable[[Message], bool]:
     """Whether a message lies between oldest and latest, which lie outside themselves unless inclusive."""
     margin = 0 if call.flag("inclusive") else 1
     oldest, latest = _micros(call, "oldest"), _micros(call, "latest")
@@ -152,7 +153,7 @@ def _bounds(call: Call) -> Callable[[Message], bool]:
     return within
 
 
-def _micros(call: Call, key: str) -> int | None:
+def _micros(call: SlackCall, key: str) -> int | None:
     given = call.text(key)
     if not given:
         return None
@@ -172,3 +173,36 @@ def _position(cursor: str) -> int:
     if word != "next" or not number.isdecimal():
         raise SlackError("invalid_cursor")
     return int(number)
+
+
+def lookup_by_email(call: SlackCall) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/users.lookupByEmail: people who left are not found."""
+    call.need("users:read.email")
+    email = call.required("email").lower()
+    for user in call.workspace.users.values():
+        if user.email.lower() == email and not user.deleted and not user.is_bot:
+            return {"user": _user_shown(call, user)}
+    raise SlackError("users_not_found")
+
+
+def user_info(call: SlackCall) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/users.info: people who left are found, marked as deleted."""
+    call.need("users:read")
+    user = call.workspace.users.get(call.required("user"))
+    if user is None:
+        raise SlackError("user_not_found")
+    return {"user": _user_shown(call, user)}
+
+
+def users_list(call: SlackCall) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/methods/users.list"""
+    call.need("users:read")
+    shown, cursor, _ = paged(call, list(call.workspace.users.values()), 1000)
+    members = [_user_shown(call, user) for user in shown]
+    now = int(call.workspace.now.timestamp())
+    return {"members": members, "cache_ts": now, "response_metadata": {"next_cursor": cursor}}
+
+
+def _user_shown(call: SlackCall, user: User) -> dict[str, Any]:
+    may = "users:read.email" in call.workspace.tokens.scopes(call.token)
+    return user.shown(call.workspace.now, with_email=may)

@@ -1,4 +1,4 @@
-"""The page /slack: what a person sees and does, with nothing loaded from elsewhere."""
+"""The page /slack, on which a person reads and writes; it loads nothing from other servers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from costguard_sandbox.slack.access import SlackError
 from costguard_sandbox.slack.control import BadRequest, json_route
-from costguard_sandbox.slack.errors import SlackError
-from costguard_sandbox.slack.page.alone import alone
-from costguard_sandbox.slack.page.view import seen
+from costguard_sandbox.slack.page.view import message_page, panes
 from costguard_sandbox.slack.workspace import Workspace
 
 _STATIC = Path(__file__).with_name("static")
@@ -29,22 +28,22 @@ def routes(workspace: Workspace) -> list[BaseRoute]:
 
     async def state(request: Request) -> Response:
         """The panes as HTML; without them when nothing has changed since `version`."""
-        asked = request.query_params
+        query = request.query_params
         workspace.base_url = str(request.base_url).rstrip("/")
         minute = int(workspace.now.timestamp()) // 60
         version = f"{workspace.changes}.{minute}"
-        if asked.get("version") == version:
+        if query.get("version") == version:
             return JSONResponse({"version": version})
-        found = seen(workspace, asked.get("viewer", ""), asked.get("channel", ""), asked.get("thread", ""))
+        found = panes(workspace, query.get("viewer", ""), query.get("channel", ""), query.get("thread", ""))
         return JSONResponse({"version": version, **asdict(found)})
 
     async def message(request: Request) -> Response:
         """`?viewer=ana&channel=gpu-costs&ts=...`: one message alone, as this person sees it."""
-        asked = request.query_params
+        query = request.query_params
         try:
-            shown = alone(workspace, *(asked.get(key, "") for key in ("viewer", "channel", "ts")))
+            shown = message_page(workspace, *(query.get(key, "") for key in ("viewer", "channel", "ts")))
         except (KeyError, SlackError) as wrong:
-            return PlainTextResponse(f"There is no such message to see: {wrong}", 404)
+            return PlainTextResponse(f"There is no such message: {wrong}", 404)
         return HTMLResponse(shown, headers=_HEADERS)
 
     return [

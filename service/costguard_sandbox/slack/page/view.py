@@ -1,4 +1,4 @@
-"""What one person sees: the sidebar, a channel, a thread and the modal before them."""
+"""The page of one person: sidebar, channel, thread and modal; and one message on a page of its own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from costguard_sandbox.slack.messages import Message
+from costguard_sandbox.slack.model import TEAM_NAME, Channel, Message, User
 from costguard_sandbox.slack.page import blocks
-from costguard_sandbox.slack.page.html import Html, el, join
-from costguard_sandbox.slack.page.mrkdwn import Reader, clock_time, day_name, mrkdwn, text_object
-from costguard_sandbox.slack.people import TEAM_NAME, Channel, User
+from costguard_sandbox.slack.page.blocks import Html, Reader, clock_time, day_name, el, join, mrkdwn, text_object
 from costguard_sandbox.slack.workspace import Workspace
 
 _COLOURS = 8
@@ -18,7 +16,7 @@ _MOST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Panes:
     """The panes of the page for one viewer; a pane that is not open is empty."""
 
     viewer: str
@@ -29,8 +27,8 @@ class Seen:
     modal: Html
 
 
-def seen(workspace: Workspace, viewer: str = "", channel: str = "", thread: str = "") -> Seen:
-    """Unknown people and places fall back to the first ones there are."""
+def panes(workspace: Workspace, viewer: str = "", channel: str = "", thread: str = "") -> Panes:
+    """An unknown person or channel falls back to the first one."""
     with workspace.lock:
         people = [one for one in workspace.users.values() if not one.is_bot and not one.deleted]
         user = next((one for one in people if viewer in (one.id, one.name)), people[0])
@@ -44,7 +42,7 @@ def seen(workspace: Workspace, viewer: str = "", channel: str = "", thread: str 
         ]
         main = [one for one in everything if not one.is_reply or one.broadcast]
         replies = [one for one in everything if thread and thread in (one.ts, one.thread_ts)]
-        return Seen(
+        return Panes(
             user.id,
             place.id,
             _sidebar(workspace, user, people, places, place),
@@ -72,7 +70,7 @@ def _sidebar(
         el("ul", [_place(workspace, one, user, one is current) for one in channels]),
         el("h2", "Direct messages"),
         el("ul", [_place(workspace, one, user, one is current) for one in direct]),
-        el("p", "Nobody has written to you here.", cls="quiet") if not direct else None,
+        el("p", "No messages yet.", cls="quiet") if not direct else None,
         el(
             "label",
             el("span", "You are"),
@@ -131,8 +129,8 @@ def _main(workspace: Workspace, place: Channel, messages: Sequence[Message], rea
             shown.append(el("div", el("span", here), cls="day"))
             day = here
         shown.append(message_shown(workspace, place, message, reader, in_thread=False))
-    empty = el("p", "Nothing has been written here yet.", cls="quiet empty")
-    note = el("p", "This channel is archived: nobody can write here.", cls="archived") if place.archived else None
+    empty = el("p", "No messages yet.", cls="quiet empty")
+    note = el("p", "This channel is archived.", cls="archived") if place.archived else None
     hint = f"Message {'' if place.users else '#'}{title}, or /gpu"
     return join(
         el(
@@ -184,7 +182,7 @@ def message_shown(workspace: Workspace, place: Channel, message: Message, reader
         body = join(blocks.rendered(message.blocks, reader), edited)
     else:
         body = el("div", mrkdwn(message.text, reader), " " if edited else None, edited, cls="block text")
-    warning = workspace.callbacks.warnings.get((place.id, message.ts))
+    warning = workspace.interactions.warnings.get((place.id, message.ts))
     colour = "bot" if author.is_bot else f"c{sum(author.id.encode()) % _COLOURS}"
     return el(
         "article",
@@ -269,3 +267,27 @@ def _modal(workspace: Workspace, user: User, reader: Reader) -> Html:
 
 def _moment(ts: str) -> datetime:
     return datetime.fromtimestamp(int(ts.partition(".")[0]), UTC)
+
+
+def message_page(workspace: Workspace, viewer: str, where: str, ts: str) -> Html:
+    """One message as this person sees it. Raises KeyError for an unknown person, SlackError for the message."""
+    with workspace.lock:
+        user = workspace.user(viewer)
+        place, message = workspace.seen_by(user, where, ts)
+        shown = message_shown(workspace, place, message, reader_of(workspace, user), in_thread=True)
+    return join(
+        Html("<!doctype html>"),
+        el(
+            "html",
+            el(
+                "head",
+                el("meta", charset="utf-8"),
+                el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+                el("meta", name="color-scheme", content="light dark"),
+                el("title", "A message in the simulated Slack"),
+                el("link", rel="stylesheet", href="/slack/static/style.css"),
+            ),
+            el("body", shown, cls="alone"),
+            lang="en",
+        ),
+    )

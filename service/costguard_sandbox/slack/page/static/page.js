@@ -1,5 +1,5 @@
 "use strict";
-// The server renders and escapes; this file swaps panes, and sends presses and texts.
+// The server renders and escapes; this file swaps panes, and sends clicks and texts.
 
 const place = new URLSearchParams(location.hash.slice(1));
 const state = {
@@ -84,7 +84,7 @@ async function refresh() {
     waiting -= 1;
   }
   byId("offline").hidden = true;
-  if (turn !== asks) return; // asked before the person went elsewhere
+  if (turn !== asks) return; // the person has moved on since this request
   version = seen.version;
   if (!("main" in seen)) return;
   if (state.channel && state.channel !== seen.channel) state.thread = "";
@@ -133,7 +133,7 @@ async function use(element, value) {
   busy = true;
   element.classList.add("waiting");
   try {
-    await post("/sandbox/slack/press", { ts, action_id: action, block_id: block, value });
+    await post("/sandbox/slack/click", { ts, action_id: action, block_id: block, value });
   } finally {
     busy = false;
     element.classList.remove("waiting");

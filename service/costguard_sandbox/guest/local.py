@@ -1,4 +1,4 @@
-"""VMs as local processes: each boots by its startup script, in a directory of its own, and ends as a VM does."""
+"""VMs as local processes: each runs its startup script in a directory of its own and ends as a VM does."""
 
 from __future__ import annotations
 
@@ -17,53 +17,49 @@ from pathlib import Path
 
 from costguard_sandbox.gce.guests import Ending, Guests
 from costguard_sandbox.gce.vm import VM, Attachment, Disk, Status
-from costguard_sandbox.guest.guest import Guest, Order
-from costguard_sandbox.guest.keeper import SHUTDOWN, STARTUP
+from costguard_sandbox.guest.boot import BootOrder, Guest, has_docker, put_tools
+from costguard_sandbox.guest.init_process import SHUTDOWN, STARTUP
 from costguard_sandbox.guest.metadata import attributes, metadata_path
-from costguard_sandbox.guest.tools import has_docker, put_tools
 
 DOCKERS = ("auto", "shim", "host")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,62}")
 _SERIAL_BYTES = 1 << 20  # Google keeps as much
 
 
-class CannotRun(ValueError):
-    """This system cannot run VMs as processes; the text says why, and what to do."""
+class CannotRunGuests(ValueError):
+    """This system cannot run VMs as processes; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class MachineSettings:
-    """All spans are in real seconds, whatever the simulated clock's speed: processes live in real time.
+class LocalGuestSettings:
+    """How VMs run. All times are in real seconds, whatever the speed of the simulated clock.
 
-    Without a `folder` the VMs' directories are in a temporary one, which goes with the simulated cloud.
-    `docker`: `auto` puts a stand-in into the VM where this machine has none that answers, `shim` always, `host` never.
-    Containers of a real Docker are its daemon's: what a VM leaves running there is not ended with it.
+    Without a `folder`, the VMs' directories are in a temporary one that is deleted with the simulated cloud.
+    `docker`: `auto` gives VMs a stand-in when no Docker daemon answers here, `shim` always, `host` never. Containers of
+    a real Docker belong to its daemon: they do not end with the VM.
     """
 
     folder: Path | None = None
     boot: timedelta = timedelta(seconds=2)
-    grace: timedelta = timedelta(seconds=30)
+    preemption_grace: timedelta = timedelta(seconds=30)
     stop_grace: timedelta = timedelta(seconds=90)
     docker: str = "auto"
     path: str = os.defpath
     language: str = "C.UTF-8"
 
 
-class Machines(Guests):
-    """Runs VMs that have a startup script; all others stay as simulated as ever.
-
-    A keeper process stands over each VM (see keeper.py); a thread waits for its end.
-    """
+class LocalGuests(Guests):
+    """Runs VMs that have a startup script, each under an init process with a thread that waits for its end."""
 
     def __init__(
         self,
-        settings: MachineSettings,
+        settings: LocalGuestSettings,
         settled: Callable[[], AbstractContextManager[object]],
         platform: str = sys.platform,
     ) -> None:
         if platform != "linux":
-            raise CannotRun(
-                f"VMs run as local processes on Linux alone, and this is {platform}: leave that option out,"
+            raise CannotRunGuests(
+                f"VMs run as local processes on Linux only, and this is {platform}: leave out that option,"
                 " or start the simulated cloud in a Linux container"
             )
         self._settings = settings
@@ -84,7 +80,7 @@ class Machines(Guests):
         return True
 
     def disk(self, vm: VM) -> Path:
-        """The directory that stands for the VM's boot disk: whichever VM has that disk has what lies there."""
+        """The directory that stands for the VM's boot disk; its files belong to whichever VM has the disk."""
         return self._directory(vm.boot_disk) if vm.boot_disk else self._folder / str(vm.id)
 
     def _directory(self, disk: Disk) -> Path:
@@ -112,7 +108,7 @@ class Machines(Guests):
         if guest.is_suspended or ending is Ending.POWER_CUT:
             guest.cut()
         else:
-            grace = self._settings.grace if ending is Ending.PREEMPTION else self._settings.stop_grace
+            grace = self._settings.preemption_grace if ending is Ending.PREEMPTION else self._settings.stop_grace
             guest.end(grace, attributes(vm).get(SHUTDOWN, ""))
 
     def suspend(self, vm: VM) -> None:
@@ -127,7 +123,7 @@ class Machines(Guests):
             guest.when_gone(act)
 
     def attach(self, vm: VM, held: Attachment) -> None:
-        """A disk that is not the boot disk is under `mnt/disks/DEVICE_NAME`, as if the VM had mounted it there."""
+        """Other disks than the boot disk are under `mnt/disks/DEVICE_NAME`, as if mounted there."""
         if vm.id in self._guests:
             self._mount(vm, held)
 
@@ -153,7 +149,7 @@ class Machines(Guests):
         return self.disk(vm) / "mnt/disks" / held.device_name
 
     def _empty_if_new(self, disk: Disk) -> None:
-        """Whatever an earlier cloud of this seed has left there."""
+        """Delete the files that an earlier simulation with this seed has left."""
         if disk.id not in self._used:
             self._used.add(disk.id)
             shutil.rmtree(self._directory(disk), ignore_errors=True)
@@ -197,10 +193,10 @@ class Machines(Guests):
         if vm.id not in self._boots:
             self._serial(vm).unlink(missing_ok=True)
         self._boots[vm.id] += 1
-        shutil.rmtree(self.disk(vm) / "mnt/disks", ignore_errors=True)  # of the VM that had this boot disk before
+        shutil.rmtree(self.disk(vm) / "mnt/disks", ignore_errors=True)  # of a VM that had this boot disk earlier
         for held in vm.attachments:
             self._mount(vm, held)
-        order = Order(
+        order = BootOrder(
             self.disk(vm),
             self._serial(vm),
             script,
@@ -211,14 +207,14 @@ class Machines(Guests):
         self._guests[vm.id] = Guest(order, lambda guest: self._gone(vm, guest))
 
     def _prepare(self, vm: VM) -> None:
-        """In the guest's own thread: asking for a Docker may take seconds."""
+        """In the guest's thread, since finding Docker may take seconds."""
         with self._shim_lock:
             if self._with_shim is None:
                 self._with_shim = not has_docker(self._settings.path)
         put_tools(self.disk(vm) / "bin", vm, self.disk(vm), self._settings.path, with_docker=self._with_shim)
 
     def _environment(self, vm: VM) -> dict[str, str]:
-        """Nothing of ours but where programs are: what runs in a VM must not see this machine's secrets."""
+        """Only PATH comes from this process: programs in a VM must not see the host's secrets."""
         disk = self.disk(vm)
         return {
             "PATH": f"{disk / 'bin'}:{self._settings.path}",
@@ -230,7 +226,7 @@ class Machines(Guests):
             "COSTGUARD_LOGS": str(disk / "var/log/costguard"),
             "COSTGUARD_VOLATILE": str(disk / "run/costguard"),
             "COSTGUARD_VOLUMES": str(disk),
-            "COSTGUARD_BOOT_ID": f"{vm.id}-{self._boots[vm.id]}",  # this machine's kernel goes on when the VM does not
+            "COSTGUARD_BOOT_ID": f"{vm.id}-{self._boots[vm.id]}",  # unlike the host's, new at each boot
             "COSTGUARD_WITHOUT_SYSTEMD": "1",
         }
 

@@ -1,4 +1,8 @@
-"""What people do in the workspace, told to the app: over a socket where one is open, else as signed HTTP."""
+"""What people do in the workspace, sent to the app: over an open socket, or as signed HTTP.
+
+Payloads: https://docs.slack.dev/reference/interaction-payloads. Signatures:
+https://docs.slack.dev/authentication/verifying-requests-from-slack.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +16,124 @@ import httpx2
 import orjson
 
 from costguard_sandbox.clock import ScaledClock
-from costguard_sandbox.slack import payloads
+from costguard_sandbox.slack.access import SIGNING_SECRET, SlackError
 from costguard_sandbox.slack.blocks import interactive
-from costguard_sandbox.slack.errors import SlackError
-from costguard_sandbox.slack.scopes import SIGNING_SECRET
-from costguard_sandbox.slack.signing import signed_headers
 
 if TYPE_CHECKING:
     from costguard_sandbox.slack.workspace import Workspace
+import hashlib
+import hmac
+
+from costguard_sandbox.slack.model import APP_ID, TEAM_DOMAIN, TEAM_ID, Channel, Message, User
+from costguard_sandbox.slack.responses import View
+
+_VERIFICATION_TOKEN = "deprecated-verification-token"  # noqa: S105  Slack still sends it
+
+
+def block_actions(
+    user: User,
+    channel: Channel,
+    message: Message,
+    block: Mapping[str, Any],
+    element: Mapping[str, Any],
+    *,
+    value: str | None,
+    trigger_id: str,
+    response_url: str,
+    action_ts: str,
+) -> dict[str, Any]:
+    """One element of a message was used. An ephemeral message is not included."""
+    container: dict[str, Any] = {
+        "type": "message",
+        "message_ts": message.ts,
+        "channel_id": channel.id,
+        "is_ephemeral": bool(message.ephemeral_to),
+    }
+    if message.thread_ts:
+        container["thread_ts"] = message.thread_ts
+    payload = {
+        "type": "block_actions",
+        **_common(user),
+        "container": container,
+        "trigger_id": trigger_id,
+        "channel": {"id": channel.id, "name": "directmessage" if channel.is_im else channel.name},
+        "state": {"values": {}},
+        "response_url": response_url,
+        "actions": [_action(block, element, value, action_ts)],
+    }
+    if not message.ephemeral_to:
+        payload["message"] = message.shown(all_metadata=True)
+    return payload
+
+
+def slash_command(
+    user: User, channel: Channel, command: str, text: str, *, trigger_id: str, response_url: str
+) -> dict[str, str]:
+    """https://docs.slack.dev/interactivity/implementing-slash-commands"""
+    return {
+        "token": _VERIFICATION_TOKEN,
+        "team_id": TEAM_ID,
+        "team_domain": TEAM_DOMAIN,
+        "channel_id": channel.id,
+        "channel_name": "directmessage" if channel.is_im else channel.name,
+        "user_id": user.id,
+        "user_name": user.name,
+        "command": command,
+        "text": text,
+        "api_app_id": APP_ID,
+        "is_enterprise_install": "false",
+        "response_url": response_url,
+        "trigger_id": trigger_id,
+    }
+
+
+def view_submission(user: User, view: View, values: Mapping[str, Any], *, trigger_id: str) -> dict[str, Any]:
+    """https://docs.slack.dev/reference/interaction-payloads/view-interactions-payload"""
+    return {
+        "type": "view_submission",
+        **_common(user),
+        "trigger_id": trigger_id,
+        "view": view.shown(values),
+        "response_urls": [],
+    }
+
+
+def _common(user: User) -> dict[str, Any]:
+    return {
+        "user": {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id},
+        "api_app_id": APP_ID,
+        "token": _VERIFICATION_TOKEN,
+        "team": {"id": TEAM_ID, "domain": TEAM_DOMAIN},
+        "enterprise": None,
+        "is_enterprise_install": False,
+    }
+
+
+def _action(block: Mapping[str, Any], element: Mapping[str, Any], value: str | None, action_ts: str) -> dict[str, Any]:
+    kept = ("type", "action_id", "text", "value", "style", "url", "placeholder", "confirm")
+    action = {key: element[key] for key in kept if key in element}
+    action |= {"block_id": block["block_id"], "action_ts": action_ts}
+    if "options" in element:
+        chosen = [one for one in element["options"] if one["value"] == value]
+        action["selected_option"] = chosen[0] if chosen else None
+    elif value is not None:
+        action["value"] = value
+    return action
+
+
+def signed_headers(secret: str, body: bytes, timestamp: int) -> dict[str, str]:
+    """The two headers that prove that a request is Slack's and recent."""
+    base = b"v0:%d:%b" % (timestamp, body)
+    digest = hmac.new(secret.encode(), base, hashlib.sha256).hexdigest()
+    return {"X-Slack-Request-Timestamp": str(timestamp), "X-Slack-Signature": f"v0={digest}"}
+
 
 ANSWER_SECONDS = 3.0  # https://docs.slack.dev/interactivity/handling-user-interaction#acknowledgment_response
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How the app took it. `error` is what Slack shows: operation_timeout, dispatch_failed, or empty."""
+    """One delivery. `error` is what Slack shows: operation_timeout, dispatch_failed, or nothing."""
 
     kind: str
     payload: Mapping[str, Any]
@@ -40,7 +147,7 @@ class Delivery:
         return not self.error
 
     def answer(self) -> dict[str, Any]:
-        """The app's answer: JSON as it is, other text as `text`, nothing as an empty one."""
+        """The app's answer: JSON as it is, other text as `text`."""
         if not self.body.strip():
             return {}
         try:
@@ -51,12 +158,12 @@ class Delivery:
 
 
 def wall_clock() -> datetime:
-    """Signatures carry the machine's time, whatever the world's: the receiver compares it with its own."""
+    """The real time, for signatures: the receiver compares it with its own clock."""
     return ScaledClock().now()
 
 
-class Callbacks:
-    """`log` holds every delivery in order. None of its methods may be called with the workspace locked."""
+class Interactions:
+    """`log` holds every delivery in order. Do not call its methods with the workspace locked."""
 
     def __init__(self, workspace: Workspace, now: Callable[[], datetime] = wall_clock) -> None:
         self.request_url = ""
@@ -65,13 +172,13 @@ class Callbacks:
         self.answer_seconds = ANSWER_SECONDS
         self.now = now
         self.log: list[Delivery] = []
-        self.warnings: dict[tuple[str, str], str] = {}  # (channel, ts) -> what the last press ended with
+        self.warnings: dict[tuple[str, str], str] = {}  # (channel, ts) -> the error of the last click
         self._workspace = workspace
 
-    def press(
+    def click(
         self, user: str, where: str, ts: str, action_id: str, *, block_id: str = "", value: str | None = None
     ) -> Delivery:
-        """Use an element of a message. Raises SlackError where this person sees no such message or element."""
+        """Click an element of a message. Raises SlackError where this person sees no such message or element."""
         workspace = self._workspace
         with workspace.lock:
             person = workspace.user(user)
@@ -84,7 +191,7 @@ class Callbacks:
             trigger = workspace.views.trigger(person.id)
             url = workspace.response_urls.issue(person.id, channel.id, message.ts, message.thread_ts)
             action_ts = f"{self.now().timestamp():.6f}"
-            payload = payloads.block_actions(
+            payload = block_actions(
                 person, channel, message, block, element,
                 value=value, trigger_id=trigger, response_url=url, action_ts=action_ts,
             )  # fmt: skip
@@ -97,24 +204,24 @@ class Callbacks:
         return delivery
 
     def command(self, user: str, where: str, text: str = "", *, command: str = "/gpu") -> Delivery:
-        """Type a slash command. A failure, or an answer with text, is shown to this person as Slack shows it."""
+        """Send a slash command. Its error, or the text of its answer, is shown to this person."""
         workspace = self._workspace
         with workspace.lock:
             person, channel = workspace.user(user), workspace.channel(where)
             trigger = workspace.views.trigger(person.id)
             url = workspace.response_urls.issue(person.id, channel.id)
-            payload = payloads.slash_command(person, channel, command, text, trigger_id=trigger, response_url=url)
+            payload = slash_command(person, channel, command, text, trigger_id=trigger, response_url=url)
         target = self.command_url or f"{self.request_url.rpartition('/')[0]}/commands"
         delivery = self._deliver("slash_commands", payload, target if self.request_url or self.command_url else "")
-        said = (
+        shown = (
             {"text": f"`{command}` failed with the error `{delivery.error}`"} if delivery.error else delivery.answer()
         )
-        if said.get("text") or said.get("blocks"):
-            workspace.response_urls.say(said, user=person.id, channel=channel.id, via=command)
+        if shown.get("text") or shown.get("blocks"):
+            workspace.response_urls.write(shown, user=person.id, channel=channel.id, via=command)
         return delivery
 
     def submit(self, user: str, values: Mapping[str, Any]) -> Delivery:
-        """Send off the modal before this person's eyes: `values` by block id, then action id, as Slack's state."""
+        """Submit this person's open modal: `values` by block id, then action id, as in Slack's state."""
         workspace = self._workspace
         with workspace.lock:
             person = workspace.user(user)
@@ -122,7 +229,7 @@ class Callbacks:
             if view is None:
                 raise SlackError("view_not_found")
             trigger = workspace.views.trigger(person.id)
-            payload = payloads.view_submission(person, view, values, trigger_id=trigger)
+            payload = view_submission(person, view, values, trigger_id=trigger)
         delivery = self._interactive("view_submission", payload)
         answer = delivery.answer()
         if delivery.error:

@@ -1,16 +1,19 @@
-"""Triggers, and the modals that an app opens with one."""
+"""How an app answers an interaction: modals opened with a trigger, and response URLs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from costguard_sandbox.slack.blocks import checked
-from costguard_sandbox.slack.elements import check_text
-from costguard_sandbox.slack.errors import SlackError, invalid_blocks
-from costguard_sandbox.slack.people import APP_ID, BOT_ID, TEAM_ID, make_id
+from costguard_sandbox.slack.access import SlackError, invalid_blocks
+from costguard_sandbox.slack.blocks import check_text, checked
+from costguard_sandbox.slack.model import APP_ID, BOT_ID, BOT_USER_ID, TEAM_ID, make_id
+
+if TYPE_CHECKING:
+    from costguard_sandbox.slack.workspace import Workspace
 
 TRIGGER_SECONDS = 3.0
 _TITLE = 24
@@ -18,7 +21,7 @@ _TITLE = 24
 
 @dataclass(slots=True)
 class View:
-    """A modal before one person's eyes. `errors` are the texts under its inputs, by block id."""
+    """An open modal. `errors` are the texts under its inputs, by block id."""
 
     id: str
     user: str
@@ -50,7 +53,7 @@ class View:
 
 
 class Views:
-    """One modal a person. A trigger is good for 3 real seconds and for one modal, as Slack's are."""
+    """One open modal per person. As in Slack, a trigger is valid for 3 seconds of real time and for one modal."""
 
     def __init__(
         self, number: Callable[[], int], changed: Callable[[], None], stopwatch: Callable[[], float] = time.monotonic
@@ -63,7 +66,7 @@ class Views:
         self._open: dict[str, View] = {}
 
     def trigger(self, user: str) -> str:
-        """A new trigger for what this person has just pressed or typed."""
+        """A new trigger for this person's click or command."""
         number = self._number()
         trigger = f"{number}.{TEAM_ID}.{make_id('', f'trigger/{number}').lower()}"
         self._triggers[trigger] = (user, self._stopwatch())
@@ -120,3 +123,74 @@ def checked_view(content: Mapping[str, Any]) -> dict[str, Any]:
     if problems:
         raise invalid_blocks(problems, "invalid_arguments")
     return {**content, "blocks": checked(blocks, modal=True)}
+
+
+MOST_USES = 5
+VALID_FOR = timedelta(minutes=30)
+
+
+@dataclass(slots=True)
+class _Issued:
+    """The message and person that a response URL answers."""
+
+    user: str
+    channel: str
+    ts: str
+    thread_ts: str
+    at: datetime
+    uses: int = 0
+
+
+class ResponseUrls:
+    """Each is valid for 5 answers within 30 minutes (https://docs.slack.dev/interactivity/handling-user-interaction)."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._issued: dict[str, _Issued] = {}
+
+    def issue(self, user: str, channel: str, ts: str = "", thread_ts: str = "") -> str:
+        key = make_id("", f"response/{self._workspace.number()}")
+        self._issued[key] = _Issued(user, channel, ts, thread_ts, self._workspace.now)
+        return f"{self._workspace.base_url}/slack/response/{key}"
+
+    def answer(self, key: str, given: Mapping[str, Any], *, via: str = "response_url") -> None:
+        """Raises SlackError used_url, expired_url, or what is wrong with the message."""
+        issued = self._issued.get(key)
+        if issued is None:
+            raise SlackError("no_such_url")
+        if issued.uses >= MOST_USES:
+            raise SlackError("used_url")
+        if self._workspace.now - issued.at > VALID_FOR:
+            raise SlackError("expired_url")
+        issued.uses += 1
+        self.write(given, user=issued.user, channel=issued.channel, ts=issued.ts, thread_ts=issued.thread_ts, via=via)
+
+    def write(
+        self, given: Mapping[str, Any], *, user: str, channel: str, ts: str = "", thread_ts: str = "", via: str
+    ) -> None:
+        """Replace or delete the message that was acted on, or write a new one: ephemeral unless `in_channel`."""
+        workspace = self._workspace
+        text = str(given.get("text") or "")
+        blocks = checked(given["blocks"]) if given.get("blocks") else []
+        if ts and given.get("delete_original"):
+            workspace.delete(workspace.message(channel, ts))
+            return
+        if not text and not blocks:
+            raise SlackError("no_text")
+        if ts and given.get("replace_original"):
+            message = workspace.message(channel, ts)
+            metadata = message.metadata
+            workspace.rewrite(
+                message, by=BOT_USER_ID, via=via, text=text, blocks=blocks, metadata=metadata, edited=False
+            )
+            return
+        private = given.get("response_type") != "in_channel"
+        workspace.write(
+            channel,
+            BOT_USER_ID,
+            text,
+            via=via,
+            blocks=blocks,
+            thread_ts=str(given.get("thread_ts") or thread_ts),
+            ephemeral_to=user if private else "",
+        )

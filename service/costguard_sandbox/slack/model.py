@@ -1,9 +1,10 @@
-"""Who and what is in the workspace: people, the app's own user, channels and direct messages."""
+"""People, the app's own user, channels and messages, as Slack shows them."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,7 +29,7 @@ DEFAULT_CHANNELS = ("gpu-costs", "ml-team")
 
 
 def make_id(prefix: str, name: str) -> str:
-    """An id that looks like Slack's and is the same in every run."""
+    """An id in Slack's form, the same in every run."""
     digest = hashlib.sha256(f"{prefix}/{name}".encode()).digest()
     return f"{prefix}0{base64.b32encode(digest).decode()[:9]}"
 
@@ -43,15 +44,15 @@ class User:
     deleted: bool = False
     is_bot: bool = False
     is_admin: bool = False
-    team_id: str = TEAM_ID  # another: somebody of another workspace, met in a shared channel
-    enterprise_id: str = ""  # the organisation that they belong to
+    team_id: str = TEAM_ID  # another workspace's for people in a shared channel
+    enterprise_id: str = ""  # of their organisation
     is_restricted: bool = False  # a guest in several channels...
     is_ultra_restricted: bool = False  # ...or in one
     is_stranger: bool = False
     is_email_confirmed: bool = True
 
     def shown(self, now: datetime, *, with_email: bool) -> dict[str, Any]:
-        """As `users.info` has it; a deleted user's answer lacks the time zone, as Slack's does."""
+        """As in `users.info`; as in Slack, a deleted user has no time zone."""
         profile: dict[str, Any] = {
             "real_name": self.real_name,
             "real_name_normalized": self.real_name,
@@ -102,7 +103,7 @@ class User:
 
 @dataclass(slots=True)
 class Channel:
-    """A channel, or with `users` a direct message: with one person, or with several."""
+    """A channel, or with `users` direct messages with one person or several."""
 
     id: str
     name: str
@@ -122,7 +123,7 @@ class Channel:
 
     @property
     def kind(self) -> str:
-        """The word by which Slack's scopes call it: channels, groups, im or mpim."""
+        """As in the names of Slack's scopes: channels, groups, im or mpim."""
         if self.users:
             return "im" if self.is_im else "mpim"
         return "groups" if self.private else "channels"
@@ -158,3 +159,102 @@ class Channel:
             "topic": {"value": "", "creator": "", "last_set": 0},
             "purpose": {"value": "", "creator": "", "last_set": 0},
         }
+
+
+Blocks = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A message's content from a moment on. `via` is how it was written: chat.update, response_url, ..."""
+
+    at: datetime
+    by: str
+    via: str
+    text: str
+    blocks: Blocks
+    metadata: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Message:
+    """A message with its versions. `ephemeral_to` is the only person who sees it; histories leave it out."""
+
+    channel: str
+    ts: str
+    user: str
+    versions: list[Version]
+    thread_ts: str = ""
+    broadcast: bool = False
+    ephemeral_to: str = ""
+    client_msg_id: str = ""
+    unfurl_links: bool | None = None
+    unfurl_media: bool | None = None
+    edited_ts: str = ""
+    deleted_at: datetime | None = None
+    replies: list[Message] = field(default_factory=list)
+
+    @property
+    def now(self) -> Version:
+        return self.versions[-1]
+
+    @property
+    def text(self) -> str:
+        return self.now.text
+
+    @property
+    def blocks(self) -> Blocks:
+        return self.now.blocks
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.now.metadata
+
+    @property
+    def is_reply(self) -> bool:
+        return bool(self.thread_ts) and self.thread_ts != self.ts
+
+    @property
+    def is_from_app(self) -> bool:
+        return self.user == BOT_USER_ID
+
+    @property
+    def live_replies(self) -> list[Message]:
+        return [reply for reply in self.replies if reply.deleted_at is None]
+
+    def shown(self, *, all_metadata: bool) -> dict[str, Any]:
+        """As in history: without `include_all_metadata` only the metadata's event type."""
+        shown: dict[str, Any] = {
+            "type": "message",
+            "user": self.user,
+            "ts": self.ts,
+            "text": self.text,
+            "team": TEAM_ID,
+        }
+        if self.is_from_app:
+            profile = {"id": BOT_ID, "app_id": APP_ID, "name": BOT_NAME, "deleted": False, "team_id": TEAM_ID}
+            shown |= {"bot_id": BOT_ID, "app_id": APP_ID, "bot_profile": profile}
+        if self.client_msg_id:
+            shown["client_msg_id"] = self.client_msg_id
+        if self.blocks:
+            shown["blocks"] = list(self.blocks)
+        if self.edited_ts:
+            shown["edited"] = {"user": self.user, "ts": self.edited_ts}
+        if self.metadata:
+            shown["metadata"] = dict(self.metadata) if all_metadata else {"event_type": self.metadata["event_type"]}
+        if self.thread_ts:
+            shown["thread_ts"] = self.thread_ts
+        if self.broadcast:
+            shown["subtype"] = "thread_broadcast"
+        if replies := self.live_replies:
+            people = list(dict.fromkeys(reply.user for reply in replies))
+            shown |= {
+                "thread_ts": self.ts,
+                "reply_count": len(replies),
+                "reply_users_count": len(people),
+                "latest_reply": replies[-1].ts,
+                "reply_users": people[:5],
+                "is_locked": False,
+                "subscribed": True,
+            }
+        return shown

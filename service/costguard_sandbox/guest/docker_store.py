@@ -1,7 +1,7 @@
-"""Images as Docker names them, though none is ever fetched: a registry for all VMs, and what each VM has pulled.
+"""The stand-in Docker's store: image names and digests, and the state of containers that ended.
 
-The registry is the file registry.json next to the VMs' disks: an image's name to its digest, or to null where it does
-not exist. An image that it does not name exists, with a digest made from its name.
+No image is ever fetched. The registry of all VMs is the file registry.json next to their disks: an image's name to its
+digest, or to null where it does not exist. An image that it does not name exists, with a digest made from its name.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,12 @@ _REFERENCE = re.compile(
 
 
 class NoImage(Exception):
-    """The daemon's words."""
+    """No such image; the text is the daemon's."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """`repository` is as Docker shows it: its own Hub and its library are left out."""
+    """`repository` is as Docker shows it: without the Hub and its library."""
 
     repository: str
     tag: str
@@ -36,7 +37,7 @@ class Reference:
 
 
 def parse(text: str) -> Reference:
-    """Raises NoImage, in Docker's words."""
+    """Raises NoImage for an invalid reference."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
         raise NoImage("invalid reference format")
@@ -45,14 +46,14 @@ def parse(text: str) -> Reference:
 
 
 class Images:
-    """Of one VM."""
+    """The images that one VM has pulled."""
 
     def __init__(self, disk: Path) -> None:
         self._registry = disk.parent / "registry.json"
         self._store = disk / "var/lib/docker/images.json"
 
     def pull(self, reference: Reference) -> str:
-        """The digest that the registry has now. Raises NoImage."""
+        """The digest in the registry. Raises NoImage."""
         known = _read(self._registry)
         if reference.digest:
             return reference.digest
@@ -68,7 +69,7 @@ class Images:
         return str(digest)
 
     def keep(self, reference: Reference, digest: str) -> bool:
-        """Whether it is new on this VM."""
+        """Record a pulled image; True when it is new on this VM."""
         store = _read(self._store)
         pulled = f"{reference.repository}@{digest}"
         is_new = pulled not in store.values()
@@ -100,3 +101,54 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+NEVER = "0001-01-01T00:00:00Z"
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")  # noqa: TID251  a program of the VM's own
+
+
+def ended(code: int, started_at: str, error: str = "") -> dict[str, Any]:
+    """The state of an ended container. One whose command could not be executed stays `created`, without times."""
+    never = started_at == NEVER
+    return {
+        "Status": "created" if never else "exited",
+        "Running": False,
+        "Paused": False,
+        "Restarting": False,
+        "OOMKilled": False,
+        "Dead": False,
+        "Pid": 0,
+        "ExitCode": code,
+        "Error": error,
+        "StartedAt": started_at,
+        "FinishedAt": NEVER if never else now(),
+    }
+
+
+class EndedContainers:
+    """The containers of one VM that ended and were not removed, as `docker container inspect` shows them."""
+
+    def __init__(self, disk: Path) -> None:
+        self._folder = disk / "var/lib/docker/containers"
+
+    def keep(self, name: str, state: dict[str, Any]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / name).write_text(json.dumps(state))
+
+    def state(self, name: str) -> dict[str, Any] | None:
+        try:
+            found = json.loads((self._folder / name).read_text())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def remove(self, name: str) -> bool:
+        """False when there is none."""
+        try:
+            (self._folder / name).unlink()
+        except FileNotFoundError:
+            return False
+        return True

@@ -1,0 +1,340 @@
+"""Cloud Monitoring's `projects.timeSeries.list`."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from starlette.routing import Route
+
+from costguard_sandbox.gce.cloud import Cloud
+from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.filters import BadFilter, compile_filter
+from costguard_sandbox.gce.responses import BadPageToken, page_token_at, position_of
+from costguard_sandbox.gce.routes.call import ApiCall, compute
+from costguard_sandbox.gce.vm import VM, Load
+
+GPU = "agent.googleapis.com/gpu/utilization"
+CPU = "compute.googleapis.com/instance/cpu/utilization"
+RECEIVED = "compute.googleapis.com/instance/network/received_bytes_count"
+SENT = "compute.googleapis.com/instance/network/sent_bytes_count"
+
+MINUTE = timedelta(minutes=1)
+# A measurement can be read some minutes after it was made (Google says: up to 240 s).
+VISIBLE_AFTER = timedelta(minutes=3)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricType:
+    """Its kind, and the lowest and highest value of a minute, by what the guest does."""
+
+    kind: str
+    value_type: str
+    unit: str
+    busy: tuple[float, float]
+    idle: tuple[float, float]
+
+
+METRICS: Mapping[str, MetricType] = {
+    GPU: MetricType("GAUGE", "DOUBLE", "%", (78, 99), (0, 1)),
+    CPU: MetricType("GAUGE", "DOUBLE", "10^2.%", (0.3, 0.6), (0.002, 0.012)),
+    RECEIVED: MetricType("DELTA", "INT64", "By", (60e6, 300e6), (9e3, 60e3)),
+    SENT: MetricType("DELTA", "INT64", "By", (5e6, 20e6), (6e3, 40e3)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One stored series of one VM; its points are made when they are asked for."""
+
+    metric: str
+    metric_labels: Mapping[str, str]
+    resource_labels: Mapping[str, str]
+    vm: VM
+    salt: str
+
+    def points(self, after: datetime, until: datetime) -> Iterator[tuple[datetime, float]]:
+        """Each minute in (after, until] for which the VM ran, the oldest first."""
+        for run in self.vm.runs:
+            begun = max(after, run.began + MINUTE - timedelta(microseconds=1))
+            ended = until if run.ended is None else min(until, run.ended)
+            minute = _EPOCH + ((begun - _EPOCH) // MINUTE + 1) * MINUTE
+            while minute <= ended:
+                load = self.vm.load_at(minute - MINUTE)
+                if self.metric != GPU or load is not Load.NO_AGENT:
+                    yield minute, self._value(minute, load)
+                minute += MINUTE
+
+    def _value(self, minute: datetime, load: Load) -> float:
+        of = METRICS[self.metric]
+        low, high = of.busy if load is Load.BUSY else of.idle
+        drawn = zlib.crc32(f"{self.vm.id}:{self.metric}:{self.salt}:{minute.isoformat()}".encode()) / 0xFFFFFFFF
+        value = low + (high - low) * drawn
+        return float(int(value)) if of.value_type == "INT64" else value
+
+
+def series_of(vms: Sequence[VM], metric: str) -> Iterator[Series]:
+    """The series that the metric has of these VMs; GPUs have one each."""
+    for vm in vms:
+        resource = {"project_id": vm.project, "instance_id": str(vm.id), "zone": vm.zone}
+        if metric != GPU:
+            labels = {"instance_name": vm.name}
+            if metric != CPU:
+                labels["loadbalanced"] = "false"
+            yield Series(metric, labels, resource, vm, "")
+            continue
+        for number in range(vm.shape.gpu_count):
+            uuid = f"GPU-{zlib.crc32(f'{vm.id}/{number}'.encode()):08x}-0000-4000-8000-{vm.id % 16**12:012x}"
+            labels = {"model": vm.shape.gpu_type, "gpu_number": str(number), "uuid": uuid}
+            yield Series(metric, labels, resource, vm, str(number))
+
+
+Points = dict[datetime, float]
+_REDUCERS: Mapping[str, Callable[[Iterable[float]], float]] = {
+    "REDUCE_MAX": max,
+    "REDUCE_MIN": min,
+    "REDUCE_SUM": sum,
+    "REDUCE_MEAN": lambda values: _mean(list(values)),
+}
+_ALIGNERS: Mapping[str, Callable[[Sequence[float], timedelta], float]] = {
+    "ALIGN_MAX": lambda values, _period: max(values),
+    "ALIGN_MIN": lambda values, _period: min(values),
+    "ALIGN_MEAN": lambda values, _period: _mean(values),
+    "ALIGN_SUM": lambda values, _period: sum(values),
+    "ALIGN_DELTA": lambda values, _period: sum(values),
+    "ALIGN_RATE": lambda values, period: sum(values) / period.total_seconds(),
+}
+# https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.alertPolicies#Aligner
+_FIT = {
+    "GAUGE": ("ALIGN_MAX", "ALIGN_MIN", "ALIGN_MEAN", "ALIGN_SUM"),
+    "DELTA": ("ALIGN_DELTA", "ALIGN_RATE", "ALIGN_SUM"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    period: timedelta | None = None
+    aligner: str = "ALIGN_NONE"
+    reducer: str = "REDUCE_NONE"
+    group_by: tuple[str, ...] = ()  # `resource.labels.instance_id`, `metric.labels.gpu_number`
+
+
+@dataclass(slots=True)
+class Aligned:
+    """A series as it is answered; its points by the moment at which they end."""
+
+    metric_labels: dict[str, str]
+    resource_labels: dict[str, str]
+    points: Points = field(default_factory=dict)
+
+
+def checked(aggregation: Aggregation, metric: str) -> Aggregation:
+    """Raises Refused (400) for what Cloud Monitoring refuses."""
+    aligner, reducer, period, of = aggregation.aligner, aggregation.reducer, aggregation.period, METRICS[metric]
+    if (aligner == "ALIGN_NONE") != (period is None):
+        raise bad_value("aggregation.perSeriesAligner", aligner, "It goes together with aggregation.alignmentPeriod.")
+    if aligner not in ("ALIGN_NONE", *_ALIGNERS):
+        raise bad_value("aggregation.perSeriesAligner", aligner)
+    if reducer not in ("REDUCE_NONE", *_REDUCERS):
+        raise bad_value("aggregation.crossSeriesReducer", reducer)
+    if period is not None and period < timedelta(minutes=1):
+        given = f"{period.total_seconds():g}s"
+        raise bad_value("aggregation.alignmentPeriod", given, "The period must be at least 60 seconds.")
+    if reducer != "REDUCE_NONE" and period is None:
+        raise bad_value("aggregation.crossSeriesReducer", reducer, "Series must be aligned before they are reduced.")
+    if period is not None and aligner not in _FIT[of.kind]:
+        why = f"The aligner cannot be applied to metrics with kind {of.kind} and value type {of.value_type}."
+        raise bad_value("aggregation.perSeriesAligner", aligner, why)
+    return aggregation
+
+
+def aligned(series: Series, aggregation: Aggregation, after: datetime, until: datetime, end: datetime) -> Aligned:
+    """The series in periods that end at `end`; nothing measured after `until` is known yet."""
+    found = Aligned(dict(series.metric_labels), dict(series.resource_labels))
+    if aggregation.period is None:
+        found.points = dict(series.points(after, until))
+        return found
+    periods: dict[datetime, list[float]] = {}
+    for moment, value in series.points(after, until):
+        periods.setdefault(end - (end - moment) // aggregation.period * aggregation.period, []).append(value)
+    align = _ALIGNERS[aggregation.aligner]
+    found.points = {moment: align(values, aggregation.period) for moment, values in periods.items()}
+    return found
+
+
+def reduced(series: Iterable[Aligned], aggregation: Aggregation) -> list[Aligned]:
+    """One series for each group; labels that are not grouped by are lost, save the project."""
+    if aggregation.reducer == "REDUCE_NONE":
+        return list(series)
+    groups: dict[tuple[tuple[str, str], ...], list[Aligned]] = {}
+    for one in series:
+        groups.setdefault(_group(one, aggregation.group_by), []).append(one)
+    reduce = _REDUCERS[aggregation.reducer]
+    answers = []
+    for group, members in groups.items():
+        answer = Aligned({}, {"project_id": members[0].resource_labels["project_id"]})
+        for path, value in group:
+            labels = answer.metric_labels if path.startswith("metric.") else answer.resource_labels
+            labels[path.rsplit(".", 1)[-1]] = value
+        moments = sorted({moment for one in members for moment in one.points})
+        answer.points = {at: reduce(one.points[at] for one in members if at in one.points) for at in moments}
+        answers.append(answer)
+    return answers
+
+
+def bad_argument(message: str) -> Refused:
+    return Refused(400, "", message, status="INVALID_ARGUMENT")
+
+
+def bad_value(field: str, given: str, why: str = "") -> Refused:
+    """In Google's words, such as `Field filter had an invalid value of "x": ...`."""
+    return bad_argument(f'Field {field} had an invalid value of "{given}"' + (f": {why}" if why else "."))
+
+
+def _group(one: Aligned, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    group = []
+    for path in paths:
+        where, _, label = path.replace(".label.", ".labels.").partition(".labels.")
+        labels = {"metric": one.metric_labels, "resource": one.resource_labels}.get(where)
+        if labels is None or not label:
+            raise bad_value("aggregation.groupByFields", path)
+        group.append((path, labels.get(label, "")))
+    return tuple(group)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+_MOST_POINTS = 100_000
+_METRIC = re.compile(r'\bmetric\.type\s*=\s*"([^"]*)"')
+_PERIOD = re.compile(r"(\d{1,9})(?:\.0*)?s")
+
+
+def routes(cloud: Cloud) -> list[Route]:
+    return [compute("/projects/{project}/timeSeries", _list, cloud, root="/v3")]
+
+
+def _list(call: ApiCall) -> Any:
+    """One metric's series of a project; a page holds so many points, and a series may go on on the next."""
+    wanted = call.query.get("filter", "")
+    metric = _METRIC.search(wanted)
+    if metric is None:
+        raise bad_value("filter", wanted, "must specify a restriction on metric.type.")
+    if metric[1] not in METRICS:
+        raise bad_value("filter", wanted, f'The metric type "{metric[1]}" is not known here.')
+    of = METRICS[metric[1]]
+    end = _moment(call, "interval.endTime")
+    begin = _moment(call, "interval.startTime")
+    if begin > end:
+        raise bad_argument("Field interval had an invalid value: The end time may not precede the start time.")
+    aggregation = checked(_aggregation(call), metric[1])
+    series = _chosen(call, metric[1], wanted, begin, end, aggregation)
+    page, token = _page(call, series)
+    answer: dict[str, Any] = {}
+    if page:
+        answer["timeSeries"] = [_shown(one, points, metric[1], of, aggregation) for one, points in page]
+    if token:
+        answer["nextPageToken"] = token
+    answer["unit"] = f"{of.unit}/s" if aggregation.aligner == "ALIGN_RATE" else of.unit
+    return answer
+
+
+def _chosen(
+    call: ApiCall, metric: str, wanted: str, begin: datetime, end: datetime, aggregation: Aggregation
+) -> list[Aligned]:
+    try:
+        keep = compile_filter(wanted.replace(".label.", ".labels."))
+    except BadFilter as wrong:
+        raise bad_value("filter", wanted, str(wrong)) from None
+    vms = [vm for vm in call.cloud.every_vm() if vm.project == call.project]
+    stored = [
+        one
+        for one in series_of(vms, metric)
+        if keep(
+            {
+                "metric": {"type": metric, "labels": one.metric_labels},
+                "resource": {"type": "gce_instance", "labels": one.resource_labels},
+            }
+        )
+    ]
+    until = min(end, call.cloud.timeline.now - VISIBLE_AFTER)
+    found = [aligned(one, aggregation, begin, until, end) for one in stored]
+    return [one for one in reduced(found, aggregation) if one.points]
+
+
+def _page(call: ApiCall, series: list[Aligned]) -> tuple[list[tuple[Aligned, list[datetime]]], str | None]:
+    size = call.query.get("pageSize", "0")
+    if not size.isdecimal():
+        raise bad_value("pageSize", size)
+    most = min(int(size) or _MOST_POINTS, _MOST_POINTS)
+    token = call.query.get("pageToken")
+    try:
+        start = position_of(token) if token else 0
+    except BadPageToken:
+        raise bad_value("pageToken", str(token)) from None
+    call.cloud.faults.refuse_page(call.project, call.path, start // most + 1)
+    page, passed = [], 0
+    for one in series:
+        newest_first = sorted(one.points, reverse=True)
+        here = newest_first[max(0, start - passed) : max(0, start + most - passed)]
+        if here:
+            page.append((one, here))
+        passed += len(newest_first)
+    return page, page_token_at(start + most) if start + most < passed else None
+
+
+def _shown(
+    one: Aligned, moments: list[datetime], metric: str, of: MetricType, aggregation: Aggregation
+) -> dict[str, Any]:
+    is_whole = of.value_type == "INT64" and aggregation.aligner != "ALIGN_RATE" and aggregation.reducer != "REDUCE_MEAN"
+    is_delta = of.kind == "DELTA" and aggregation.aligner in ("ALIGN_NONE", "ALIGN_DELTA")
+    lasts = (aggregation.period or MINUTE) if is_delta else timedelta(0)
+    return {
+        "metric": {"labels": one.metric_labels, "type": metric},
+        "resource": {"type": "gce_instance", "labels": one.resource_labels},
+        "metricKind": "DELTA" if is_delta else "GAUGE",
+        "valueType": "INT64" if is_whole else "DOUBLE",
+        "points": [
+            {
+                "interval": {"startTime": _text(moment - lasts), "endTime": _text(moment)},
+                "value": {"int64Value": str(int(one.points[moment]))}
+                if is_whole
+                else {"doubleValue": one.points[moment]},
+            }
+            for moment in moments
+        ],
+    }
+
+
+def _aggregation(call: ApiCall) -> Aggregation:
+    period = call.query.get("aggregation.alignmentPeriod", "")
+    found = _PERIOD.fullmatch(period)
+    if period and found is None:
+        raise bad_value("aggregation.alignmentPeriod", period)
+    return Aggregation(
+        None if found is None else timedelta(seconds=int(found[1])),
+        call.query.get("aggregation.perSeriesAligner", "ALIGN_NONE"),
+        call.query.get("aggregation.crossSeriesReducer", "REDUCE_NONE"),
+        tuple(call.query.getlist("aggregation.groupByFields")),
+    )
+
+
+def _moment(call: ApiCall, key: str) -> datetime:
+    given = call.query.get(key, "")
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise bad_value(key, given, "expected an RFC 3339 time.")
+    return moment
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
