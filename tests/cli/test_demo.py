@@ -224,9 +224,9 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
 
 _SHORT = """
 projects = ["acme-training"]
-[machines]
+[local_vms]
 boot = "0s"
-grace = "5s"
+preemption_grace = "5s"
 docker = "shim"
 [[event]]
 at = "1s"

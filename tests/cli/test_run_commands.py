@@ -122,7 +122,7 @@ projects = ["acme-training"]
 project = "acme-training"
 name = "forgotten"
 zone = "us-central1-a"
-machine = "n1-standard-4"
+machine_type = "n1-standard-4"
 gpu = "nvidia-tesla-t4"
 load = "idle"
 started = "5h ago"
@@ -256,7 +256,7 @@ def test_the_sandbox_alone(run: Run, tmp_path: Path) -> None:
     """A scenario of one's own, at a port of one's own, whose VMs may run; a wrong one is told and nothing starts."""
     disks = tmp_path / "disks"
     with (
-        started("sandbox", "empty", "--port", "0", "--machines-folder", str(disks), folder=tmp_path) as (_, line),
+        started("sandbox", "empty", "--port", "0", "--vms-folder", str(disks), folder=tmp_path) as (_, line),
         urlopen(f"{address(line)}/sandbox/clock", timeout=LONGEST_S) as answer,
     ):
         assert json.load(answer)["speed"] == 1.0

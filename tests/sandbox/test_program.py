@@ -91,7 +91,7 @@ def test_vms_that_run_end_with_the_program(tmp_path: Path, number: signal.Signal
     said = os.open(tmp_path / "said", os.O_RDONLY | os.O_NONBLOCK)
     script = f"exec 9>{tmp_path}/said; trap '' TERM; setsid sleep 1000 & while :; do echo alive >&9; sleep 0.1; done"
     metadata = {"items": [{"key": "startup-script", "value": script}]}
-    with started("empty", "--speed", "1000", "--machines-folder", str(tmp_path / "vms")) as (program, url):
+    with started("empty", "--speed", "1000", "--vms-folder", str(tmp_path / "vms")) as (program, url):
         zone = f"{url}/compute/v1/projects/demo-project/zones/us-central1-a"
         project = requests.get(f"{url}/sandbox/projects", timeout=30).json()["projects"][0]
         zone = zone.replace("demo-project", project)
@@ -114,15 +114,15 @@ projects = ["acme-training"]
 project = "acme-training"
 name = "t4"
 zone = "us-central1-a"
-machine = "n1-standard-4"
+machine_type = "n1-standard-4"
 gpu = "nvidia-tesla-t4"
 started = "1h ago"
 [[event]]
 at = "1m"
-do = "press"
+do = "click"
 user = "ana"
 button = "stop"
-about = "t4"
+vm = "t4"
 within = "365d"
 """
 

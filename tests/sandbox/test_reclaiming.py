@@ -75,7 +75,7 @@ def test_a_notice_comes_first_where_one_is_given() -> None:
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        ({"colour": "red"}, "'colour' means nothing"),
+        ({"colour": "red"}, "'colour' is unknown"),
         ({"filter": "status ="}, "filter"),
         ({"notice": "soon"}, "notice must be seconds"),
         ({"zone": 7}, "zone"),
@@ -134,15 +134,20 @@ def test_a_scenario_with_a_wrong_filter_is_told_so() -> None:
 
 def test_a_scenario_says_whether_its_vms_run() -> None:
     """Off where nothing is said, or `run` is false; spans and the folder are what it says, for whoever turns it on."""
-    text = 'projects = ["acme-training"]\n[machines]\nrun = true\nfolder = "/tmp/vms"\ngrace = "5s"\ndocker = "shim"\n'
+    text = 'projects = ["acme-training"]\n[local_vms]\nrun = true\nfolder = "/tmp/vms"\npreemption_grace = "5s"\n'
+    text += 'docker = "shim"\n'
     scenario = read(text, Path("test.toml"))
     settings = scenario.local_vms
     assert scenario.runs_vms
     assert settings is not None
-    assert (settings.folder, settings.grace, settings.docker) == (Path("/tmp/vms"), timedelta(seconds=5), "shim")
+    assert (settings.folder, settings.preemption_grace, settings.docker) == (
+        Path("/tmp/vms"),
+        timedelta(seconds=5),
+        "shim",
+    )
     assert (settings.boot, settings.stop_grace) == (timedelta(seconds=2), timedelta(seconds=90))
     off = read(text.replace("run = true", "run = false"), Path("test.toml"))
     assert (off.runs_vms, off.local_vms) == (False, settings)
     assert not read('projects = ["acme-training"]\n', Path("test.toml")).runs_vms
-    with pytest.raises(ScenarioError, match=r"machines.docker: expected one of auto, shim, host"):
+    with pytest.raises(ScenarioError, match=r"local_vms.docker: expected one of auto, shim, host"):
         read(text.replace("shim", "podman"), Path("test.toml"))

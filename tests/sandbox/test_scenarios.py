@@ -22,7 +22,7 @@ projects = ["acme-training"]
 project = "acme-training"
 name = "t4"
 zone = "us-central1-a"
-machine = "n1-standard-4"
+machine_type = "n1-standard-4"
 gpu = "nvidia-tesla-t4"
 owner = "ana"
 creator = "ben@example.com"
@@ -88,7 +88,7 @@ do = "insert"
 project = "acme-training"
 name = "new"
 zone = "us-central1-a"
-machine = "n1-standard-4"
+machine_type = "n1-standard-4"
 spot = true
 """
     )
@@ -142,10 +142,14 @@ def test_the_demo_tells_the_products_story() -> None:
     ("old", "new", "told"),
     [
         ('zone = "us-central1-a"', 'zone = "mars-1a"', "instance[1].zone: expected a zone of Google's"),
-        ('machine = "n1-standard-4"', 'machine = "a2-highgpu-1g"', "instance[1].machine: expected a VM that Compute"),
+        (
+            'machine_type = "n1-standard-4"',
+            'machine_type = "a2-highgpu-1g"',
+            "instance[1].machine_type: expected a VM that Compute",
+        ),
         ('started = "3d ago"', 'started = "3 days"', "instance[1].started: expected a time such as '3d ago'"),
         ('started = "3d ago"', "", "instance[1].started: expected a time such as '3d ago' or '2h30m ago', but it is"),
-        ('owner = "ana"', 'ower = "ana"', "instance[1].ower: expected no such key here; known are"),
+        ('owner = "ana"', 'ower = "ana"', "instance[1].ower: expected no such key; known keys are"),
         ('owner = "ana"', "owner = 7", "instance[1].owner: expected a text, not 7"),
         ('project = "acme-training"', 'project = "other"', "instance[1].project: expected one of acme-training"),
         ('projects = ["acme-training"]', 'projects = ["X"]', "projects: expected project ids"),
@@ -168,7 +172,7 @@ def test_a_wrong_key_names_file_key_and_what_was_expected(old: str, new: str, to
         ('at = "1m"\ndo = "dance"', "event[1].do: expected one of start, stop"),
         ('at = "soon"\ndo = "stop"', "event[1].at: expected a time such as '90s'"),
         ('at = "1m"\ndo = "stop"\nproject = "acme-training"\nname = "x"', "event[1].name: expected the name of an"),
-        ('at = "1m"\ndo = "fault"\nfault = { kind = "meteor" }', "event[1].fault: expected a fault that can be made"),
+        ('at = "1m"\ndo = "fault"\nfault = { kind = "meteor" }', "event[1].fault: expected a valid fault"),
         (
             'at = "1m"\ndo = "price"\nprice = { resource = "n9:core", region = "us-central1", dollars = "1" }',
             "event[1].price.resource: expected something that has a price",
@@ -177,9 +181,9 @@ def test_a_wrong_key_names_file_key_and_what_was_expected(old: str, new: str, to
             'at = "1m"\ndo = "price"\nprice = { resource = "n1:core", region = "us-central1", dollars = "-1" }',
             "event[1].price.dollars: expected an amount above 0",
         ),
-        ('at = "1m"\ndo = "press"\nuser = "zoe"\nbutton = "keep"\nabout = "t4"', "event[1].user: expected one of ana"),
-        ('at = "1m"\ndo = "press"\nuser = "ana"\nbutton = "keep"\nabout = "x"', "event[1].about: expected the name"),
-        ('at = "1m"\ndo = "press"\nuser = "ana"\nabout = "t4"', "event[1].button: expected a text, but it is missing"),
+        ('at = "1m"\ndo = "click"\nuser = "zoe"\nbutton = "keep"\nvm = "t4"', "event[1].user: expected one of ana"),
+        ('at = "1m"\ndo = "click"\nuser = "ana"\nbutton = "keep"\nvm = "x"', "event[1].vm: expected the name"),
+        ('at = "1m"\ndo = "click"\nuser = "ana"\nvm = "t4"', "event[1].button: expected a text, but it is missing"),
     ],
 )
 def test_a_wrong_event_is_told_before_it_is_due(event: str, told: str) -> None:
@@ -209,7 +213,7 @@ def test_a_load_is_set_and_changes() -> None:
 
 def test_a_person_means_to_press_a_button_from_a_moment_on() -> None:
     """The wish comes at its time and stands as long as it is said to; the message may come later."""
-    press = '[[event]]\nat = "1h"\ndo = "press"\nuser = "ana"\nbutton = "keep"\nabout = "t4"\nwithin = "30m"\n'
+    press = '[[event]]\nat = "1h"\ndo = "click"\nuser = "ana"\nbutton = "keep"\nvm = "t4"\nwithin = "30m"\n'
     world = play(_FLEET + press)
     world.advance(HOUR - MINUTE)
     waiting = [list(world.slack.clicks.waiting)]

@@ -31,13 +31,13 @@ _STEP_S = 0.1
 
 
 @contextmanager
-def simulated_cloud(scenario: str, port: int, speed: float, machines: Path | None = None) -> Iterator[str]:
+def simulated_cloud(scenario: str, port: int, speed: float, vms_folder: Path | None = None) -> Iterator[str]:
     """The address of a simulated cloud that ends with the block, and also when this process is killed.
 
-    With a folder for `machines`, VMs with a startup script run in it as processes, and end with the cloud.
+    With a `vms_folder`, VMs with a startup script run in it as local processes, which end with the cloud.
     """
     command = [sys.executable, "-m", "costguard_sandbox", scenario, "--port", str(port), "--speed", str(speed)]
-    command += ["--machines-folder", str(machines)] if machines is not None else []
+    command += ["--vms-folder", str(vms_folder)] if vms_folder is not None else []
     # Commands on its VMs find our own Python by its name alone.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     # Its standard input is a pipe from us: it ends when that closes, however we end.

@@ -29,7 +29,7 @@ _SANDBOX_EXAMPLES = """Examples:
 
   costguard sandbox fleet.toml --speed 60    your own scenario, an hour a minute
 
-  costguard sandbox empty --machines         VMs run as local processes
+  costguard sandbox empty --run-vms          VMs run as local processes
 
 With the settings compute.endpoint and prices.endpoint at its address,
 Costguard watches it.
@@ -104,21 +104,21 @@ def sandbox(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A file, or the name of a shipped one.")] = "demo",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 8766,
     speed: Annotated[float, typer.Option("--speed", min=0.001, help="Simulated seconds per real second.")] = 1.0,
-    machines: Annotated[
+    run_vms: Annotated[
         bool,
-        typer.Option("--machines", help="Run VMs that have a startup script as local processes, on Linux."),
+        typer.Option("--run-vms", help="Run VMs that have a startup script as local processes, on Linux."),
     ] = False,
-    machines_folder: Annotated[
+    vms_folder: Annotated[
         Path | None,
-        typer.Option("--machines-folder", help="The folder of their disks, not a temporary one; implies --machines."),
+        typer.Option("--vms-folder", help="The folder of their disks, not a temporary one; implies --run-vms."),
     ] = None,
     as_json: AsJsonLine = False,
 ) -> None:
-    """Serve a simulated Compute Engine, with prices and a meter of its own, until Ctrl-C."""
+    """Serve a simulated Compute Engine and Slack, with their own prices and meter, until Ctrl-C."""
     # Another program, not another module: the product and the simulated cloud only ever meet over HTTP.
     command = [sys.executable, "-m", "costguard_sandbox", scenario, "--port", str(port), "--speed", str(speed)]
-    command += ["--machines"] if machines else []
-    command += ["--machines-folder", str(machines_folder)] if machines_folder is not None else []
+    command += ["--run-vms"] if run_vms else []
+    command += ["--vms-folder", str(vms_folder)] if vms_folder is not None else []
     command += ["--json"] if as_json else []
     os.execv(sys.executable, command)  # noqa: S606 - no shell, and every argument is checked above
 

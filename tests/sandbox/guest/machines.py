@@ -63,7 +63,7 @@ class ServedVMs:
         return processes_of(self.disk(vm))
 
     def wait_until_all_stand_still(self, vm: VM) -> None:
-        """All but the keeper."""
+        """All but the init process."""
         waiting = threading.Event()
         for _ in range(PATIENCE_S * 100):
             if set(_states_of(self.disk(vm))) == {"T"}:
@@ -85,7 +85,7 @@ def command_lines() -> list[str]:
 
 
 def _states_of(folder: Path) -> list[str]:
-    found = [one for one in _knowing(folder) if "guest.keeper" not in _read(one / "cmdline")]
+    found = [one for one in _knowing(folder) if "guest.init_process" not in _read(one / "cmdline")]
     return [_read(one / "stat").rpartition(")")[2].split()[0] for one in found]
 
 

@@ -375,5 +375,5 @@ def test_a_clock_that_waiting_moves_waits_for_processes_too(tmp_path: Path) -> N
 
 def test_other_systems_are_told_what_to_do() -> None:
     """No VM that cannot be ended for certain is ever begun."""
-    with pytest.raises(CannotRunGuests, match="on Linux alone, and this is darwin"):
+    with pytest.raises(CannotRunGuests, match="on Linux only, and this is darwin"):
         LocalGuests(LocalGuestSettings(), new_world().settled, platform="darwin")

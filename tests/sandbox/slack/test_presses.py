@@ -98,7 +98,7 @@ def test_who_finds_no_message_gives_up(
     world.advance(2 * HOUR + READING_TIME)
     with caplog.at_level(logging.WARNING):
         slack.clicks.run_due()
-    assert "cleo saw no message about trainer-7 with a button 'keep' to press" in caplog.text
+    assert "cleo found no message about trainer-7 with a button 'keep' to click" in caplog.text
     post(client, "#gpu-costs", "trainer-7", "keep:4")
     world.advance(READING_TIME)
     slack.clicks.run_due()
@@ -121,5 +121,5 @@ def test_a_press_that_reached_nobody_is_made_again(world: World, slack: Workspac
 
 def test_nobody_presses_who_is_not_there(slack: Workspace) -> None:
     """A person who is not of the workspace is told at once, not when the message stands."""
-    with pytest.raises(KeyError, match="nobody in the workspace is 'zoe'"):
+    with pytest.raises(KeyError, match="no one in the workspace is 'zoe'"):
         wish(slack, user="zoe")
