@@ -14,8 +14,7 @@ import pytest
 import trove_classifiers
 
 from costguard.settings import example, load
-from costguard.settings.environment import CONFIG, DATABASE, VARIABLES
-from costguard.settings.webhook_secrets import PATTERN
+from costguard.settings.environment import CONFIG, DATABASE, VARIABLES, WEBHOOK_SECRET
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -97,10 +96,10 @@ def test_every_secret_has_its_place() -> None:
     files = ("env.example", "compose.yaml")
     environment = parsed("compose.yaml")["services"]["costguard"]["environment"]
     variables = set(re.findall(r"^([A-Z_]+)=$", (DEPLOY / "env.example").read_text(), re.MULTILINE))
-    assert variables == {*VARIABLES, "POSTGRES_PASSWORD"} - {CONFIG, DATABASE, PATTERN}
-    assert set(environment) == set(VARIABLES) - {CONFIG, PATTERN}
+    assert variables == {*VARIABLES, "POSTGRES_PASSWORD"} - {CONFIG, DATABASE, WEBHOOK_SECRET}
+    assert set(environment) == set(VARIABLES) - {CONFIG, WEBHOOK_SECRET}
     # Of those with a name in them there may be any number: both files show what one looks like.
-    assert all(re.search(rf"^\s*# {PATTERN}[=:]", (DEPLOY / file).read_text(), re.MULTILINE) for file in files)
+    assert all(re.search(rf"^\s*# {WEBHOOK_SECRET}[=:]", (DEPLOY / file).read_text(), re.MULTILINE) for file in files)
     assert all(f"${{{variable}:" in environment[variable] for variable in variables - {"POSTGRES_PASSWORD"})
 
 
@@ -211,8 +210,8 @@ def test_unit_hands_on_every_secret_as_a_credential() -> None:
     """By the names that the settings look for in systemd's folder of credentials."""
     lines = (DEPLOY / "costguard.service").read_text().splitlines()
     handed_on = {line.partition("=")[2] for line in lines if line.startswith("LoadCredential=")}
-    assert handed_on == set(VARIABLES) - {CONFIG, PATTERN}
-    assert f"# LoadCredential={PATTERN}" in lines
+    assert handed_on == set(VARIABLES) - {CONFIG, WEBHOOK_SECRET}
+    assert f"# LoadCredential={WEBHOOK_SECRET}" in lines
     assert "Type=notify" in lines
 
 

@@ -19,7 +19,7 @@ from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.job import Terms
 from costguard.model.launch import Recipe
 from costguard.model.preset import Preset
-from costguard.settings.sections_jobs import Override
+from costguard.settings.jobs import Override
 from costguard_sandbox.gce.catalogue.machine_types import ACCELERATOR_TYPES
 
 GOOD = '[watch]\nprojects = ["ml-training"]\n'
@@ -121,7 +121,7 @@ def test_budgets_at_their_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (OWN, "presets.own.launch.zones: missing; expected zones, the one that is preferred first"),
+        (OWN, "presets.own.launch.zones: missing; expected zones, the preferred one first"),
         (
             GOOD + "[presets.own]\nlimit='1h'\nlaunch.zones=['us-central1-a']\n",
             "machine_type: missing; expected a mach",
@@ -157,9 +157,9 @@ def test_budgets_at_their_limit(tmp_path: Path) -> None:
         (GOOD + '[presets.other.launch]\nmachine_type = "e2-small"\n', "presets.other.launch: no such key"),
         (
             GOOD + '[jobs]\nguard_url = "http://guard.example.com"\n',
-            "expected where VMs reach this guard, such as https",
+            "expected where VMs reach this server, such as https",
         ),
-        (GOOD + '[jobs]\nguard_url = "guard.example.com"\n', "expected where VMs reach this guard, such as https"),
+        (GOOD + '[jobs]\nguard_url = "guard.example.com"\n', "expected where VMs reach this server, such as https"),
         (GOOD + '[jobs]\nguard_ca_file = "/nowhere/ca.pem"\n', "cannot be read: No such file or directory"),
         (GOOD + '[jobs]\ndying = "10s"\n', "expected a time from 30s to 10m"),
         (GOOD + '[jobs]\nfirst_wait = "30m"\n', "expected first_wait no longer than longest_wait"),

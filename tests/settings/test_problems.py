@@ -13,8 +13,8 @@ from tests.settings.reading import refused
 
 from costguard.errors import SettingsError
 from costguard.settings import load, setting_keys, validate
-from costguard.settings.keys import keys_in, pattern_of
-from costguard.settings.lines import key_lines, line_of
+from costguard.settings.messages import key_lines, line_of
+from costguard.settings.sections import keys_in, pattern_of
 
 GOOD = '[watch]\nprojects = ["ml-training"]\n'
 BUDGET = GOOD + "[budgets.x]\nlimit = 10\nperiod = 'day'\n"

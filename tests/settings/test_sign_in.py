@@ -38,7 +38,7 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
     secret = {SECRET: "hunter2"}
     for text, told in (
         ('url = "cg.example.com"', "expected the server's address as people reach it"),
-        ('url = "https://cg.example.com/costguard"', "with nothing behind it"),
+        ('url = "https://cg.example.com/costguard"', "with no path"),
         ('session = "1m"', "a time from 5m to 30d"),
         ('session = "never"', "expected a time with its unit"),
         ('iap_audience = "123"', "expected the audience as Identity-Aware Proxy's page shows it"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.model.money import Money
-from costguard.settings import values
+from costguard.settings import server, values
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_shown_durations_are_read_back(seconds: int) -> None:
 
 def test_never_is_no_limit() -> None:
     """A limit may be the word never, which a plain time may not."""
-    assert values.duration_or_never("never") is None
+    assert values.or_never(values.duration)("never") is None
     with pytest.raises(ValueError, match="a time with its unit"):
         values.duration("never")
 
@@ -121,7 +121,7 @@ def test_endpoint_without_the_api_path() -> None:
 @pytest.mark.parametrize("text", ["127.0.0.1:8765", "[::1]:8765", "localhost:0", "0.0.0.0:80"])
 def test_listening_addresses(text: str) -> None:
     """An IP address or localhost, with a port; port 0 lets the system choose."""
-    assert values.listen(text) == text
+    assert server.listen(text) == text
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_listening_addresses(text: str) -> None:
 def test_wrong_listening_addresses(text: str) -> None:
     """A name, a missing port or a bare IPv6 address is refused."""
     with pytest.raises(ValueError, match="an IP address and a port"):
-        values.listen(text)
+        server.listen(text)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_wrong_listening_addresses(text: str) -> None:
 )
 def test_database_addresses(text: str, expected: str) -> None:
     """SQLite in a file or PostgreSQL; every spelling of PostgreSQL goes through the one driver."""
-    assert values.database_url(text) == expected
+    assert server.database_url(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_database_addresses(text: str, expected: str) -> None:
 def test_wrong_database_addresses(text: str) -> None:
     """A ledger in memory, or in a database that was never tried, is refused."""
     with pytest.raises(ValueError, match="sqlite:///FILE"):
-        values.database_url(text)
+        server.database_url(text)
 
 
 @pytest.mark.parametrize("text", ["ml-training-prod", "example.com:research-1"])

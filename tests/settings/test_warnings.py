@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.settings.reading import read
 
-from costguard.settings.warnings import warnings
+from costguard.settings import warnings
 
 SMALLEST = '[watch]\nprojects = ["ml-training"]\n'
 
@@ -63,8 +63,7 @@ def test_people_in_several_lists_are_named(tmp_path: Path) -> None:
         'admins = ["ANA@example.com", "ben@example.com"]\n',
     )
     assert told == [
-        "access.viewers: ana@example.com stands there more than once.",
-        "access.viewers: ana@example.com stands under access.admins as well, and that counts: leave it in one of them.",
-        "access.operators: ben@example.com stands under access.admins as well, and that counts: "
-        "leave it in one of them.",
+        "access.viewers: ana@example.com is listed more than once.",
+        "access.viewers: ana@example.com is also listed in access.admins, which counts: list it once.",
+        "access.operators: ben@example.com is also listed in access.admins, which counts: list it once.",
     ]

@@ -31,14 +31,14 @@ def test_what_is_set_reaches_the_webhook(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "secret", "expected"),
     [
-        (URL, "", f"webhooks.pager-2: needs the secret that signs what is sent, in {VARIABLE}. Make one: python3"),
+        (URL, "", f"webhooks.pager-2: needs the secret that signs the messages, in {VARIABLE}. Make one: python3"),
         (URL, "hunter2-hunter2-hunter2-hunter2", f"{VARIABLE}: expected a secret, or two with a space between"),
         (URL, f"whsec_{'A' * 28}", "expected a secret"),
         (URL, f"{OLD} {NEW} {OLD}", "expected a secret"),
         (URL + f'secret = "{NEW}"\n', NEW, f"no such key; it comes from the environment: {VARIABLE}"),
-        ("", NEW, "webhooks.pager-2.url: missing; expected where what happens is sent, such as https://"),
-        ('url = "http://hooks.example.com/"\n', NEW, "with http:// only one on this machine"),
-        ('url = "http://10.0.0.1/"\n', NEW, "with http:// only one on this machine"),
+        ("", NEW, "webhooks.pager-2.url: missing; expected where events are posted, such as https://"),
+        ('url = "http://hooks.example.com/"\n', NEW, "with http:// only on this computer"),
+        ('url = "http://10.0.0.1/"\n', NEW, "with http:// only on this computer"),
         ('url = "file:///etc/passwd"\n', NEW, "an address such as https://hooks.example.com/costguard"),
         ('url = "https://a@hooks.example.com/"\n', NEW, "without a user"),
         (URL + 'kinds = ["LifetimeStart"]\n', NEW, "(did you mean LifetimeStarted?)"),

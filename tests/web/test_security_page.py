@@ -18,7 +18,7 @@ from tests.web.test_routes import AGENTS, EVENTS, House, table
 from costguard.access import links, sessions, tokens
 from costguard.db.transaction import Database
 from costguard.settings import VARIABLES
-from costguard.settings.sections_sign_in import SignIn
+from costguard.settings.access import SignInSection
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "service/docs/security.md"
@@ -91,7 +91,7 @@ def test_the_times_on_the_page_are_those_of_the_code() -> None:
     assert "Works once, within 10 minutes." in text
     assert timedelta(minutes=10) == links.GOOD_FOR
     assert "after `sign_in.session`, 12 hours" in text
-    assert SignIn().session == timedelta(hours=12)
+    assert SignInSection().session == timedelta(hours=12)
     assert "within 24 hours" in text
     assert timedelta(hours=24) == tokens.PROVISIONAL
     assert "90 days unless said otherwise" in text

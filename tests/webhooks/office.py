@@ -18,7 +18,7 @@ from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.model.fact import Fact
 from costguard.model.webhook import Answer, Webhook, WebhookState
-from costguard.settings.webhook_secrets import decoded
+from costguard.settings.webhooks import decoded
 from costguard.webhooks import rows
 from costguard.webhooks.delivery import Delivery, Poster, Webhooks
 

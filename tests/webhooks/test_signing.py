@@ -11,7 +11,7 @@ from tests.webhooks.receiver import is_signed
 
 from costguard.model.fact_kinds import FACT_KINDS
 from costguard.model.webhook import Answer
-from costguard.settings.webhook_secrets import decoded
+from costguard.settings.webhooks import decoded
 from costguard.webhooks import signature as policy
 
 OTHER = "whsec_" + "S" * 32

@@ -43,8 +43,7 @@ def register(app: typer.Typer) -> None:
 @config.command("check", epilog="Example:  costguard config check --config costguard.toml")
 def check(path: Config = None, as_json: AsJson = False) -> None:
     """Check all settings, and change nothing. Exits 1 when one is wrong."""
-    from costguard.settings import load, where_it_is  # only here, as below: other commands start sooner
-    from costguard.settings.warnings import warnings
+    from costguard.settings import load, warnings, where_it_is  # only here, as below: other commands start sooner
 
     try:
         settings = load(path, os.environ)

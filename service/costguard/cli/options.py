@@ -169,11 +169,11 @@ def _now(server: Server) -> datetime:
 
 def listening_address(text: str) -> str:
     """Where to listen, as the settings write it; `:9000` is this computer's port 9000."""
-    from costguard.settings import values  # only here: other commands need no settings, and start sooner
+    from costguard.settings.server import listen  # only here: other commands need no settings, and start sooner
 
     address = f"127.0.0.1{text}" if text.startswith(":") else text
     try:
-        return values.listen(address)
+        return listen(address)
     except ValueError as expected:
         raise typer.BadParameter(f"{text!r} is not {expected}.", param_hint="--listen") from None
 

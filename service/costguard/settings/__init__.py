@@ -1,8 +1,7 @@
-"""Everything that a user can set, read once and checked whole."""
+"""Everything that a user can set, read once and checked as a whole."""
 
 from costguard.settings.environment import VARIABLES
-from costguard.settings.keys import setting_keys
-from costguard.settings.load import example, load, validate, where_it_is
-from costguard.settings.sections import Settings
+from costguard.settings.load import example, load, validate, warnings, where_it_is
+from costguard.settings.sections import Settings, setting_keys
 
-__all__ = ["VARIABLES", "Settings", "example", "load", "setting_keys", "validate", "where_it_is"]
+__all__ = ["VARIABLES", "Settings", "example", "load", "setting_keys", "validate", "warnings", "where_it_is"]

@@ -1,13 +1,15 @@
-"""Secrets, from environment variables, from files that variables of the same name and FILE name, or from systemd."""
+"""Secrets: from environment variables, from files that variables with _FILE at the end name, or from systemd."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from costguard.settings import webhook_secrets
-from costguard.settings.problems import Problem
+from costguard.settings.problems import Raw, SettingProblem
+from costguard.settings.values import is_name
 
 CONFIG = "COSTGUARD_CONFIG"
 TOKEN = "COSTGUARD_TOKEN"  # noqa: S105 -- the variable's name, not its value; so are those below
@@ -16,6 +18,7 @@ SLACK_TOKEN = "COSTGUARD_SLACK_TOKEN"  # noqa: S105
 SLACK_SIGNING_SECRET = "COSTGUARD_SLACK_SIGNING_SECRET"  # noqa: S105
 SLACK_APP_TOKEN = "COSTGUARD_SLACK_APP_TOKEN"  # noqa: S105
 OIDC_CLIENT_SECRET = "COSTGUARD_OIDC_CLIENT_SECRET"  # noqa: S105
+WEBHOOK_SECRET = "COSTGUARD_WEBHOOK_NAME_SECRET"  # noqa: S105 -- NAME stands for the webhook's
 VARIABLES = (
     CONFIG,
     TOKEN,
@@ -24,22 +27,17 @@ VARIABLES = (
     SLACK_SIGNING_SECRET,
     SLACK_APP_TOKEN,
     OIDC_CLIENT_SECRET,
-    webhook_secrets.PATTERN,
+    WEBHOOK_SECRET,
 )
 OF_SLACK = {"token": SLACK_TOKEN, "signing_secret": SLACK_SIGNING_SECRET, "app_token": SLACK_APP_TOKEN}
 FILE = "_FILE"
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"  # systemd sets it where a unit has LoadCredential=
 
-Raw = dict[str, Any]
 
-
-def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], list[Problem]]:
-    """What the environment gives, by variable, and what is wrong with it.
-
-    What belongs to a section is not looked at without the section.
-    """
+def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], list[SettingProblem]]:
+    """The secrets by variable, and the mistakes in them. A section's secrets are read only where the section is."""
     secrets, problems = {}, []
-    of_webhooks = webhook_secrets.variables(raw.get("webhooks")).values()
+    of_webhooks = webhook_variables(raw.get("webhooks")).values()
     of_slack = OF_SLACK.values() if "slack" in raw else ()
     of_sign_in = (OIDC_CLIENT_SECRET,) if "sign_in" in raw else ()
     for variable in (TOKEN, DATABASE, *of_slack, *of_sign_in, *of_webhooks):
@@ -47,19 +45,19 @@ def read_secrets(raw: Raw, environ: Mapping[str, str]) -> tuple[dict[str, str], 
         if not given and not file:
             file = _credential(variable, environ)
         if given and file:
-            problems.append(Problem((), f"{variable} is set as well; expected one of the two", variable + FILE))
+            problems.append(SettingProblem((), f"{variable} is set as well; expected one of the two", variable + FILE))
         elif file:
             try:
                 given = _read(Path(file))
             except ValueError as wrong:
-                problems.append(Problem((), str(wrong), variable + FILE))
+                problems.append(SettingProblem((), str(wrong), variable + FILE))
         if given:
             secrets[variable] = given
     return secrets, problems
 
 
 def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
-    """The settings with the secrets in their places, and with none that the file holds."""
+    """The settings with the secrets in their places, and without any that the file holds."""
     raw = {key: value for key, value in raw.items() if key != "token"}
     if TOKEN in secrets:
         raw["token"] = secrets[TOKEN]
@@ -69,7 +67,7 @@ def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
         given = {key: secrets[variable] for key, variable in OF_SLACK.items() if variable in secrets}
         raw["slack"] = {**{key: value for key, value in slack.items() if key not in OF_SLACK}, **given}
     if isinstance(webhooks := raw.get("webhooks"), dict):
-        given = {name: secrets.get(variable, "") for name, variable in webhook_secrets.variables(webhooks).items()}
+        given = {name: secrets.get(variable, "") for name, variable in webhook_variables(webhooks).items()}
         raw["webhooks"] = {
             name: {**section, "secret": given.get(name, "")} if isinstance(section, dict) else section
             for name, section in webhooks.items()
@@ -79,8 +77,17 @@ def with_secrets(raw: Raw, secrets: Mapping[str, str]) -> Raw:
     return raw
 
 
+def webhook_variables(webhooks: object) -> dict[str, str]:
+    """The variable of each webhook's secret, such as COSTGUARD_WEBHOOK_PAGER_DUTY_SECRET for `pager-duty`.
+
+    Of the raw table [webhooks]; names that are wrong have none.
+    """
+    names = [name for name in webhooks if is_name(name)] if isinstance(webhooks, dict) else []
+    return {name: WEBHOOK_SECRET.replace("NAME", name.upper().replace("-", "_")) for name in names}
+
+
 def source(variable: str, environ: Mapping[str, str]) -> str:
-    """The variable that was set: this one, or the one that names a file."""
+    """The variable that is set: this one, or the one that names a file."""
     return variable if environ.get(variable) else variable + FILE
 
 
@@ -101,3 +108,28 @@ def _read(file: Path) -> str:
     if not text:
         raise ValueError(f"{file} is empty; expected the secret in it")
     return text
+
+
+def file_warnings(where: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Files with settings or secrets that other users can change or read. Windows has no such modes."""
+    if os.name != "posix":
+        return
+    mode = _mode(where)
+    if mode & stat.S_IWOTH:
+        repair = f"chmod o-w {shlex.quote(str(where))}"
+        yield f"Any user here can change {where} (mode {mode:04o}), and make themselves an admin: run `{repair}`."
+    for variable in sorted(environ):
+        if not (variable.startswith("COSTGUARD_") and variable.endswith(FILE)):
+            continue
+        file = Path(environ[variable])
+        if (mode := _mode(file)) & (stat.S_IRWXG | stat.S_IRWXO):
+            repair = f"chmod 600 {shlex.quote(str(file))}"
+            yield f"{variable}: other users can read the secret in {file} (mode {mode:04o}): run `{repair}`."
+
+
+def _mode(file: Path) -> int:
+    """0 where there is no file, which another check reports."""
+    try:
+        return stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return 0

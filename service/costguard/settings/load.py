@@ -1,4 +1,4 @@
-"""Reading the settings: one file and a few environment variables, checked whole before anything is touched."""
+"""Loading the settings: one file and a few environment variables, checked as a whole before anything starts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from pydantic import ValidationError
 
 from costguard.errors import SettingsError
 from costguard.settings import environment
-from costguard.settings.environment import Raw
-from costguard.settings.lines import key_lines, line_of
-from costguard.settings.problems import Problem, from_pydantic
-from costguard.settings.references import across
-from costguard.settings.sections import Settings
+from costguard.settings.access import double_entries
+from costguard.settings.messages import error_of, from_pydantic
+from costguard.settings.problems import Raw, SettingProblem
+from costguard.settings.sections import Settings, check_all
 
 DEFAULT_FILE = "costguard.toml"
 
@@ -27,7 +26,7 @@ def load(path: Path | None, environ: Mapping[str, str], listen: str | None = Non
     """The settings of this file (default: $COSTGUARD_CONFIG, else ./costguard.toml) and this environment.
 
     `listen` takes the place of the file's `server.listen`, and is checked like it.
-    Raises SettingsError with every problem there is, not the first alone.
+    Raises SettingsError with every problem, not only the first.
     """
     where = where_it_is(path, environ)
     text = _read(where)
@@ -44,15 +43,20 @@ def where_it_is(path: Path | None, environ: Mapping[str, str]) -> Path:
 def validate(raw: Raw, environ: Mapping[str, str], where: Path, text: str = "") -> Settings:
     """The settings in a parsed file. `where` and `text` are for the messages."""
     secrets, problems = environment.read_secrets(raw, environ)
-    problems += across(raw, secrets, tuple(shipped_presets()))
+    problems += check_all(raw, secrets, tuple(shipped_presets()))
     settings = None
     try:
         settings = Settings.of(environment.with_secrets(_with_defaults(raw), secrets))
     except ValidationError as error:
         problems += [_sourced(problem, secrets, environ) for problem in from_pydantic(error)]
     if settings is None or problems:
-        raise _error(problems, where, text)
+        raise error_of(problems, where, text)
     return settings
+
+
+def warnings(settings: Settings, where: Path, environ: Mapping[str, str]) -> list[str]:
+    """What is allowed and may still be a mistake: files that others can read, doubled addresses. `where`: the file."""
+    return [*environment.file_warnings(where, environ), *double_entries(settings.access)]
 
 
 def shipped_presets() -> Raw:
@@ -61,7 +65,7 @@ def shipped_presets() -> Raw:
 
 
 def example() -> str:
-    """A commented settings file that names every key and its default."""
+    """A commented settings file with every key and its default."""
     return _resource("example.toml")
 
 
@@ -90,12 +94,12 @@ def _parse(text: str, where: Path) -> Raw:
         at = re.search(r"at line (\d+)", str(error))
         line = at[1] if at else str(len(text.splitlines()))
         raise SettingsError(
-            f"{where}:{line}: not TOML: {error}.", "Mend that line, then run `costguard config check`."
+            f"{where}:{line}: not TOML: {error}.", "Correct that line, then run `costguard config check`."
         ) from None
 
 
 def _with_defaults(raw: Raw) -> Raw:
-    """The file's presets in its own order, then the shipped ones; a shipped one gives the keys that are not set."""
+    """The file's presets in their order, then the shipped ones, which also give the keys that the file leaves out."""
     given = raw.get("presets", {})
     if not isinstance(given, dict):
         return raw
@@ -110,24 +114,8 @@ def _over(below: Any, above: Any) -> Any:
     return {**below, **{key: _over(below.get(key), value) for key, value in above.items()}}
 
 
-def _sourced(problem: Problem, secrets: Mapping[str, str], environ: Mapping[str, str]) -> Problem:
-    """The same problem, told of the environment variable that the value came from, if it did."""
+def _sourced(problem: SettingProblem, secrets: Mapping[str, str], environ: Mapping[str, str]) -> SettingProblem:
+    """The same problem, reported for the environment variable where the value came from one."""
     if problem.path == ("database", "url") and environment.DATABASE in secrets:
         return replace(problem, path=(), variable=environment.source(environment.DATABASE, environ))
     return problem
-
-
-def _error(problems: list[Problem], where: Path, text: str) -> SettingsError:
-    lines = key_lines(text)
-    told = []
-    for problem in problems:
-        line = line_of(problem.path, lines)
-        place = problem.variable or (f"{where}:{line}" if line else str(where))
-        key = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", ".".join(str(part) for part in problem.path))
-        told.append((line or 0, f"  {place}: {key}: {problem.text}" if key else f"  {place}: {problem.text}"))
-    head = "There is 1 problem" if len(told) == 1 else f"There are {len(told)} problems"
-    listed = "\n".join(sentence for _, sentence in sorted(told))
-    return SettingsError(
-        f"{head} in the settings:\n{listed}\n",
-        "Nothing was started. Mend the settings, then run `costguard config check`.",
-    )

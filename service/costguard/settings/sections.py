@@ -1,242 +1,57 @@
-"""The sections of the settings file, as strict models: no unknown key, no guessed type, nothing changed later."""
+"""All settings, and the keys that the settings file may hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Any, Self, get_args, get_origin
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from costguard.access.rules import Rules, by_name
-from costguard.ledger.owner import OwnerRules
-from costguard.model.budget import AtLimit, Budget, Period, Scope
-from costguard.model.money import Money
-from costguard.model.preset import OTHER, Match, Preset
+from costguard.model.budget import Budget
+from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Team
-from costguard.model.utilisation import IdleRule
 from costguard.model.webhook import Webhook
-from costguard.settings import values, values_jobs
-from costguard.settings.fields import (
-    Duration,
-    DurationOrNever,
-    Endpoint,
-    GpuType,
-    LabelKey,
-    LabelValue,
-    Listed,
-    LowerAddress,
-    MailAddress,
-    Name,
-    Network,
-    Percent,
-    Percents,
-    ProjectId,
-    Section,
-    between,
-)
-from costguard.settings.sections_checkpoints import Checkpoints
-from costguard.settings.sections_jobs import Jobs, LaunchSection
-from costguard.settings.sections_reminders import (
-    AccessSection,
-    Digests,
-    EnforcementSection,
-    PresetReminders,
-    Reminders,
-    Slack,
-    TeamSection,
-)
-from costguard.settings.sections_sign_in import SignIn
-from costguard.settings.sections_webhooks import WebhookSection
+from costguard.settings import access, budgets, fleet, presets, reminders, server, slack, webhooks
+from costguard.settings.access import AccessSection, SignInSection
+from costguard.settings.budgets import BudgetSection
+from costguard.settings.fleet import ComputeSection, IdleSection, OwnersSection, PricesSection, WatchSection
+from costguard.settings.jobs import CheckpointsSection, JobsSection
+from costguard.settings.presets import PresetSection
+from costguard.settings.problems import Raw, SettingProblem
+from costguard.settings.reminders import Digests, EnforcementSection, RemindersSection, TeamSection
+from costguard.settings.server import DatabaseSection, LogSection, ServerSection
+from costguard.settings.slack import SlackSection
+from costguard.settings.values import Name, Section
+from costguard.settings.webhooks import WebhookSection
 
-
-def _secret_url(value: object) -> object:
-    return SecretStr(values.database_url(value)) if isinstance(value, str) else value
-
-
-def _distinct(projects: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({project for project in projects if projects.count(project) > 1})
-    if twice:
-        raise ValueError(f"each project once ({', '.join(twice)} stands there more often)")
-    return projects
-
-
-def _scope(value: object) -> object:
-    return {} if value == "everything" else value
-
-
-def _label_keys(labels: Mapping[str, str]) -> Mapping[str, str]:
-    for key in labels:
-        values.label_key(key)
-    return labels
-
-
-class Watch(Section):
-    projects: Annotated[tuple[ProjectId, ...], Listed, AfterValidator(_distinct), Field(min_length=1)]
-    vms_without_gpu: Literal["watch", "ignore"] = "watch"
-    every: Annotated[Duration, between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=1)
-    parallel: Annotated[int, Field(ge=1, le=64)] = 8
-
-
-class Database(Section):
-    url: Annotated[SecretStr, BeforeValidator(_secret_url)] = SecretStr("sqlite:///costguard.db")
-
-
-class Server(Section):
-    listen: Annotated[str, AfterValidator(values.listen)] = "127.0.0.1:8765"
-    requests_per_minute: Annotated[int, Field(ge=12, le=1_000_000)] = 600  # of one token or session
-    trusted_proxies: Annotated[tuple[Network, ...], Listed] = ()
-    proxy_header: Literal["x-forwarded", "forwarded"] = "x-forwarded"
-
-    @property
-    def host(self) -> str:
-        return self.listen.rpartition(":")[0].strip("[]")
-
-    @property
-    def port(self) -> int:
-        """0 lets the system choose a free one."""
-        return int(self.listen.rpartition(":")[2])
-
-    @property
-    def is_loopback(self) -> bool:
-        return values.is_loopback(self.host)
-
-
-class Compute(Section):
-    endpoint: Endpoint | None = None  # None: Google's, with credentials
-
-
-class Prices(Section):
-    enabled: bool = True
-    endpoint: Endpoint | None = None
-    refresh_every: Annotated[Duration, between(timedelta(minutes=1), timedelta(days=30))] = timedelta(days=1)
-
-
-class Idle(Section):
-    enabled: bool = True
-    every: Annotated[Duration, between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=5)
-
-
-class Owners(Section):
-    label: LabelKey = "owner"
-    domain: Annotated[str, AfterValidator(values.domain)] | None = None
-    map: Mapping[LabelValue, MailAddress] = Field(default_factory=dict)
-
-    @property
-    def rules(self) -> OwnerRules:
-        return OwnerRules(self.label, self.domain, dict(self.map))
-
-
-class PresetMatch(Section):
-    labels: Annotated[Mapping[str, LabelValue], AfterValidator(_label_keys)] = Field(default_factory=dict)
-    gpu_types: Annotated[tuple[GpuType, ...], Listed] = ()
-    gpu_count_min: Annotated[int, Field(ge=0, le=64)] = 0
-    gpu_count_max: Annotated[int, Field(ge=0, le=64)] | None = None
-
-    @model_validator(mode="after")
-    def _range(self) -> Self:
-        if self.gpu_count_max is not None and self.gpu_count_min > self.gpu_count_max:
-            raise ValueError(
-                f"gpu_count_min ({self.gpu_count_min}) no larger than gpu_count_max ({self.gpu_count_max})"
-            )
-        return self
-
-
-class PresetIdle(Section):
-    """A window of None: it is not asked whether VMs of this preset are idle."""
-
-    gpu_below: Percent = 5
-    cpu_below: Percent = 5
-    window: Annotated[DurationOrNever, between(timedelta(minutes=30), timedelta(days=1))] = timedelta(hours=1)
-
-    @property
-    def rule(self) -> IdleRule | None:
-        return None if self.window is None else IdleRule(100 * self.gpu_below, 100 * self.cpu_below, self.window)
-
-
-class PresetSection(PresetReminders):
-    description: str = ""
-    limit: DurationOrNever
-    match: PresetMatch = PresetMatch()
-    idle: PresetIdle = PresetIdle()
-    launch: LaunchSection | None = None
-
-    def preset(self, name: str) -> Preset:
-        match = Match(
-            labels=dict(self.match.labels),
-            gpu_types=frozenset(self.match.gpu_types),
-            gpu_count_min=self.match.gpu_count_min,
-            gpu_count_max=self.match.gpu_count_max,
-        )
-        preset = Preset(name, match, self.limit, self.description, self.idle.rule, self.reminder_rule)
-        if self.launch is None:
-            return preset
-        return replace(
-            preset,
-            launch=self.launch.recipe(self.limit),
-            dev_image=self.launch.dev_image or "",
-            may_override=self.launch.overrides,
-        )
-
-
-class BudgetScope(Section):
-    project: str | None = None  # these three must be known, which `references` checks
-    preset: str | None = None
-    team: str | None = None
-    owner: MailAddress | None = None
-    job: Annotated[str, AfterValidator(values_jobs.job_id)] | None = None
-
-
-class BudgetSection(Section):
-    scope: Annotated[BudgetScope, BeforeValidator(_scope)] = BudgetScope()
-    limit: Annotated[Money, BeforeValidator(values.dollars)]
-    period: Literal["day", "week", "month"]
-    thresholds: Percents = (50, 80, 100)
-    forecast_thresholds: Percents = (100,)
-    at_limit: Literal["tell", "refuse", "stop-spot"] = "tell"
-    contact: LowerAddress | None = None
-
-    def budget(self, name: str) -> Budget:
-        return Budget(
-            name=name,
-            scope=Scope(**self.scope.model_dump()),
-            limit=self.limit,
-            period=Period(self.period),
-            thresholds=self.thresholds,
-            forecast_thresholds=self.forecast_thresholds,
-            contact=self.contact or "",
-            at_limit=AtLimit(self.at_limit),
-        )
-
-
-class Log(Section):
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["console", "json"] = "console"
+type_of_model = type[BaseModel]
+ANY_NAME = "NAME"
 
 
 class Settings(Section):
-    """Everything that Costguard was told. Secrets never come from the file."""
+    """All sections. Secrets never come from the file."""
 
-    watch: Watch
-    database: Database = Database()
-    server: Server = Server()
-    compute: Compute = Compute()
-    prices: Prices = Prices()
-    idle: Idle = Idle()
-    owners: Owners = Owners()
-    slack: Slack | None = None
-    reminders: Reminders = Reminders()
+    watch: WatchSection
+    database: DatabaseSection = DatabaseSection()
+    server: ServerSection = ServerSection()
+    compute: ComputeSection = ComputeSection()
+    prices: PricesSection = PricesSection()
+    idle: IdleSection = IdleSection()
+    owners: OwnersSection = OwnersSection()
+    slack: SlackSection | None = None
+    reminders: RemindersSection = RemindersSection()
     enforcement: EnforcementSection = EnforcementSection()
     access: AccessSection = AccessSection()
-    sign_in: SignIn = SignIn()
-    checkpoints: Checkpoints = Checkpoints()
-    jobs: Jobs = Jobs()
+    sign_in: SignInSection = SignInSection()
+    checkpoints: CheckpointsSection = CheckpointsSection()
+    jobs: JobsSection = JobsSection()
     teams: Mapping[Name, TeamSection] = Field(default_factory=dict)
     presets: Mapping[Name, PresetSection]
     budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)
     webhooks: Mapping[Name, WebhookSection] = Field(default_factory=dict)
-    log: Log = Log()
+    log: LogSection = LogSection()
     token: SecretStr | None = Field(default=None, exclude=True)
     _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
 
@@ -249,11 +64,11 @@ class Settings(Section):
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """What they were made from, secrets included: for another process of the same guard."""
+        """The tables they were made from, secrets included: for the web process."""
         return self._given
 
     def preset_list(self) -> tuple[Preset, ...]:
-        """In the order in which they are tried; `other`, which is not tried, comes last."""
+        """In the order in which they are tried; `other`, which matches the rest, comes last."""
         names = [name for name in self.presets if name != OTHER]
         return tuple(self.presets[name].preset(name) for name in [*names, OTHER])
 
@@ -264,7 +79,7 @@ class Settings(Section):
         return tuple(section.webhook(name) for name, section in self.webhooks.items())
 
     def rules(self) -> Rules:
-        """All that decisions go by."""
+        """The rules that decisions follow."""
         return Rules(
             presets=by_name(self.preset_list()),
             quiet=self.reminders.quiet,
@@ -287,3 +102,69 @@ class Settings(Section):
     @property
     def digests(self) -> Digests:
         return self.reminders.digests
+
+
+def check_all(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) -> list[SettingProblem]:
+    """Checks between keys. `shipped` are the presets that ship with Costguard."""
+    return [
+        *server.check(raw, secrets),
+        *fleet.check(raw),
+        *slack.check(raw, secrets),
+        *reminders.check(raw),
+        *access.check(raw, secrets),
+        *presets.check(raw),
+        *budgets.check(raw, shipped),
+        *webhooks.check(raw, secrets),
+    ]
+
+
+def setting_keys(model: type_of_model = Settings, prefix: str = "") -> Iterator[str]:
+    """Every key as a dotted path; NAME stands for a name that the user chooses: `presets.NAME.limit`."""
+    for key, annotation in _fields(model).items():
+        inner, named = _inside(annotation)
+        path = f"{prefix}{key}" + (f".{ANY_NAME}" if named else "")
+        if inner is None:
+            yield f"{prefix}{key}"
+        else:
+            yield from setting_keys(inner, f"{path}.")
+
+
+def pattern_of(path: Sequence[str | int]) -> str:
+    """`presets.NAME.limit` for `presets.t4.limit`: the same key, whatever the user called its table."""
+    parts: list[str] = []
+    model: type_of_model | None = Settings
+    named = False
+    for part in path:
+        if named:
+            named = False
+            parts.append(ANY_NAME)
+            continue
+        parts.append(str(part))
+        annotation = _fields(model).get(str(part)) if model else None
+        model, named = _inside(annotation)
+    return ".".join(parts)
+
+
+def keys_in(path: Sequence[str | int]) -> list[str]:
+    """The keys that the table at this path may hold; empty where it holds names of the user's choice."""
+    pattern = pattern_of(path)
+    depth = len(path)
+    paths = [key.split(".") for key in setting_keys()]
+    keys = {parts[depth] for parts in paths if len(parts) > depth and ".".join(parts[:depth]) == pattern}
+    return sorted(keys - {ANY_NAME})
+
+
+def _fields(model: type_of_model) -> dict[str, Any]:
+    return {key: field.annotation for key, field in model.model_fields.items() if not field.exclude}
+
+
+def _inside(annotation: Any) -> tuple[type_of_model | None, bool]:
+    """The model that a field holds, and whether under names of the user's choice."""
+    if NoneType in get_args(annotation):
+        (annotation,) = (kind for kind in get_args(annotation) if kind is not NoneType)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    if get_origin(annotation) is Mapping:
+        inner = get_args(annotation)[1]
+        return (inner, True) if isinstance(inner, type) and issubclass(inner, BaseModel) else (None, False)
+    return None, False

@@ -1,4 +1,4 @@
-"""How single values are written in the settings file: spans of time, dollars, addresses.
+"""Values that several sections hold, and how the settings file writes them: spans of time, addresses, names.
 
 Each function raises ValueError with what was expected, worded to follow "expected ".
 """
@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from costguard.model.money import Money
 
+T = TypeVar("T")
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _WORDS = {
     "week": "w",
@@ -26,7 +30,6 @@ _WORDS = {
     "second": "s",
     "sec": "s",
 }
-_PERCENT = re.compile(r"([0-9]{1,4})%")
 _DURATION = re.compile(r"(?:(\d{1,6})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 _PROJECT = re.compile(r"(?:[a-z][a-z0-9.-]*[a-z0-9]:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 _DOMAIN = re.compile(r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}")
@@ -35,26 +38,25 @@ _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _DOLLARS = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+_CHANNEL = re.compile(r"#[\w-]{1,80}")
+_CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{4,20}")
+
+
+class Section(BaseModel):
+    """A section of the settings file: no unknown key, no guessed type, nothing changed later."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 def duration(value: object) -> timedelta:
     """`90s`, `15m`, `8h`, `3d`, `1w`, or several from large to small: `1h30m`."""
-    found = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
-    if found is None:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
+    if match is None:
         raise ValueError(f"a time with its unit, such as 90s, 15m, 8h, 3d, 1w or 1h30m{_meant_duration(value)}")
-    seconds = sum(int(count or 0) * unit for count, unit in zip(found.groups(), _UNITS.values(), strict=True))
+    seconds = sum(int(count or 0) * unit for count, unit in zip(match.groups(), _UNITS.values(), strict=True))
     if seconds == 0:
         raise ValueError("a time longer than nothing, such as 90s, 15m or 8h")
     return timedelta(seconds=seconds)
-
-
-def duration_or_never(value: object) -> timedelta | None:
-    if value == "never":
-        return None
-    try:
-        return duration(value)
-    except ValueError as wrong:
-        raise ValueError(f'{wrong}, or "never"') from None
 
 
 def _meant_duration(value: object) -> str:
@@ -69,7 +71,7 @@ def _meant_duration(value: object) -> str:
 
 
 def show_duration(span: timedelta) -> str:
-    """The way the settings file writes it: `1h30m`. Weeks only where they are whole: 120 days are `120d`."""
+    """As the settings file writes it: `1h30m`. Weeks only where they are whole: 120 days are `120d`."""
     left = int(span.total_seconds())
     shown = ""
     for unit, seconds in _UNITS.items():
@@ -80,8 +82,19 @@ def show_duration(span: timedelta) -> str:
     return shown or "0s"
 
 
+def between(low: timedelta, high: timedelta) -> AfterValidator:
+    """Bounds of a span; `never`, where a key takes that, is within them."""
+
+    def check(span: timedelta | None) -> timedelta | None:
+        if span is not None and not low <= span <= high:
+            raise ValueError(f"a time from {show_duration(low)} to {show_duration(high)}")
+        return span
+
+    return AfterValidator(check)
+
+
 def dollars(value: object) -> Money:
-    """Whole dollars as a number, or any amount as a string. Never a float, which cannot hold every cent."""
+    """Whole dollars as a number, or any amount as a string; no float, which cannot hold every cent."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9:
         return Money.of(value)
     if isinstance(value, str) and _DOLLARS.fullmatch(value) and Decimal(value) > 0:
@@ -90,19 +103,18 @@ def dollars(value: object) -> Money:
     raise ValueError(f'US dollars, as a whole number or in quotes: 2500 or "99.50"{quoted}')
 
 
-def percents(value: object) -> tuple[int, ...]:
-    """Shares of a limit, the lowest first. Percents in quotes: a bare 0.8 is a float, and 80 could mean either."""
-    found = [_PERCENT.fullmatch(item) if isinstance(item, str) else None for item in _items(value)]
-    numbers = [int(match[1]) for match in found if match is not None]
-    if not isinstance(value, list | tuple) or len(numbers) < len(found) or len(set(numbers)) < len(numbers):
-        raise ValueError('different whole percents of the limit, in quotes: ["50%", "80%", "100%"]')
-    if any(not 1 <= number <= 1000 for number in numbers):
-        raise ValueError("percents from 1% to 1000%")
-    return tuple(sorted(numbers))
+def or_never(read: Callable[[object], T]) -> Callable[[object], T | None]:
+    """Reads "never" as None, and anything else with `read`."""
 
+    def read_or_never(value: object) -> T | None:
+        if value == "never":
+            return None
+        try:
+            return read(value)
+        except ValueError as wrong:
+            raise ValueError(f'{wrong}, or "never"') from None
 
-def _items(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else ()
+    return read_or_never
 
 
 def project_id(value: str) -> str:
@@ -116,7 +128,7 @@ def is_name(value: str) -> bool:
 
 
 def name(value: str) -> str:
-    """A preset's or budget's name; a label can carry it."""
+    """A preset's or budget's name, which also fits in a label."""
     if not is_name(value):
         raise ValueError("a name of small letters, digits and hyphens that begins with a letter")
     return value
@@ -149,12 +161,12 @@ def domain(value: str) -> str:
 
 
 def mail_address(value: str) -> str:
-    """One person's. Wildcards are refused: as an address `*@example.com` would be nobody's."""
+    """One person's address. Wildcards are refused: no one has the address `*@example.com`."""
     if not _is_mail_address(value):
         meant = value.strip().removeprefix("mailto:").strip("<>")
         hint = f' (did you mean "{meant}"?)' if meant != value and _is_mail_address(meant) else ""
         if meant.startswith("*"):
-            hint = "; nobody is named by a pattern here: name each person"
+            hint = "; patterns are not allowed here: name each person"
         raise ValueError(f"a mail address such as ana@example.com{hint}")
     return value
 
@@ -164,18 +176,20 @@ def _is_mail_address(value: str) -> bool:
     return bool(at and user and not re.search(r"[\s@<>*?,;:]", user) and _DOMAIN.fullmatch(host))
 
 
-def network(value: str) -> str:
-    """Addresses of proxies. All addresses are none that anybody could trust."""
-    expected = "an address, or a range of them such as 10.0.0.0/8"
-    try:
-        found = ipaddress.ip_network(value, strict=False)
-    except ValueError:
-        raise ValueError(expected) from None
-    if found.prefixlen == 0:
-        raise ValueError(f"{expected}; anybody could be behind {value}, so name the proxies")
-    if "/" in value and str(found) != value and found.num_addresses > 1:
-        raise ValueError(f"{expected} (did you mean {found}?)")
-    return str(found)
+def lower_address(value: str) -> str:
+    """A mail address in lower case, in which addresses are compared."""
+    return mail_address(value.lower())
+
+
+def channel(value: str) -> str:
+    """`#name`, or a channel's id, which stays when the channel is renamed."""
+    if _CHANNEL_ID.fullmatch(value):
+        return value
+    if not _CHANNEL.fullmatch(value) or value != value.lower():
+        named = f"#{value.lstrip('#').lower()}"
+        hint = f" (did you mean {named}?)" if _CHANNEL.fullmatch(named) else ""
+        raise ValueError(f'a Slack channel such as "#gpu-costs", or its id such as "C0123456789"{hint}')
+    return value
 
 
 def endpoint(value: str) -> str:
@@ -195,48 +209,32 @@ def endpoint(value: str) -> str:
     return shown
 
 
-def region(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9-]{2,40}", value):
-        raise ValueError('a region\'s name, such as "eu-west-1"')
-    return value
-
-
-def listen(value: str) -> str:
-    host, _, port = value.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    known = bare == "localhost" or _is_ip(bare)
-    if not known or (":" in bare) != host.startswith("[") or not port.isdecimal() or int(port) > 65535:
-        raise ValueError("an IP address and a port, such as 127.0.0.1:8765, [::1]:8765 or 0.0.0.0:8765")
-    return value
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def is_loopback(host: str) -> bool:
     return host == "localhost" or ipaddress.ip_address(host).is_loopback
 
 
-def database_url(value: str) -> str:
-    """SQLite in a file, or PostgreSQL through psycopg, however its scheme was written."""
-    if value.startswith("sqlite:///") and value.removeprefix("sqlite:///") not in {"", ":memory:"}:
-        _, _, query = value.partition("?")
-        if "widest_mode" in query and not re.fullmatch(r"widest_mode=0?[0-7]{3}", query):
-            raise ValueError("after the file at most ?widest_mode=0660, the mode that the volume sets by itself")
-        return value
-    scheme, separator, rest = value.partition("://")
-    if separator and rest and scheme in {"postgres", "postgresql", "postgresql+psycopg"}:
-        return f"postgresql+psycopg://{rest}"
-    raise ValueError("sqlite:///FILE (four slashes for a path from the root) or postgresql://USER@HOST/DATABASE")
-
-
-def has_password(url: str) -> bool:
+def is_this_computer(host: str) -> bool:
+    """Whether a host is a loopback address; another name is not."""
     try:
-        return urlsplit(url).password is not None or "password=" in urlsplit(url).query
+        return is_loopback(host)
     except ValueError:
-        return "@" in url
+        return False
+
+
+def listed(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Listed = BeforeValidator(listed)
+Duration = Annotated[timedelta, BeforeValidator(duration)]
+DurationOrNever = Annotated[timedelta | None, BeforeValidator(or_never(duration))]
+ProjectId = Annotated[str, AfterValidator(project_id)]
+Name = Annotated[str, AfterValidator(name)]
+LabelKey = Annotated[str, AfterValidator(label_key)]
+LabelValue = Annotated[str, AfterValidator(label_value)]
+Domain = Annotated[str, AfterValidator(domain)]
+MailAddress = Annotated[str, AfterValidator(mail_address)]
+LowerAddress = Annotated[str, AfterValidator(lower_address)]
+Channel = Annotated[str, AfterValidator(channel)]
+GpuType = Annotated[str, AfterValidator(gpu_type)]
+Endpoint = Annotated[str, AfterValidator(endpoint)]

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 import costguard.settings
 from costguard.errors import SettingsError
 from costguard.settings import VARIABLES, example, setting_keys, validate
-from costguard.settings.keys import pattern_of
+from costguard.settings.sections import pattern_of
 
 _SECTION = re.compile(r"^(?:# )?\[([a-z0-9_.-]+)\]$")
 _KEY = re.compile(r"^(?:# )?([a-z0-9_.]+) = (.+)$")

@@ -1,0 +1,87 @@
+"""[budgets]."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+
+from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.model.money import Money
+from costguard.settings.problems import Raw, SettingProblem, check_known, table, watched_projects
+from costguard.settings.values import LowerAddress, MailAddress, Section, dollars
+
+_PERCENT = re.compile(r"([0-9]{1,4})%")
+_JOB = re.compile(r"[a-z][a-z0-9]{3,31}")
+
+
+def percents(value: object) -> tuple[int, ...]:
+    """Shares of a limit, the lowest first. Percents in quotes: a bare 0.8 is a float, and 80 could mean either."""
+    matches = [
+        _PERCENT.fullmatch(item) if isinstance(item, str) else None
+        for item in (value if isinstance(value, list | tuple) else ())
+    ]
+    numbers = [int(match[1]) for match in matches if match is not None]
+    if not isinstance(value, list | tuple) or len(numbers) < len(matches) or len(set(numbers)) < len(numbers):
+        raise ValueError('different whole percents of the limit, in quotes: ["50%", "80%", "100%"]')
+    if any(not 1 <= number <= 1000 for number in numbers):
+        raise ValueError("percents from 1% to 1000%")
+    return tuple(sorted(numbers))
+
+
+def job_id(value: str) -> str:
+    if not _JOB.fullmatch(value):
+        raise ValueError("a job's id, such as j7k2m9q4")
+    return value
+
+
+def _scope(value: object) -> object:
+    return {} if value == "everything" else value
+
+
+Percents = Annotated[tuple[int, ...], BeforeValidator(percents)]
+
+
+class BudgetScope(Section):
+    project: str | None = None  # these three must exist: see `check`
+    preset: str | None = None
+    team: str | None = None
+    owner: MailAddress | None = None
+    job: Annotated[str, AfterValidator(job_id)] | None = None
+
+
+class BudgetSection(Section):
+    scope: Annotated[BudgetScope, BeforeValidator(_scope)] = BudgetScope()
+    limit: Annotated[Money, BeforeValidator(dollars)]
+    period: Literal["day", "week", "month"]
+    thresholds: Percents = (50, 80, 100)
+    forecast_thresholds: Percents = (100,)
+    at_limit: Literal["tell", "refuse", "stop-spot"] = "tell"
+    contact: LowerAddress | None = None
+
+    def budget(self, name: str) -> Budget:
+        return Budget(
+            name=name,
+            scope=Scope(**self.scope.model_dump()),
+            limit=self.limit,
+            period=Period(self.period),
+            thresholds=self.thresholds,
+            forecast_thresholds=self.forecast_thresholds,
+            contact=self.contact or "",
+            at_limit=AtLimit(self.at_limit),
+        )
+
+
+def check(raw: Raw, shipped: tuple[str, ...]) -> Iterator[SettingProblem]:
+    names_of = {
+        "project": ("a watched project", watched_projects(raw)),
+        "preset": ("a preset", [*shipped, *(name for name in table(raw, "presets") if name not in shipped)]),
+        "team": ("a team", list(table(raw, "teams"))),
+    }
+    sections = table(raw, "budgets")
+    for name in sections:
+        scope = table(table(sections, name), "scope")
+        for part, (what, names) in names_of.items():
+            yield from check_known(("budgets", name, "scope", part), scope.get(part), names, what)

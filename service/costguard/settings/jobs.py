@@ -1,0 +1,285 @@
+"""[presets.NAME.launch], [jobs] and [checkpoints]: how VMs are launched, and how jobs are watched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from costguard.access.rules import JobRules
+from costguard.jobs import submission
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import Terms
+from costguard.model.launch import Recipe
+from costguard.settings.values import (
+    Duration,
+    Endpoint,
+    GpuType,
+    LabelValue,
+    Listed,
+    Section,
+    between,
+    endpoint,
+    is_loopback,
+    label_key,
+    mail_address,
+)
+
+OURS = "costguard-"  # Costguard itself sets labels that begin like this
+_ZONE = re.compile(r"[a-z]+(?:-[a-z]+)+[0-9]+-(?:[a-z]|ai[0-9]+[a-z])")
+_WORDS = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+_NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_PROJECT = r"(?:projects/[a-z0-9.:-]+/)?"
+_IMAGE = re.compile(rf"{_PROJECT}global/images/(?:family/)?{_NAME}")
+_NETWORK = re.compile(rf"{_PROJECT}global/networks/{_NAME}")
+_SUBNETWORK = re.compile(rf"(?:{_PROJECT}regions/[a-z0-9-]+/subnetworks/)?{_NAME}")
+_SCOPE = re.compile(r"https://www\.googleapis\.com/auth/[a-z0-9._-]+")
+_SECOND, _MINUTE, _HOUR, _DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+_SHORTEST, _LONGEST = 10 * _MINUTE, 120 * _DAY  # the latter is Google's limit
+_WITHOUT_LIMIT = 7 * _DAY
+_ATTACHING = ("n1-", "custom-")  # GPUs can be attached to no other machine types
+_TERMS = Terms()
+_RULES = JobRules()
+
+
+def zone(value: str) -> str:
+    if not _ZONE.fullmatch(value):
+        raise ValueError("a zone such as us-central1-a, with the letter at its end")
+    return value
+
+
+def distinct_zones(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("each zone once, the preferred one first")
+    return names
+
+
+def machine_type(value: str) -> str:
+    if not _WORDS.fullmatch(value):
+        raise ValueError("a machine type as Google writes it, such as n1-standard-8 or a2-highgpu-1g")
+    return value
+
+
+def disk_type(value: str) -> str:
+    if not _WORDS.fullmatch(value):
+        raise ValueError("a disk type as Google writes it, such as pd-balanced or pd-ssd")
+    return value
+
+
+def image(value: str) -> str:
+    if not _IMAGE.fullmatch(value):
+        raise ValueError("an image or a family of images, such as projects/PROJECT/global/images/family/FAMILY")
+    return value
+
+
+def network(value: str) -> str:
+    """A name alone is a network of the VM's own project."""
+    full = value if "/" in value else f"global/networks/{value}"
+    if not _NETWORK.fullmatch(full):
+        raise ValueError('a network\'s name, such as "default", or projects/PROJECT/global/networks/NAME')
+    return full
+
+
+def subnetwork(value: str) -> str:
+    """A name alone is the subnetwork of that name in the VM's region."""
+    if not _SUBNETWORK.fullmatch(value):
+        raise ValueError("a subnetwork's name, or [projects/PROJECT/]regions/REGION/subnetworks/NAME")
+    return value
+
+
+def region_of(path: str) -> str:
+    """The region of a subnetwork that names one, else ""."""
+    match = re.search(r"regions/([^/]+)/", path)
+    return match[1] if match else ""
+
+
+def service_account(value: str) -> str:
+    if value != "default" and not (value.endswith(".gserviceaccount.com") and mail_address(value)):
+        raise ValueError(
+            'a service account\'s address such as trainer@my-project.iam.gserviceaccount.com, or "default"'
+        )
+    return value
+
+
+def scope(value: str) -> str:
+    if not _SCOPE.fullmatch(value):
+        raise ValueError("an access scope such as https://www.googleapis.com/auth/cloud-platform")
+    return value
+
+
+def own_labels(given: Mapping[str, str]) -> Mapping[str, str]:
+    for key in given:
+        if label_key(key).startswith(OURS):
+            raise ValueError(f"labels that do not begin with {OURS}, which Costguard sets itself")
+    if len(given) > 32:
+        raise ValueError("at most 32 labels: Google allows 64 on a VM, and Costguard adds its own")
+    return given
+
+
+def guard_url(value: str) -> str:
+    """VMs send tokens there, so it needs TLS except on loopback."""
+    try:
+        address = endpoint(value)
+        parts = urlsplit(address)
+        usable = parts.scheme == "https" or is_loopback(parts.hostname or "")
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError(
+            "where VMs reach this server, such as https://costguard.example.com (http:// on 127.0.0.1 only)"
+        )
+    return address
+
+
+def certificates(value: str) -> str:
+    """A file with the certificate of an authority, or several, as PEM."""
+    try:
+        text = Path(value).read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ValueError(f"a file with certificates as PEM, but it cannot be read: {reason}") from None
+    if "-----BEGIN CERTIFICATE-----" not in text or "PRIVATE KEY" in text:
+        raise ValueError("a file with certificates as PEM (-----BEGIN CERTIFICATE-----), and no private key")
+    return value
+
+
+def region(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]{2,40}", value):
+        raise ValueError('a region\'s name, such as "eu-west-1"')
+    return value
+
+
+MachineType = Annotated[str, AfterValidator(machine_type)]
+Zone = Annotated[str, AfterValidator(zone)]
+DiskType = Annotated[str, AfterValidator(disk_type)]
+ServiceAccount = Annotated[str, AfterValidator(service_account)]
+VmNetwork = Annotated[str, AfterValidator(network)]
+Subnetwork = Annotated[str, AfterValidator(subnetwork)]
+GuardUrl = Annotated[str, AfterValidator(guard_url)]
+Image = Annotated[str, AfterValidator(image)]
+Override = Literal["zones", "spot", "on_demand_fallback", "machine_type", "disk_gib", "max_run_hours", "image"]
+
+
+class LaunchSection(Section):
+    """How a VM of a preset is launched."""
+
+    machine_type: MachineType
+    gpu_type: GpuType | None = None
+    gpu_count: Annotated[int, Field(ge=0, le=16)] = 0
+    zones: Annotated[
+        tuple[Zone, ...],
+        Listed,
+        AfterValidator(distinct_zones),
+        Field(min_length=1),
+    ]
+    spot: bool = True
+    on_demand_fallback: bool = False
+    image: Image = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-580"
+    dev_image: Image | None = None
+    install_drivers: bool = True
+    max_run: Annotated[Duration, between(_SHORTEST, _LONGEST)] | None = None  # None: the preset's limit
+    disk_gib: Annotated[int, Field(ge=10, le=65536)] = 100
+    disk_type: DiskType = "pd-balanced"
+    service_account: ServiceAccount | None = None
+    scopes: Annotated[tuple[Annotated[str, AfterValidator(scope)], ...], Listed] = (
+        "https://www.googleapis.com/auth/cloud-platform",
+    )
+    network: VmNetwork = "global/networks/default"
+    subnetwork: Subnetwork | None = None
+    external_address: bool = True
+    labels: Annotated[Mapping[str, LabelValue], AfterValidator(own_labels)] = Field(default_factory=dict)
+    overrides: Annotated[tuple[Override, ...], Listed] = (
+        "zones",
+        "spot",
+        "on_demand_fallback",
+        "disk_gib",
+        "max_run_hours",
+        "image",
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.gpu_type is None) != (self.gpu_count == 0):
+            raise ValueError("gpu_type and gpu_count together, or neither for VMs without a GPU")
+        region = region_of(self.subnetwork or "")
+        elsewhere = [name for name in self.zones if region and not name.startswith(f"{region}-")]
+        if elsewhere:
+            raise ValueError(f"zones of {region}, where the subnetwork is, and not {', '.join(elsewhere)}")
+        if unsold := submission.not_sold(self.machine_type, self._models):
+            raise ValueError(f"a machine type that is sold this way. {unsold}")
+        return self
+
+    @property
+    def _models(self) -> list[ProvisioningModel]:
+        if not self.spot:
+            return [ProvisioningModel.STANDARD]
+        return [ProvisioningModel.SPOT, *([ProvisioningModel.STANDARD] if self.on_demand_fallback else [])]
+
+    def recipe(self, limit: timedelta | None) -> Recipe:
+        """Without `max_run`, a VM runs no longer than its preset's limit."""
+        usual = min(max(limit or _WITHOUT_LIMIT, _SHORTEST), _LONGEST)
+        return Recipe(
+            machine_type=self.machine_type,
+            zones=self.zones,
+            image=self.image,
+            max_run=self.max_run or usual,
+            gpu_type=self.gpu_type or "",
+            gpu_count=self.gpu_count,
+            attaches_gpus=self.gpu_count > 0 and self.machine_type.startswith(_ATTACHING),
+            provisioning_model=ProvisioningModel.SPOT if self.spot else ProvisioningModel.STANDARD,
+            falls_back_to_on_demand=self.on_demand_fallback,
+            disk_gib=self.disk_gib,
+            disk_type=self.disk_type,
+            service_account=self.service_account or "",
+            scopes=self.scopes,
+            network=self.network,
+            subnetwork=self.subnetwork or "",
+            external_address=self.external_address,
+            installs_drivers=self.install_drivers,
+            labels=dict(self.labels),
+        )
+
+
+class JobsSection(Section):
+    """Where VMs reach this server, and the terms of jobs."""
+
+    guard_url: GuardUrl | None = None
+    guard_ca_file: Annotated[str, AfterValidator(certificates)] | None = None
+    heartbeat: Annotated[Duration, between(_SECOND, _MINUTE)] = _RULES.heartbeat
+    silence: Annotated[Duration, between(30 * _SECOND, 6 * _HOUR)] = _TERMS.silence
+    boot: Annotated[Duration, between(_MINUTE, 6 * _HOUR)] = _TERMS.boot
+    # Google gives 30 seconds: sooner two VMs could write to one place.
+    dying: Annotated[Duration, between(30 * _SECOND, 10 * _MINUTE)] = _TERMS.dying
+    cancel_grace: Annotated[Duration, between(_SECOND, _HOUR)] = _TERMS.cancel_grace
+    quick_crash: Annotated[Duration, between(_SECOND, _DAY)] = _TERMS.quick_crash
+    crash_loop: Annotated[int, Field(ge=1, le=20)] = _TERMS.crash_loop
+    first_wait: Annotated[Duration, between(_SECOND, _HOUR)] = _TERMS.first_wait
+    longest_wait: Annotated[Duration, between(_SECOND, _DAY)] = _TERMS.longest_wait
+    stalled: Annotated[Duration, between(_MINUTE, 7 * _DAY)] = _TERMS.stalled
+    orphan_grace: Annotated[Duration, between(10 * _SECOND, _DAY)] = _TERMS.orphan_grace
+
+    @model_validator(mode="after")
+    def _waits(self) -> Self:
+        if self.first_wait > self.longest_wait:
+            raise ValueError("first_wait no longer than longest_wait")
+        return self
+
+    @property
+    def rules(self) -> JobRules:
+        """Raises OSError where the file of certificates is gone since the settings were read."""
+        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "heartbeat"})
+        ca = Path(self.guard_ca_file).read_text("ascii") if self.guard_ca_file is not None else ""
+        return JobRules(self.guard_url or "", ca, self.heartbeat, Terms(**terms))
+
+
+class CheckpointsSection(Section):
+    """Object stores other than Amazon's and Google's. Keys come from the environment, as for all tools."""
+
+    s3_endpoint: Endpoint | None = None  # None: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, else Amazon's
+    s3_region: Annotated[str, AfterValidator(region)] | None = None  # None: AWS_REGION
+    gcs_endpoint: Endpoint | None = None
