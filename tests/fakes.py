@@ -138,7 +138,7 @@ class FakeNotifier:
         self._clock = clock
         self.people = list(people)
         self.posts: list[FakePost] = []
-        self.whispers: list[tuple[str, str]] = []  # channel, user id
+        self.ephemerals: list[tuple[str, str]] = []  # channel, user id
         self.edits: list[tuple[str, Content]] = []  # key, what it shows since
         self.calls: list[tuple[str, str, datetime]] = []  # method, channel or address, when
         self.down = False
@@ -181,9 +181,9 @@ class FakeNotifier:
                 return
         raise SlackError("There is no such message.", code="message_not_found")
 
-    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
-        self._called("whisper", channel)
-        self.whispers.append((channel, user_id))
+    def post_ephemeral(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+        self._called("ephemeral", channel)
+        self.ephemerals.append((channel, user_id))
         self._answered()
 
     def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:

@@ -16,7 +16,7 @@ from tests.browser import found
 from tests.palette import with_palette
 from tests.slack.samples import NOW, SAMPLES
 
-from costguard.model.message import Content, ListContent, ReminderContent, VmCard, WhisperContent
+from costguard.model.message import Content, EphemeralContent, ListContent, ReminderContent, VmCard
 from costguard.model.reminder import Target
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock
@@ -64,9 +64,9 @@ def sent(notifier: SlackNotifier, slack: Workspace, sample: Content | ListConten
     if isinstance(content, ReminderContent) and content.target is not Target.CHANNEL:
         viewer = slack.user("chiara" if content.target is Target.CONTACT else content.card.owner or "ana")
         channel = notifier.open_direct(viewer.id)
-    if isinstance(content, WhisperContent | ListContent):
+    if isinstance(content, EphemeralContent | ListContent):
         # Lists are answers to a command; the client sends them all the same.
-        notifier.whisper(channel, viewer.id, cast("Content", content))
+        notifier.post_ephemeral(channel, viewer.id, cast("Content", content))
     else:
         notifier.post(channel, content, "picture")
     message = slack.messages(channel, ephemeral=True)[-1]

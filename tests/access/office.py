@@ -1,4 +1,4 @@
-"""A desk over a real database, with a Slack that knows people, for tests of what they ask for."""
+"""The handler of clicks and commands over a real database, with a Slack that knows people."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from costguard.access.rules import Access, Rules
 from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.events.facts import StoredFact
-from costguard.messages.clicks import Desk
+from costguard.messages.clicks import InteractionHandler
+from costguard.model.interaction import ButtonClick, SlashCommand
 from costguard.model.message import Button, Content, Posted, VmCard
-from costguard.model.person import Acquaintance, Person
-from costguard.model.press import Command, Press
-from costguard.model.reminder import About, Asked, Request, Subject, Team
+from costguard.model.person import AccountLookup, Person
+from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind, Team
 from costguard.reminders import message_rows
 
 ADA = "ada@lab.example"
@@ -39,7 +39,7 @@ NAMES = ("ada", "mel", "tess", "olaf", "olga", "adam", "vic")
 
 
 class FakeSlack:
-    """Knows people by id; `trouble` is raised instead. Only what a desk may ask of Slack is there."""
+    """Knows people by id; `trouble` is raised instead. Only what the interaction handler may ask of Slack is there."""
 
     def __init__(self) -> None:
         self.people = {
@@ -48,7 +48,7 @@ class FakeSlack:
         self.trouble: Exception | None = None
         self.slow: threading.Event | None = None
         self.asked: list[str] = []
-        self.whispers: list[tuple[str, str, Content]] = []
+        self.ephemerals: list[tuple[str, str, Content]] = []
 
     def person_by_id(self, user_id: str) -> Person | None:
         self.asked.append(user_id)
@@ -58,23 +58,23 @@ class FakeSlack:
             raise self.trouble
         return self.people.get(user_id)
 
-    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
-        self.whispers.append((channel, user_id, content))
+    def post_ephemeral(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+        self.ephemerals.append((channel, user_id, content))
 
     def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
-        raise AssertionError("a desk posts nothing by itself")
+        raise AssertionError("the interaction handler posts nothing by itself")
 
     def update(self, at: Posted, content: Content, key: str) -> None:
-        raise AssertionError("a desk edits nothing by itself")
+        raise AssertionError("the interaction handler edits nothing by itself")
 
     def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
-        raise AssertionError("a desk looks for nothing")
+        raise AssertionError("the interaction handler looks for nothing")
 
     def person_of(self, address: str) -> Person | None:
-        raise AssertionError("a desk knows people by their id")
+        raise AssertionError("the interaction handler knows people by their id")
 
     def open_direct(self, user_id: str) -> str:
-        raise AssertionError("a desk opens nothing")
+        raise AssertionError("the interaction handler opens nothing")
 
 
 def user_id(name: str) -> str:
@@ -82,7 +82,7 @@ def user_id(name: str) -> str:
 
 
 class Office:
-    """A desk over a database, with everybody known unless `strangers`."""
+    """The handler of clicks and commands over a database, with everybody known unless `strangers`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -90,10 +90,10 @@ class Office:
         self.clock = HandClock(NOW)
         self.woken = 0
         self.listed: list[Subject] = []
-        self.desk = self.made(database)
+        self.handler = self.made(database)
 
-    def made(self, database: Database, patience: timedelta = timedelta(seconds=10)) -> Desk:
-        return Desk(database, self.clock, RULES, self.slack, self.cards, self.wake, patience)
+    def made(self, database: Database, patience: timedelta = timedelta(seconds=10)) -> InteractionHandler:
+        return InteractionHandler(database, self.clock, RULES, self.slack, self.cards, self.wake, patience)
 
     def wake(self) -> None:
         self.woken += 1
@@ -102,19 +102,19 @@ class Office:
         self, connection: Connection, subjects: Sequence[Subject], now: datetime
     ) -> list[tuple[VmCard, tuple[Button, ...], str]]:
         self.listed += subjects
-        return [(replace(CARD, subject=subject), (Button(Asked.STOP, "Stop now"),), "") for subject in subjects]
+        return [(replace(CARD, subject=subject), (Button(RequestKind.STOP, "Stop now"),), "") for subject in subjects]
 
     def know(self, *names: str) -> None:
         with self.database.write() as connection:
             for name in names:
                 person = self.slack.people[user_id(name)]
-                people.save(connection, Acquaintance(person.address, person, NOW))
+                people.save(connection, AccountLookup(person.address, person, NOW))
 
     def running(self, name: str = "trainer-7", **given: object) -> Subject:
         with self.database.write() as connection:
             instance = rows.instance(connection, name, **given)
             started_at = NOW - timedelta(hours=9)
-            return Subject(About.RUN, instance, rows.lifetime(connection, instance, started_at))
+            return Subject(SubjectKind.RUN, instance, rows.lifetime(connection, instance, started_at))
 
     def resting(self, name: str = "rested", **given: object) -> Subject:
         with self.database.write() as connection:
@@ -122,7 +122,7 @@ class Office:
             life = rows.lifetime(
                 connection, instance, NOW - timedelta(days=9), ended_at=NOW - timedelta(days=8), end_reason="stopped"
             )
-            return Subject(About.REST, instance, life)
+            return Subject(SubjectKind.REST, instance, life)
 
     @property
     def open(self) -> list[Request]:
@@ -130,10 +130,10 @@ class Office:
             return [request for _, request in requests.open_requests(connection)]
 
     @property
-    def whispered(self) -> list[str]:
+    def ephemerals(self) -> list[str]:
         with self.database.read() as connection:
             waiting = message_rows.waiting(connection, NOW + timedelta(days=99), 100)
-        assert all(each.kind == "whisper" for each in waiting)
+        assert all(each.kind == "ephemeral" for each in waiting)
         return [str(each.data["text"]) for each in waiting]
 
     @property
@@ -142,7 +142,9 @@ class Office:
             return facts.read(connection)
 
 
-def press(subject: Subject, by: str = "ada", asked: Asked = Asked.STOP, at: str = "1.1", **given: object) -> Press:
+def press(
+    subject: Subject, by: str = "ada", asked: RequestKind = RequestKind.STOP, at: str = "1.1", **given: object
+) -> ButtonClick:
     values: dict[str, object] = {
         "key": f"slack/T0/C0GPU/1.0/{at}/{user_id(by)}",
         "user_id": user_id(by),
@@ -153,8 +155,8 @@ def press(subject: Subject, by: str = "ada", asked: Asked = Asked.STOP, at: str 
         "subject": subject,
         **given,
     }
-    return Press(**values)  # type: ignore[arg-type]
+    return ButtonClick(**values)  # type: ignore[arg-type]
 
 
-def command(text: str = "", by: str = "ada") -> Command:
-    return Command(f"slack/T0/1.1/{user_id(by)}", user_id(by), "C0GPU", text)
+def command(text: str = "", by: str = "ada") -> SlashCommand:
+    return SlashCommand(f"slack/T0/1.1/{user_id(by)}", user_id(by), "C0GPU", text)

@@ -8,7 +8,7 @@ from costguard.access.roles import Actor, actor, refusal, role_for, role_of
 from costguard.access.rules import Access
 from costguard.errors import NobodyNamed, NotTheirName
 from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role, Via
-from costguard.model.reminder import Asked, Team
+from costguard.model.reminder import RequestKind, Team
 
 ANA, BEN, OP, LEAD, ROOT = (f"{name}@example.com" for name in ("ana", "ben", "op", "lead", "root"))
 ACCESS = Access(frozenset({"@example.com"}), frozenset({OP, "@ops.example.com"}), frozenset({ROOT}))
@@ -16,7 +16,7 @@ VISION = Team("vision", frozenset({ANA}), frozenset({LEAD}))
 MANAGED = Team("managed", frozenset({ANA, OP}))
 
 
-def may(asked: Asked, by: str, owner: str = ANA, team: Team | None = None) -> bool:
+def may(asked: RequestKind, by: str, owner: str = ANA, team: Team | None = None) -> bool:
     return refusal(asked, by, "debug-ana", owner, team, ACCESS) is None
 
 
@@ -37,8 +37,8 @@ def test_roles(address: str, role: Role) -> None:
     assert role_of(address, ACCESS) is role
 
 
-@pytest.mark.parametrize("asked", [Asked.STOP, Asked.KEEP, Asked.DISOWN])
-def test_whose_vm_it_is_decides(asked: Asked) -> None:
+@pytest.mark.parametrize("asked", [RequestKind.STOP, RequestKind.KEEP, RequestKind.DISOWN])
+def test_whose_vm_it_is_decides(asked: RequestKind) -> None:
     """The owner, the team's operators, operators within their team, for nobody's of no team any of them, and admins."""
     assert may(asked, ANA)
     assert may(asked, "Ana@Example.com")
@@ -58,33 +58,36 @@ def test_whose_vm_it_is_decides(asked: Asked) -> None:
 def test_claims() -> None:
     """What is unowned is claimed by its team's operators, or by any where it is of no team; what somebody owns, by
     those who may act for it."""
-    assert not may(Asked.CLAIM, BEN, owner="")
-    assert not may(Asked.CLAIM, ANA, owner="", team=VISION)
-    assert may(Asked.CLAIM, OP, owner="")
-    assert not may(Asked.CLAIM, OP, owner="", team=VISION)
-    assert may(Asked.CLAIM, OP, owner="", team=MANAGED)
-    assert may(Asked.CLAIM, LEAD, owner="", team=VISION)
-    assert may(Asked.CLAIM, ROOT, owner="", team=VISION)
-    assert may(Asked.CLAIM, ANA)
-    assert not may(Asked.CLAIM, BEN)
-    assert not may(Asked.CLAIM, OP)
-    assert may(Asked.CLAIM, OP, team=MANAGED)
-    assert not may(Asked.CLAIM, "", owner="")
+    assert not may(RequestKind.CLAIM, BEN, owner="")
+    assert not may(RequestKind.CLAIM, ANA, owner="", team=VISION)
+    assert may(RequestKind.CLAIM, OP, owner="")
+    assert not may(RequestKind.CLAIM, OP, owner="", team=VISION)
+    assert may(RequestKind.CLAIM, OP, owner="", team=MANAGED)
+    assert may(RequestKind.CLAIM, LEAD, owner="", team=VISION)
+    assert may(RequestKind.CLAIM, ROOT, owner="", team=VISION)
+    assert may(RequestKind.CLAIM, ANA)
+    assert not may(RequestKind.CLAIM, BEN)
+    assert not may(RequestKind.CLAIM, OP)
+    assert may(RequestKind.CLAIM, OP, team=MANAGED)
+    assert not may(RequestKind.CLAIM, "", owner="")
 
 
 def test_refusals_say_who_may() -> None:
     """In a sentence that names the VM, its owner and its team."""
 
-    def told(asked: Asked, owner: str, team: Team | None, by: str = BEN) -> str | None:
+    def told(asked: RequestKind, owner: str, team: Team | None, by: str = BEN) -> str | None:
         return refusal(asked, by, "debug-ana", owner, team, ACCESS)
 
-    assert told(Asked.STOP, ANA, VISION) == (
+    assert told(RequestKind.STOP, ANA, VISION) == (
         "Only ana@example.com, an operator of team vision or an admin can stop debug-ana."
     )
-    assert told(Asked.KEEP, "", None) == "Only an operator or an admin can keep debug-ana."
-    assert told(Asked.CLAIM, ANA, None) == "Only an admin can take over debug-ana from ana@example.com."
-    assert told(Asked.STOP, ANA, None) == "Only ana@example.com or an admin can stop debug-ana."
-    assert told(Asked.STOP, ANA, None, by="") == "Slack tells no e-mail address of yours, so you cannot stop debug-ana."
+    assert told(RequestKind.KEEP, "", None) == "Only an operator or an admin can keep debug-ana."
+    assert told(RequestKind.CLAIM, ANA, None) == "Only an admin can take over debug-ana from ana@example.com."
+    assert told(RequestKind.STOP, ANA, None) == "Only ana@example.com or an admin can stop debug-ana."
+    assert (
+        told(RequestKind.STOP, ANA, None, by="")
+        == "Slack tells no e-mail address of yours, so you cannot stop debug-ana."
+    )
 
 
 def test_in_whose_name_somebody_acts() -> None:
@@ -110,7 +113,7 @@ def held(of: str, role: Role, *only: Permission, is_granted: bool = False) -> Au
 
 
 def with_authority(
-    authority: Authority, by: str = "", asked: Asked = Asked.STOP, owner: str = BEN, job: str = ""
+    authority: Authority, by: str = "", asked: RequestKind = RequestKind.STOP, owner: str = BEN, job: str = ""
 ) -> str:
     return refusal(asked, by or authority.of, "debug-ana", owner, None, ACCESS, authority, job) or ""
 
@@ -136,7 +139,7 @@ def test_whoever_lost_their_role_meanwhile_is_refused() -> None:
     master = Authority("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_granted=True)
     assert with_authority(master, by=BEN) == ""
     assert with_authority(master, by=ANA).startswith("Only ben@example.com")
-    assert refusal(Asked.STOP, ANA, "debug-ana", ANA, None, ACCESS) is None
+    assert refusal(RequestKind.STOP, ANA, "debug-ana", ANA, None, ACCESS) is None
 
 
 def test_stopping_the_vm_of_a_job_takes_the_permission_to_cancel_it() -> None:
@@ -144,5 +147,5 @@ def test_stopping_the_vm_of_a_job_takes_the_permission_to_cancel_it() -> None:
     vms = held(ROOT, Role.ADMIN, Permission.INSTANCES)
     assert with_authority(vms) == ""
     assert with_authority(vms, job="j7k2m9q4").endswith("lacks the permission jobs.")
-    assert with_authority(vms, asked=Asked.KEEP, job="j7k2m9q4") == ""
+    assert with_authority(vms, asked=RequestKind.KEEP, job="j7k2m9q4") == ""
     assert with_authority(held(ROOT, Role.ADMIN, Permission.INSTANCES, Permission.JOBS), job="j7k2m9q4") == ""

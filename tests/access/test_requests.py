@@ -12,7 +12,7 @@ from costguard.access import requests
 from costguard.access.requests import StoredRequest
 from costguard.db.transaction import Database
 from costguard.model.access import Authority, Permission, Role, Via
-from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 
 ADA = "ada@lab.example"
 WITH = Authority(ADA, Role.OPERATOR, frozenset({Permission.INSTANCES}), Via.TOKEN, token_id="4f0e19a2c7")
@@ -20,8 +20,8 @@ WITH = Authority(ADA, Role.OPERATOR, frozenset({Permission.INSTANCES}), Via.TOKE
 
 def asked(database: Database) -> Request:
     with database.write() as connection:
-        subject = Subject(About.RUN, rows.instance(connection, "trainer-7"), 4)
-    return Request("press/1", Asked.KEEP, subject, ADA, "U0ADA", "slack", NOW, 4, "a\0b", NOW, WITH)
+        subject = Subject(SubjectKind.RUN, rows.instance(connection, "trainer-7"), 4)
+    return Request("press/1", RequestKind.KEEP, subject, ADA, "U0ADA", "slack", NOW, 4, "a\0b", NOW, WITH)
 
 
 def test_a_repeated_press_is_one_request(database: Database) -> None:

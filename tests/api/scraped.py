@@ -30,7 +30,7 @@ from costguard.model.job import JobState
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 from costguard.model.webhook import WebhookState
-from costguard.reminders.watched import Plan
+from costguard.reminders.watched import FleetPlan
 from costguard.web.meters import Meters, WatchMeters
 
 HOUR = timedelta(hours=1)
@@ -118,7 +118,7 @@ def full(database: Database) -> Deps:
     watched.delivery("pager", "refused")
     meters.signed_in(Via.OIDC, False)
     recorded = (Recorded("lab", unread=(NO_ZONE,)), Recorded("odd", error="it broke"), Recorded("well"))
-    watched.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), Plan()))
+    watched.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), FleetPlan()))
     watched.passed(0.2, None)
     hooks = [WebhookState("pager", 3, NOW - HOUR, "It answered 500.", NOW)]
     lease.acquire(database, "daemon", "guard-1:4242", HOUR)

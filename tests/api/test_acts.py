@@ -22,7 +22,7 @@ from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.model.access import Permission, Principal, Role, Via
-from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 
 MASTER = somebody()
 OWNER = somebody(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)
@@ -55,7 +55,7 @@ class Api:
             instance = rows.instance(connection, name, gce_id=name, **status, **given)
             ended = {} if running else {"ended_at": NOW - timedelta(hours=1), "end_reason": "stopped"}
             life = rows.lifetime(connection, instance, STARTED, **ended)
-        return Subject(About.RUN if running else About.REST, instance, life)
+        return Subject(SubjectKind.RUN if running else SubjectKind.REST, instance, life)
 
     @property
     def open(self) -> list[Request]:
@@ -83,7 +83,17 @@ def test_a_keep_is_stored_as_a_press_is_and_followed(api: Api) -> None:
     (stored,) = api.open
     key = f"api/{ADA}/keep/{subject.instance_id}/{NOW.isoformat()}"
     expected = Request(
-        key, Asked.KEEP, subject, ADA, "", "api", NOW, hours=4, reason="still busy", authority=OWNER.authority, id=1
+        key,
+        RequestKind.KEEP,
+        subject,
+        ADA,
+        "",
+        "api",
+        NOW,
+        hours=4,
+        reason="still busy",
+        authority=OWNER.authority,
+        id=1,
     )
     assert stored == expected
     assert (api.told, api.woken) == ([f"{ADA} asked to keep trainer: still busy."], [True])
@@ -166,7 +176,7 @@ def test_a_token_without_the_permission_acts_on_nothing(api: Api) -> None:
     """Whatever role its owner has."""
     api.vm("trainer", owner=ADA)
     reader = somebody(Role.ADMIN, ADA, Via.TOKEN, [Permission.READ, Permission.JOBS])
-    for asked in Asked:
+    for asked in RequestKind:
         assert api.post(asked.value, {}, reader).status_code == 403
 
 
@@ -178,7 +188,7 @@ def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
     assert api.post("stop", {}, replace(OWNER, token_id=made.id)).status_code == 202
     assert api.post("keep", {"hours": 4}).status_code == 202
     office.revoke(made.id, me)
-    assert [request.asked for request in api.open] == [Asked.KEEP]
+    assert [request.asked for request in api.open] == [RequestKind.KEEP]
     told = api.client(OWNER).get("/api/v1/requests/1").json()["request"]
     assert told["status"] == "refused"
     assert told["outcome"].endswith(f"with which this was asked, was revoked by {ADA}.")

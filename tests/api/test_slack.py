@@ -17,7 +17,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked
-from costguard.model.press import Answer
+from costguard.model.interaction import InteractionReply
 
 PATHS = ("/slack/interactions", "/slack/commands")
 LIMIT = 1000
@@ -34,20 +34,20 @@ class Door:
         self.trouble: Exception | None = None
         self.came = threading.Event()  # something to refuse
 
-    def interaction(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def interaction(self, headers: Mapping[str, str], body: bytes) -> InteractionReply:
         if self.trouble is not None:
             raise self.trouble
         self.taken.append(("interaction", headers, body))
-        return Answer(200, {})
+        return InteractionReply(200, {})
 
-    def command(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def command(self, headers: Mapping[str, str], body: bytes) -> InteractionReply:
         self.taken.append(("command", headers, body))
-        return Answer(200, {"response_type": "ephemeral", "text": "None."})
+        return InteractionReply(200, {"response_type": "ephemeral", "text": "None."})
 
-    def refuse(self, reason: str) -> Answer:
+    def refuse(self, reason: str) -> InteractionReply:
         self.refused[reason] = self.refused.get(reason, 0) + 1
         self.came.set()
-        return Answer(401)
+        return InteractionReply(401)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
-from costguard.model.person import Acquaintance, Person
+from costguard.model.person import AccountLookup, Person
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
@@ -144,7 +144,7 @@ def _fleet(database: Database) -> str:
         rows.project(connection, "research", [unread])
         for name in ("ada", "bob", "chi"):
             person = Person(f"U{name.upper()}", f"{name}@lab.example", name.title(), "Europe/Berlin")
-            people.save(connection, Acquaintance(f"{name}@lab.example", person, NOW, f"D{name.upper()}"))
+            people.save(connection, AccountLookup(f"{name}@lab.example", person, NOW, f"D{name.upper()}"))
         ids = {}
         for number, (name, (known, run, age)) in enumerate(_FLEET.items()):
             vm = rows.instance(connection, name, gce_id=str(9_500 + number), **{"created_at": NOW - age, **known})

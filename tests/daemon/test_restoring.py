@@ -25,7 +25,7 @@ from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.generation import Cause
 from costguard.model.instance import InstanceKey, Status
-from costguard.model.reminder import Asked
+from costguard.model.reminder import RequestKind
 from costguard.reminders import message_rows as messages
 from costguard.reminders import stop_rows
 from costguard.reminders.stops import new_stop
@@ -87,7 +87,7 @@ def test_a_vm_that_a_restored_ledger_does_not_know_is_only_reminded_of(sqlite_da
         unknown_vms.save(connection, [vm])
     with pytest.raises(StopIteration):
         judged.decided()
-    judged.scene.ask(judged.subject, Asked.STOP, by=ROOT)
+    judged.scene.ask(judged.subject, RequestKind.STOP, by=ROOT)
     assert judged.decided().rule == "request"
 
 
@@ -106,7 +106,7 @@ def test_a_message_that_was_sent_since_the_backup_is_not_sent_again(sqlite_datab
         connection.execute(
             message_rows.update().values(status="intended", sending_at=None, accepted_at=None, channel="", ts="")
         )
-        messages.intend(connection, messages.NewMessage("later", "notice", "#ops"), place.clock.now())
+        messages.intend(connection, messages.NewMessage("later", "notification", "#ops"), place.clock.now())
     _restored(sqlite_database, place.clock.now())
     place.run(timedelta(minutes=10))
     assert sorted(place.slack.keys()) == sorted([*sent, "later"])
@@ -117,16 +117,16 @@ def test_a_message_that_was_sent_since_the_backup_is_not_sent_again(sqlite_datab
 def test_a_button_from_before_the_restore_does_nothing(sqlite_database: Database) -> None:
     """Rows are numbered again in a restored database, so an old message may be about another VM than it seems."""
     office = Office(sqlite_database)
-    with closing(office.desk):
+    with closing(office.handler):
         subject = office.running()
         office.know("ada")
         _restored(sqlite_database, NOW)
         earlier = f"{int(NOW.timestamp()) - 60}.000100"
-        office.desk.press(press(subject, asked=Asked.STOP, message_ts=earlier))
+        office.handler.click(press(subject, asked=RequestKind.STOP, message_ts=earlier))
         assert office.open == []
-        (said,) = office.whispered
-        assert "before Costguard's database was restored" in said
-        office.desk.press(press(subject, at="2.2", message_ts=f"{int(NOW.timestamp()) + 60}.000100"))
+        (said,) = office.ephemerals
+        assert "older than the last restore" in said
+        office.handler.click(press(subject, at="2.2", message_ts=f"{int(NOW.timestamp()) + 60}.000100"))
         assert len(office.open) == 1
 
 

@@ -13,11 +13,11 @@ from tests.jobs.world import ANA, World, world
 
 from costguard.access.rules import Rules
 from costguard.messages.job_update import CardComposer
-from costguard.messages.notification import NoticeComposer, NoticeWatch
+from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.model.job import JobState
 from costguard.model.reminder import Team
-from costguard.reminders.message_rows import Message as Stored
+from costguard.reminders.message_rows import StoredMessage as Stored
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
@@ -35,7 +35,7 @@ class Office:
     jobs: World
     cloud: Cloud
     outbox: Outbox
-    watch: NoticeWatch
+    watch: NotificationWatch
 
     def live(self, minutes: float) -> None:
         """Time goes on; whatever there is to say is sent every ten seconds, as by the daemon."""
@@ -80,13 +80,13 @@ def office(url: str) -> Iterator[Office]:
     cloud = Cloud(ManualClock(at("12:00")))
     with running(cloud) as served, world(url) as jobs:
         notifier = SlackNotifier(BOT_TOKEN, f"{served}/slack/api/")
-        cards, news = CardComposer(), NoticeComposer(RULES)
+        cards, news = CardComposer(), NotificationComposer(RULES)
 
         def compose(connection: Connection, message: Stored, now: object) -> Composed | Withdrawn:
             return (cards if message.kind == "job" else news)(connection, message, jobs.clock.now())
 
         outbox = Outbox(jobs.database, notifier, compose, jobs.clock, "#gpu-costs", cards.changed)
-        yield Office(jobs, cloud, outbox, NoticeWatch(jobs.database, jobs.clock, RULES, "#gpu-costs"))
+        yield Office(jobs, cloud, outbox, NotificationWatch(jobs.database, jobs.clock, RULES, "#gpu-costs"))
 
 
 def test_a_command_that_fails_at_once_makes_one_message_to_its_owner_and_one_to_the_team(sqlite_url: str) -> None:

@@ -11,11 +11,11 @@ from tests.reminders import reminder_rows
 
 from costguard.db.transaction import Database
 from costguard.ledger import answers
-from costguard.model.reminder import About, Claim, Keep, Subject
+from costguard.model.reminder import Claim, Keep, Subject, SubjectKind
 
 
 def _subject(connection: Connection, name: str) -> Subject:
-    return Subject(About.RUN, rows.instance(connection, name), 1)
+    return Subject(SubjectKind.RUN, rows.instance(connection, name), 1)
 
 
 def test_a_request_keeps_a_vm_once(database: Database) -> None:

@@ -20,7 +20,7 @@ from costguard.model.action import AssignOwner
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Status
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.model.reminder import Asked, Subject
+from costguard.model.reminder import RequestKind, Subject
 
 BO = "bo@example.com"
 
@@ -30,7 +30,7 @@ def _listed(**given: Any) -> SeenInstance:
 
 
 def _claimed(scene: Scene, subject: Subject, owner: str, key: str = "press") -> None:
-    request = scene.ask(subject, Asked.CLAIM if owner else Asked.DISOWN, key=key)
+    request = scene.ask(subject, RequestKind.CLAIM if owner else RequestKind.DISOWN, key=key)
     scene.executor().carry_out([AssignOwner(request, owner, f"{ANA} said so")])
 
 

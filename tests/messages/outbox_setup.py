@@ -17,11 +17,11 @@ from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
-from costguard.model.message import Content, Posted, WhisperContent
+from costguard.model.message import Content, EphemeralContent, Posted
 from costguard.model.person import Person
-from costguard.model.reminder import About, Subject, Target
+from costguard.model.reminder import Subject, SubjectKind, Target
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message, NewMessage
+from costguard.reminders.message_rows import NewMessage, StoredMessage
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 MOMENT = timedelta(milliseconds=100)
@@ -48,16 +48,16 @@ class Place:
         self.slack = notifier or FakeNotifier(self.clock, [ADA])
         self.seconds = 0.0
         self.state: dict[str, str] = {}
-        self.composed: Callable[[Message], Composed | Withdrawn] = self._composed
+        self.composed: Callable[[StoredMessage], Composed | Withdrawn] = self._composed
         self.outbox = self.made()
 
     def made(self, database: Database | None = None, monotonic: Callable[[], float] | None = None) -> Outbox:
         """Another process' outbox on the same database."""
 
-        def compose(connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+        def compose(connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
             return self.composed(message)
 
-        def changed(_connection: Connection, live: object, _now: object) -> list[Message]:
+        def changed(_connection: Connection, live: object, _now: object) -> list[StoredMessage]:
             assert isinstance(live, list)
             return [each for each in live if self.state.get(each.key, "open") != each.shown]
 
@@ -70,14 +70,14 @@ class Place:
         return trouble_of(self.database, *self.outbox.refusals)
 
     def intend(self, key: str, address: str = "#ops", **given: object) -> None:
-        new = NewMessage(key, **{"kind": "notice", "address": address, **given})  # type: ignore[arg-type]
+        new = NewMessage(key, **{"kind": "notification", "address": address, **given})  # type: ignore[arg-type]
         with self.database.write() as connection:
             message_rows.intend(connection, new, self.clock.now())
 
     def subject(self, name: str = "trainer-7") -> Subject:
         with self.database.write() as connection:
             instance = rows.instance(connection, name)
-            return Subject(About.RUN, instance, rows.lifetime(connection, instance, NOW))
+            return Subject(SubjectKind.RUN, instance, rows.lifetime(connection, instance, NOW))
 
     def remind(self, subject: Subject, stage: int, address: str = "#ops", target: Target = Target.OWNER) -> str:
         key = f"reminder/{subject}/0/{stage}/{target.value}"
@@ -105,6 +105,6 @@ class Place:
         with self.database.read() as connection:
             return [each.fact.text for each in facts.read(connection, kind=kind)]
 
-    def _composed(self, message: Message) -> Composed | Withdrawn:
+    def _composed(self, message: StoredMessage) -> Composed | Withdrawn:
         shown = self.state.get(message.key, "open")
-        return Composed(WhisperContent(f"{message.key} {shown}"), shown, shown == "ended")
+        return Composed(EphemeralContent(f"{message.key} {shown}"), shown, shown == "ended")

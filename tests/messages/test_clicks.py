@@ -18,9 +18,9 @@ from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked, SlackUnavailable
-from costguard.model.message import WhisperContent
-from costguard.model.person import Person, Standing
-from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.model.message import EphemeralContent
+from costguard.model.person import Membership, Person
+from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import message_rows
 
 
@@ -28,71 +28,71 @@ from costguard.reminders import message_rows
 def office(sqlite_database: Database) -> Iterator[Office]:
     office = Office(sqlite_database)
     yield office
-    office.desk.close()
+    office.handler.close()
 
 
 def test_an_owners_press_is_stored_and_wakes_the_guard(office: Office) -> None:
     """All that was pressed is in the request, a fact says who asked for what, and nothing is done yet."""
     subject, due_at = office.running(), NOW - timedelta(hours=1)
     office.know("ada")
-    office.desk.press(press(subject, asked=Asked.KEEP, hours=4, due_at=due_at))
+    office.handler.click(press(subject, asked=RequestKind.KEEP, hours=4, due_at=due_at))
     (stored,) = office.open
     expected = Request(
-        "slack/T0/C0GPU/1.0/1.1/U0ADA", Asked.KEEP, subject, ADA, "U0ADA", "slack", NOW, hours=4, due_at=due_at
+        "slack/T0/C0GPU/1.0/1.1/U0ADA", RequestKind.KEEP, subject, ADA, "U0ADA", "slack", NOW, hours=4, due_at=due_at
     )
     assert replace(stored, id=None) == expected
     (made,) = office.facts
     assert (made.fact.kind, made.fact.actor, made.fact.text) == ("RequestMade", ADA, f"{ADA} asked to keep trainer-7.")
-    assert (office.woken, office.whispered, office.slack.asked) == (1, [], [])
+    assert (office.woken, office.ephemerals, office.slack.asked) == (1, [], [])
 
 
 def test_the_same_press_twice_is_one_request(office: Office) -> None:
     """However often Slack delivers it, by both ways in and at the same time; another press is another request."""
     subject = office.running()
     office.know("ada")
-    threads = [threading.Thread(target=office.desk.press, args=(press(subject),)) for _ in range(4)]
+    threads = [threading.Thread(target=office.handler.click, args=(press(subject),)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(office.open) == 1
     assert len(office.facts) == 1
-    office.desk.press(press(subject, at="2.2"))
+    office.handler.click(press(subject, at="2.2"))
     assert len(office.open) == 2
 
 
 # Who may ask what of ada's VM, whose team is vision, and of one that is nobody's and of no team.
 _HERS = {"ada", "tess", "olaf", "adam"}
 _MAY = {
-    **{(asked, "hers"): _HERS for asked in Asked},
-    **{(asked, "nobody's"): {"olaf", "olga", "adam"} for asked in Asked},
+    **{(asked, "hers"): _HERS for asked in RequestKind},
+    **{(asked, "nobody's"): {"olaf", "olga", "adam"} for asked in RequestKind},
 }
 
 
 @pytest.mark.parametrize("whose", ["hers", "nobody's"])
-@pytest.mark.parametrize("asked", list(Asked))
-def test_who_may_press_what(office: Office, asked: Asked, whose: str) -> None:
+@pytest.mark.parametrize("asked", list(RequestKind))
+def test_who_may_press_what(office: Office, asked: RequestKind, whose: str) -> None:
     """Owner, the team's operators and admins; operators what is unowned. Others are refused in private."""
     subject = office.running(owner=ADA if whose == "hers" else "")
     office.know(*NAMES)
     for name in NAMES:
-        office.desk.press(press(subject, name, asked))
+        office.handler.click(press(subject, name, asked))
     may = _MAY[asked, whose]
     assert {request.user_id for request in office.open} == {user_id(name) for name in may}
-    assert len(office.whispered) == len(NAMES) - len(may)
-    assert all("trainer-7" in text for text in office.whispered)
+    assert len(office.ephemerals) == len(NAMES) - len(may)
+    assert all("trainer-7" in text for text in office.ephemerals)
     told = [each.fact for each in office.facts]
     assert {fact.actor for fact in told if fact.kind == "RequestRefused"} == {
         f"{name}@lab.example" for name in set(NAMES) - may
     }
 
 
-def test_a_refusal_is_whispered_where_it_was_pressed(office: Office) -> None:
-    """The person, the channel and the thread are known to whoever delivers it, and a repeat is one whisper."""
+def test_a_refusal_is_ephemeral_in_the_channel_of_the_click(office: Office) -> None:
+    """The stored message has the person, the channel and the thread, and a repeated click adds none."""
     subject = office.running()
     office.know("vic")
     for _ in range(2):
-        office.desk.press(press(subject, "vic", thread_ts="0.9"))
+        office.handler.click(press(subject, "vic", thread_ts="0.9"))
     with office.database.read() as connection:
         (waiting,) = message_rows.waiting(connection, NOW, 10)
     assert waiting.address == "U0VIC"
@@ -105,10 +105,10 @@ def test_a_stranger_is_looked_up_after_the_answer(office: Office) -> None:
     """Slack is asked who it is while the press is already answered, and only once."""
     subject = office.running()
     office.slack.slow = threading.Event()
-    office.desk.press(press(subject))
+    office.handler.click(press(subject))
     assert office.open == []
     office.slack.slow.set()
-    office.desk.close()
+    office.handler.close()
     assert [request.by for request in office.open] == [ADA]
     with office.database.read() as connection:
         met = people.by_user_id(connection, "U0ADA")
@@ -122,33 +122,33 @@ def test_an_address_is_not_believed_for_ever(office: Office) -> None:
     subject = office.running()
     office.clock.advance(timedelta(hours=1))
     office.slack.people["U0ADA"] = Person("U0ADA", "ada@elsewhere.example", "Ada")
-    office.desk.press(press(subject))
-    office.desk.close()
+    office.handler.click(press(subject))
+    office.handler.close()
     assert office.open == []
-    assert len(office.whispered) == 1
+    assert len(office.ephemerals) == 1
 
 
 def test_a_repeat_after_all_was_done_says_nothing(office: Office) -> None:
     """A press that is delivered once more when its VM has stopped is not refused: it was carried out."""
     office.know("ada")
     subject = office.running()
-    office.desk.press(press(subject))
+    office.handler.click(press(subject))
     with office.database.write() as connection:
         requests.settle(connection, office.open[0].id, "done", "It was stopped.", NOW)
         connection.execute(update(lifetimes).values(ended_at=NOW, end_reason="stopped"))
-    office.desk.press(press(subject))
-    assert (office.open, office.whispered, len(office.facts)) == ([], [], 1)
+    office.handler.click(press(subject))
+    assert (office.open, office.ephemerals, len(office.facts)) == ([], [], 1)
 
 
 def test_when_slack_does_not_say_who_it_is_they_are_told(office: Office) -> None:
     """Nothing is stored, and the person is asked to press again."""
     subject = office.running()
     office.slack.trouble = SlackUnavailable("Slack does not answer.")
-    office.desk.press(press(subject))
-    office.desk.close()
+    office.handler.click(press(subject))
+    office.handler.close()
     assert office.open == []
-    assert office.whispered == [
-        "Slack did not say in time who you are, so nothing was done. Press it again in a minute."
+    assert office.ephemerals == [
+        "Slack did not tell Costguard who you are in time, so nothing was done. Click the button again in a minute."
     ]
 
 
@@ -157,33 +157,33 @@ def test_who_has_no_address_may_nothing(office: Office, known: Person | None) ->
     """A member or a bot whose address Slack does not tell is nobody's owner."""
     subject = office.running(owner="")
     office.slack.people = {} if known is None else {"U0ADA": known}
-    for number, asked in enumerate(Asked):
-        office.desk.press(press(subject, asked=asked, at=f"{number}.1"))
-    office.desk.close()
+    for number, asked in enumerate(RequestKind):
+        office.handler.click(press(subject, asked=asked, at=f"{number}.1"))
+    office.handler.close()
     assert office.open == []
-    assert len(office.whispered) == len(Asked)
-    assert all(text.startswith("Slack gives Costguard no e-mail address of yours") for text in office.whispered)
+    assert len(office.ephemerals) == len(RequestKind)
+    assert all(text.startswith("Slack does not share your e-mail address with Costguard") for text in office.ephemerals)
 
 
 @pytest.mark.parametrize(
     ("standing", "why"),
     [
-        (Standing.GUEST, "You are a guest in this Slack workspace"),
-        (Standing.EXTERNAL, "You belong to another Slack workspace"),
-        (Standing.UNCONFIRMED, "Your e-mail address is not confirmed in Slack"),
+        (Membership.GUEST, "You are a guest in this Slack workspace"),
+        (Membership.EXTERNAL, "You belong to another Slack workspace"),
+        (Membership.UNCONFIRMED, "Your e-mail address is not confirmed in Slack"),
     ],
 )
-def test_only_members_may_press(office: Office, standing: Standing, why: str) -> None:
+def test_only_members_may_press(office: Office, standing: Membership, why: str) -> None:
     """Who is no full member of the workspace is refused in private, even with an admin's or the owner's address."""
     subject = office.running()
     for name in ("ada", "adam"):
-        office.slack.people[user_id(name)] = replace(office.slack.people[user_id(name)], standing=standing)
-        for number, asked in enumerate(Asked):
-            office.desk.press(press(subject, name, asked, at=f"{number}.1"))
-    office.desk.close()
+        office.slack.people[user_id(name)] = replace(office.slack.people[user_id(name)], membership=standing)
+        for number, asked in enumerate(RequestKind):
+            office.handler.click(press(subject, name, asked, at=f"{number}.1"))
+    office.handler.close()
     assert office.open == []
-    assert len(office.whispered) == 2 * len(Asked)
-    assert all(text.startswith(why) for text in office.whispered)
+    assert len(office.ephemerals) == 2 * len(RequestKind)
+    assert all(text.startswith(why) for text in office.ephemerals)
     with office.database.read() as connection:
         assert people.by_user_id(connection, user_id("adam")) is None
 
@@ -191,9 +191,9 @@ def test_only_members_may_press(office: Office, standing: Standing, why: str) ->
 def test_a_known_id_of_another_workspace_is_asked_about(office: Office) -> None:
     """What is remembered of an id holds for the workspace that it was looked up in, and nowhere else."""
     office.know("ada")
-    office.slack.people["U0ADA"] = replace(office.slack.people["U0ADA"], standing=Standing.EXTERNAL)
-    office.desk.press(replace(press(office.running()), team_id="T0OTHER"))
-    office.desk.close()
+    office.slack.people["U0ADA"] = replace(office.slack.people["U0ADA"], membership=Membership.EXTERNAL)
+    office.handler.click(replace(press(office.running()), team_id="T0OTHER"))
+    office.handler.close()
     assert (office.open, office.slack.asked) == ([], ["U0ADA"])
 
 
@@ -203,11 +203,11 @@ def test_without_a_role_there_is_nothing_to_press(office: Office) -> None:
     office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
     claimed = office.running("another", owner="nemo@elsewhere.example")
     for number, about in enumerate((subject, claimed)):
-        office.desk.press(press(about, "nemo", at=f"{number}.1"))
-    office.desk.close()
+        office.handler.click(press(about, "nemo", at=f"{number}.1"))
+    office.handler.close()
     assert office.open == []
     assert (
-        office.whispered
+        office.ephemerals
         == [
             "nemo@elsewhere.example has no role in Costguard, so nothing was done. "
             "Ask adam@lab.example for one: [access] in the settings."
@@ -223,21 +223,21 @@ def test_what_is_over_is_told_and_not_asked(office: Office) -> None:
     restarted = office.running("a-running-one")
     gone = office.running("a-gone-one", gone_at=NOW)
     subjects = [
-        Subject(About.RUN, ended.instance_id, ended.lifetime_id),
-        Subject(About.REST, restarted.instance_id, restarted.lifetime_id),
-        Subject(About.RUN, restarted.instance_id, 99_999),
+        Subject(SubjectKind.RUN, ended.instance_id, ended.lifetime_id),
+        Subject(SubjectKind.REST, restarted.instance_id, restarted.lifetime_id),
+        Subject(SubjectKind.RUN, restarted.instance_id, 99_999),
         gone,
-        Subject(About.RUN, 88_888, 1),
+        Subject(SubjectKind.RUN, 88_888, 1),
     ]
     for number, subject in enumerate(subjects):
-        office.desk.press(press(subject, at=f"{number}.1"))
+        office.handler.click(press(subject, at=f"{number}.1"))
     assert office.open == []
-    assert office.whispered == [
+    assert office.ephemerals == [
         "a-stopped-one was stopped at Thu 12 Nov 13:00 CET.",
-        "a-running-one was started again since this message. /gpu shows what is there now.",
-        "What this message asked about a-running-one is over. /gpu shows what is there now.",
-        "a-gone-one is gone, so there is nothing left to do.",
-        "Costguard does not know this VM: the message is from before its database was made.",
+        "a-running-one was started again since this message. Type /gpu to see it as it is now.",
+        "This message about a-running-one is out of date. Type /gpu to see it as it is now.",
+        "a-gone-one no longer exists, so there is nothing left to do.",
+        "Costguard does not know this VM: the message is older than its database.",
     ]
     assert {each.fact.kind for each in office.facts} == {"RequestRefused"}
 
@@ -265,29 +265,29 @@ def test_a_busy_database_does_not_keep_slack_waiting(office: Office) -> None:
     subject = office.running()
     office.know("ada")
     busy = Unwilling(office.database)
-    desk = office.made(busy, timedelta(seconds=0.05))  # type: ignore[arg-type]
-    desk.press(press(subject))
+    handler = office.made(busy, timedelta(seconds=0.05))  # type: ignore[arg-type]
+    handler.click(press(subject))
     assert office.open == []
     busy.free.set()
-    desk.close()
+    handler.close()
     assert [request.by for request in office.open] == [ADA]
 
 
 def test_a_press_that_is_lost_is_told(office: Office) -> None:
-    """At once as an error while Slack waits; afterwards by a whisper that needs no database."""
+    """At once as an error while Slack waits; afterwards by an ephemeral message that needs no database."""
     subject = office.running()
     office.know("ada")
     locked = Unwilling(office.database, DatabaseLocked("It is locked."))
-    desk = office.made(locked, timedelta(seconds=0.05))  # type: ignore[arg-type]
-    desk.press(press(subject))
+    handler = office.made(locked, timedelta(seconds=0.05))  # type: ignore[arg-type]
+    handler.click(press(subject))
     locked.free.set()
-    desk.close()
-    ((channel, user, content),) = office.slack.whispers
+    handler.close()
+    ((channel, user, content),) = office.slack.ephemerals
     assert (channel, user) == ("C0GPU", "U0ADA")
-    assert isinstance(content, WhisperContent)
-    assert "could not be stored" in content.text
-    desk = office.made(locked)  # type: ignore[arg-type]
+    assert isinstance(content, EphemeralContent)
+    assert "could not be saved" in content.text
+    handler = office.made(locked)  # type: ignore[arg-type]
     with pytest.raises(DatabaseLocked):
-        desk.press(press(subject))
-    desk.close()
-    assert len(office.slack.whispers) == 1
+        handler.click(press(subject))
+    handler.close()
+    assert len(office.slack.ephemerals) == 1

@@ -19,12 +19,12 @@ from costguard.messages.digest import DigestComposer, DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
-from costguard.model.message import DigestContent, Line
+from costguard.model.message import DigestContent, DigestLine
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RULE = DigestRule(time(9), time(9), 0, "UTC")  # NOW is noon on a Friday
@@ -39,7 +39,7 @@ def watch(database: Database, clock: HandClock, channel: str = "#gpus") -> Diges
     return DigestWatch(database, clock, RULE, channel)
 
 
-def stored(database: Database) -> list[Message]:
+def stored(database: Database) -> list[StoredMessage]:
     """Those intended last, first."""
     with database.read() as connection:
         return message_rows.waiting(connection, NOW + 99 * DAY, 100)[::-1]
@@ -52,7 +52,7 @@ def composed(database: Database, rules: Rules = RULES, weekly: bool = False, now
         "last": "2026-11-19",
         "good_until": (NOW + 9 * HOUR).isoformat(),
     }
-    message = Message(1, "digest/x", "digest", "#gpus", data, "intended", NOW, NOW)
+    message = StoredMessage(1, "digest/x", "digest", "#gpus", data, "intended", NOW, NOW)
     with database.read() as connection:
         made = DigestComposer(rules, "https://guard.example/")(connection, message, now)
     assert isinstance(made, Composed)
@@ -60,7 +60,7 @@ def composed(database: Database, rules: Rules = RULES, weekly: bool = False, now
     return made.content
 
 
-def section(content: DigestContent, title: str) -> tuple[Line, ...]:
+def section(content: DigestContent, title: str) -> tuple[DigestLine, ...]:
     (found,) = (lines for name, lines in content.sections if name.startswith(title))
     return found
 
@@ -141,8 +141,8 @@ def test_a_daily_tells_of_yesterday_and_of_now(database: Database) -> None:
         "$14.24 was spent, 78% more than the $8.00 on the day before. 5 VMs run now at $2.30 an hour"
     )
     assert "; 2 of them idle, at $0.71 an hour." in found.headline
-    assert section(found, "By preset") == (Line("t4", "$14.24", "$8.00 before"),)
-    assert section(found, "By owner")[0] == Line("ada@lab.example", "$14.24")
+    assert section(found, "By preset") == (DigestLine("t4", "$14.24", "$8.00 before"),)
+    assert section(found, "By owner")[0] == DigestLine("ada@lab.example", "$14.24")
     assert found.url == "https://guard.example/spend"
 
 
@@ -165,7 +165,7 @@ def test_the_late_and_the_unclaimed_are_named(database: Database) -> None:
         "sleepy": "ada@lab.example, past the 8 h of preset t4 by 12 h",
         "nobodys": "unclaimed, past the 8 h of preset t4 by 1 h",
     }
-    assert section(found, "Running, and nobody's") == (Line("nobodys", "$0.53/h", "runs for 9 h in lab"),)
+    assert section(found, "Running, and nobody's") == (DigestLine("nobodys", "$0.53/h", "runs for 9 h in lab"),)
 
 
 def test_budgets_are_told_with_their_forecast(database: Database) -> None:
@@ -216,7 +216,7 @@ def test_what_has_no_price_or_was_not_read_is_said(database: Database) -> None:
     assert found.headline.startswith("At least $14.24 was spent")
     assert "$2.30 an hour and what the unpriced cost; 2 of" in found.headline
     assert section(found, "Not priced")[0].label == "dear"
-    assert section(found, "Not read") == (Line("lab, us-east1-b", "quota", "Too many requests."),)
+    assert section(found, "Not read") == (DigestLine("lab, us-east1-b", "quota", "Too many requests."),)
 
 
 def test_only_the_first_few_are_named_and_the_rest_is_counted(database: Database) -> None:
@@ -230,7 +230,7 @@ def test_only_the_first_few_are_named_and_the_rest_is_counted(database: Database
             rows.day(connection, date(2026, 11, 19), preset=f"p{number}", gpu_nanos=(9 - number) * 10**9)
     found = composed(database)
     assert [line.label for line in section(found, "Running, and nobody's")][-2:] == ["vm4", "2 more"]
-    assert section(found, "By preset")[-1] == Line("2 more", "$7.00")
+    assert section(found, "By preset")[-1] == DigestLine("2 more", "$7.00")
 
 
 def test_a_week_is_compared_with_the_week_before_where_that_was_watched(database: Database) -> None:

@@ -13,7 +13,7 @@ from tests.api.rows import NOW
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable
 from costguard.messages.gpu_command import HELP
-from costguard.model.message import ListContent, WhisperContent
+from costguard.model.message import EphemeralContent, ListContent
 from costguard.model.person import Person
 
 
@@ -21,28 +21,28 @@ from costguard.model.person import Person
 def office(sqlite_database: Database) -> Iterator[Office]:
     office = Office(sqlite_database)
     yield office
-    office.desk.close()
+    office.handler.close()
 
 
-def test_the_list_is_of_ones_own_vms(office: Office) -> None:
-    """Running ones first, the longest first, then those at rest; nobody else's."""
+def test_list_shows_a_persons_own_vms(office: Office) -> None:
+    """Running ones first, the longest first, then the others; no other person's."""
     office.know("ada")
     resting, running = office.resting(), office.running(owner="Ada@Lab.example")
     office.running("of-mel", owner="mel@lab.example")
     office.running("gone", gone_at=NOW)
-    shown = office.desk.command(command())
+    shown = office.handler.command(command())
     assert isinstance(shown, ListContent)
-    assert shown.title == "Your VMs: 1 runs, 1 is at rest"
+    assert shown.title == "Your VMs: 1 running, 1 not running"
     assert office.listed == [running, resting]
     assert [each[0].subject for each in shown.cards] == office.listed
 
 
-def test_a_long_list_says_what_it_leaves_out(office: Office) -> None:
+def test_long_list_counts_what_it_leaves_out(office: Office) -> None:
     """No more are composed than one message holds; the rest is a number."""
     office.know("ada")
     for number in range(18):
         office.running(f"vm-{number}")
-    shown = office.desk.command(command("mine"))
+    shown = office.handler.command(command("mine"))
     assert isinstance(shown, ListContent)
     assert (len(shown.cards), shown.more) == (15, 3)
 
@@ -59,54 +59,54 @@ def test_a_long_list_says_what_it_leaves_out(office: Office) -> None:
         ("adam", {"of-ada", "of-nobody"}),
     ],
 )
-def test_all_is_what_one_may_act_on(office: Office, who: str, seen: set[str] | None) -> None:
+def test_all_lists_the_vms_a_person_may_stop(office: Office, who: str, seen: set[str] | None) -> None:
     """Operators see their team's VMs and those of no team, admins all; for others there is no such list."""
     office.know(who)
     subjects = {"of-ada": office.running("of-ada"), "of-nobody": office.running("of-nobody", owner="")}
-    shown = office.desk.command(command("all", who))
+    shown = office.handler.command(command("all", who))
     if seen is None:
-        assert shown == WhisperContent("/gpu all is for operators and admins; /gpu lists your own VMs.")
+        assert shown == EphemeralContent("/gpu all is for operators and admins. /gpu lists your own VMs.")
     else:
         assert set(office.listed) == {subjects[name] for name in seen}
 
 
-def test_without_vms_the_answer_says_who_one_is_known_as(office: Office) -> None:
+def test_empty_list_names_the_callers_address(office: Office) -> None:
     """An empty list is a sentence, with the address by which VMs would be found."""
     office.know("vic")
-    assert office.desk.command(command(by="vic")) == WhisperContent(
-        "Your VMs: none is there. Costguard knows you as vic@lab.example."
+    assert office.handler.command(command(by="vic")) == EphemeralContent(
+        "Your VMs: none. Costguard knows you as vic@lab.example."
     )
 
 
-def test_help_is_given_when_asked_for_and_when_nothing_is_understood(office: Office) -> None:
+def test_help_and_unknown_commands_are_answered_without_a_lookup(office: Office) -> None:
     """Without asking Slack or the database anything."""
-    assert office.desk.command(command("help")) == WhisperContent(HELP)
-    assert office.desk.command(command("stop it")) == WhisperContent(f"There is no /gpu stop it.\n{HELP}")
+    assert office.handler.command(command("help")) == EphemeralContent(HELP)
+    assert office.handler.command(command("stop it")) == EphemeralContent(f"There is no command /gpu stop it.\n{HELP}")
 
 
-def test_who_has_no_role_sees_no_list(office: Office) -> None:
+def test_caller_without_a_role_gets_no_list(office: Office) -> None:
     """What VMs there are and what they cost is for people with a role."""
     office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
-    shown = office.desk.command(command(by="nemo"))
-    assert isinstance(shown, WhisperContent)
+    shown = office.handler.command(command(by="nemo"))
+    assert isinstance(shown, EphemeralContent)
     assert shown.text.startswith("nemo@elsewhere.example has no role in Costguard")
 
 
-def test_a_stranger_who_types_is_looked_up_while_slack_waits(office: Office) -> None:
+def test_unknown_caller_is_looked_up_within_the_patience(office: Office) -> None:
     """A list needs an address: it is asked for within the patience, and remembered."""
     office.running()
     for _ in range(2):
-        assert isinstance(office.desk.command(command()), ListContent)
+        assert isinstance(office.handler.command(command()), ListContent)
     assert office.slack.asked == ["U0ADA"]
 
 
 @pytest.mark.parametrize("trouble", ["error", "slow", "nobody"])
-def test_who_cannot_be_looked_up_is_told_so(office: Office, trouble: str) -> None:
+def test_failed_lookup_is_answered_in_words(office: Office, trouble: str) -> None:
     """Slack refuses, is slow, or tells no address: a sentence, within the patience."""
-    late = "Slack did not say in time who you are. Type it again in a minute."
+    late = "Slack did not tell Costguard who you are in time. Try again in a minute."
     unknown = (
-        "Slack gives Costguard no e-mail address of yours, so nothing was done. "
-        "Add one to your Slack profile, or sign in to Costguard's pages."
+        "Slack does not share your e-mail address with Costguard, so nothing was done. "
+        "Add one to your Slack profile, or sign in to Costguard's dashboard."
     )
     if trouble == "error":
         office.slack.trouble = SlackUnavailable("Slack does not answer.")
@@ -115,7 +115,7 @@ def test_who_cannot_be_looked_up_is_told_so(office: Office, trouble: str) -> Non
     released = office.slack.slow = threading.Event()
     if trouble != "slow":
         released.set()
-    desk = office.made(office.database, timedelta(seconds=0.05 if trouble == "slow" else 10))
-    assert desk.command(command()) == WhisperContent(unknown if trouble == "nobody" else late)
+    handler = office.made(office.database, timedelta(seconds=0.05 if trouble == "slow" else 10))
+    assert handler.command(command()) == EphemeralContent(unknown if trouble == "nobody" else late)
     released.set()
-    desk.close()
+    handler.close()

@@ -20,16 +20,16 @@ from costguard.jobs import job_rows as jobs
 from costguard.messages import message_log
 from costguard.messages.job_update import CardComposer
 from costguard.messages.message_log import MessageFilters
-from costguard.messages.notification import NoticeComposer, NoticeWatch
+from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.model.attempt import AttemptState, Heard, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState
-from costguard.model.message import NoticeContent
+from costguard.model.message import NotificationContent
 from costguard.model.money import Money
 from costguard.model.person import Person
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 ADAS = "D-U0ADA"
@@ -44,13 +44,13 @@ class Office:
     def __init__(self, database: Database) -> None:
         self.database, self.clock = database, HandClock(NOW)
         self.slack = FakeNotifier(self.clock, [ADA])
-        self.cards, self.news = CardComposer(URL), NoticeComposer(RULES, URL)
+        self.cards, self.news = CardComposer(URL), NotificationComposer(RULES, URL)
         self.outbox = Outbox(database, self.slack, self._compose, self.clock, "#gpus", self._changed)
 
-    def _compose(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+    def _compose(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         return (self.cards if message.kind == "job" else self.news)(connection, message, now)
 
-    def _changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:
+    def _changed(self, connection: Connection, live: Sequence[StoredMessage], now: datetime) -> list[StoredMessage]:
         return self.cards.changed(connection, live, now)
 
     def happened(self, kind: str, text: str = "It did.", **given: object) -> None:
@@ -72,7 +72,7 @@ class Office:
     def told(self) -> list[FakePost]:
         """What stands in Slack once all is sent, after a second look by a guard that was started anew."""
         for _ in range(2):
-            NoticeWatch(self.database, self.clock, RULES, "#costs").intend()
+            NotificationWatch(self.database, self.clock, RULES, "#costs").intend()
         while (wait := self.outbox.deliver()) is not None:
             self.clock.advance(max(wait, timedelta(seconds=1)))
         self.clock.advance(timedelta(minutes=1))
@@ -86,8 +86,8 @@ class Office:
             }
 
 
-def content(post: FakePost) -> NoticeContent:
-    assert isinstance(post.content, NoticeContent)
+def content(post: FakePost) -> NotificationContent:
+    assert isinstance(post.content, NotificationContent)
     return post.content
 
 

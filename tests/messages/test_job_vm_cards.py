@@ -20,16 +20,16 @@ from costguard.model.attempt import AttemptState
 from costguard.model.fact import Fact
 from costguard.model.job import CheckpointPlan, JobState
 from costguard.model.message import VmCard
-from costguard.model.reminder import About, Asked, Subject
+from costguard.model.reminder import RequestKind, Subject, SubjectKind
 
 PRICES = {("disk:pd-balanced", "standard", "GiBy.mo"): 100_000_000}
 DAY = timedelta(days=1)
 ON_DISK = CheckpointPlan("/ckpt", "--from {checkpoint}")
 
 
-def card(database: Database, about: About, name: str) -> VmCard:
+def card(database: Database, about: SubjectKind, name: str) -> VmCard:
     """Of a VM with the id 4799, stopped where the message is about its storage."""
-    at_rest = about is About.REST
+    at_rest = about is SubjectKind.REST
     with database.write() as connection:
         rows.prices(connection, PRICES)
         vm = rows.instance(connection, name, gce_id="4799", status="stopped" if at_rest else "running")
@@ -50,7 +50,9 @@ def running(database: Database, **given: Any) -> None:
 
 
 def stop_of(of: VmCard) -> str:
-    (stop,) = (each for each in cards.buttons(of, NOW, cards.zone_of(None, Rules({}))) if each.asked is Asked.STOP)
+    (stop,) = (
+        each for each in cards.buttons(of, NOW, cards.zone_of(None, Rules({}))) if each.asked is RequestKind.STOP
+    )
     return stop.effect
 
 
@@ -58,7 +60,7 @@ def test_a_storage_reminder_names_the_job_whose_disk_is_kept(sqlite_database: Da
     """With what the disk holds, what it costs a month, and the command that deletes it."""
     with sqlite_database.write() as connection:
         job_rows.failed_on_disk(connection, "jkept")
-    said = card(sqlite_database, About.REST, "cg-jkept-1").at_rest
+    said = card(sqlite_database, SubjectKind.REST, "cg-jkept-1").at_rest
     assert "Its disk is kept for job resnet (jkept), which failed" in said
     assert "up to the checkpoint of step 40 in /ckpt/step-40, and bills about $10.00 a month" in said
     assert said.endswith("costguard delete-disk jkept")
@@ -69,13 +71,13 @@ def test_a_vm_between_two_runs_says_that_its_job_starts_it_again(sqlite_database
     running(sqlite_database, checkpoint=ON_DISK)
     with sqlite_database.write() as connection:
         attempts.change(connection, 1, list(AttemptState), state=AttemptState.RESTING)
-    said = card(sqlite_database, About.REST, "cg-jrun-1").at_rest
+    said = card(sqlite_database, SubjectKind.REST, "cg-jrun-1").at_rest
     assert "It is the VM of job resnet (jrun), which starts it again by itself." in said
 
 
 def test_other_vms_at_rest_have_no_job_to_name(sqlite_database: Database) -> None:
     """Their reminder reads as it always did."""
-    assert card(sqlite_database, About.REST, "notebook").at_rest == ""
+    assert card(sqlite_database, SubjectKind.REST, "notebook").at_rest == ""
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_stop_now_says_what_becomes_of_the_job_and_its_disk(
     if is_given_up:
         with sqlite_database.write() as connection:
             jobs.give_disk_up(connection, "jrun", "ada@lab.example", NOW)
-    said = stop_of(card(sqlite_database, About.RUN, "cg-jrun-1"))
+    said = stop_of(card(sqlite_database, SubjectKind.RUN, "cg-jrun-1"))
     assert said.startswith("This cancels job resnet: its command gets its notice first.")
     assert words in said
     assert len(said) <= 300
@@ -102,7 +104,7 @@ def test_stop_now_says_what_becomes_of_the_job_and_its_disk(
 
 def test_stop_now_of_any_other_vm_is_what_it_always_was(sqlite_database: Database) -> None:
     """It is shut down, and its disks stay."""
-    assert stop_of(card(sqlite_database, About.RUN, "trainer-7")) == ""
+    assert stop_of(card(sqlite_database, SubjectKind.RUN, "trainer-7")) == ""
 
 
 @pytest.mark.parametrize("kind", ["JobFailed", "JobCancelled"])

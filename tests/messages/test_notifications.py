@@ -12,15 +12,15 @@ from tests.fakes import HandClock
 from costguard.access.rules import Rules
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.messages.notification import NoticeComposer, NoticeWatch
+from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.generation import Cause
-from costguard.model.message import NoticeContent
+from costguard.model.message import NotificationContent
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 from costguard.spend.budgets import BudgetWatch
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -34,22 +34,22 @@ RULES = Rules(
 
 
 def intend(database: Database, rules: Rules = RULES, later: timedelta = timedelta()) -> list[str]:
-    return NoticeWatch(database, HandClock(NOW + later), rules, "#costs").intend()
+    return NotificationWatch(database, HandClock(NOW + later), rules, "#costs").intend()
 
 
-def stored(database: Database) -> list[Message]:
+def stored(database: Database) -> list[StoredMessage]:
     """In the order in which they were intended."""
     with database.read() as connection:
         return message_rows.waiting(connection, NOW + DAY, 100)
 
 
-def composed(database: Database, later: timedelta = timedelta(), rules: Rules = RULES) -> NoticeContent:
+def composed(database: Database, later: timedelta = timedelta(), rules: Rules = RULES) -> NotificationContent:
     """The first of them."""
     with database.read() as connection:
-        made = NoticeComposer(rules, "https://guard.example")(connection, stored(database)[0], NOW + later)
+        made = NotificationComposer(rules, "https://guard.example")(connection, stored(database)[0], NOW + later)
     assert isinstance(made, Composed)
     assert made.is_final
-    assert isinstance(made.content, NoticeContent)
+    assert isinstance(made.content, NotificationContent)
     return made.content
 
 
@@ -78,7 +78,7 @@ def test_a_restore_and_the_vms_that_it_lost_are_two_notices(database: Database) 
     assert intend(database) == []
     first, second = (made for made in stored(database))
     with database.read() as connection:
-        compose = NoticeComposer(RULES, "https://guard.example")
+        compose = NotificationComposer(RULES, "https://guard.example")
         found = [compose(connection, each, NOW) for each in (first, second)]
     titles = {each.content.title for each in found if isinstance(each, Composed)}  # type: ignore[union-attr]
     assert titles == {
@@ -93,8 +93,8 @@ def test_a_crossing_is_told_to_the_channel_and_to_the_contact_once(database: Dat
     key = "notice/budget/lab/month/2026-11-01/spent/50"
     assert intend(database) == [key, f"{key}/contact"]
     assert [(each.address, each.kind) for each in stored(database)] == [
-        ("#costs", "notice"),
-        ("cfo@lab.example", "notice"),
+        ("#costs", "notification"),
+        ("cfo@lab.example", "notification"),
     ]
     assert intend(database) == []
 
@@ -203,5 +203,5 @@ def test_what_could_not_be_sent_for_days_is_withdrawn(database: Database) -> Non
     intend(database)
     assert composed(database, DAY).title
     with database.read() as connection:
-        made = NoticeComposer(RULES)(connection, stored(database)[0], NOW + 3 * DAY)
+        made = NotificationComposer(RULES)(connection, stored(database)[0], NOW + 3 * DAY)
     assert isinstance(made, Withdrawn)

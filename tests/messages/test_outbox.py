@@ -10,9 +10,9 @@ from tests.messages.outbox_setup import ADA, Place
 from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.messages.outbox import Composed, Withdrawn
-from costguard.model.person import Acquaintance, Person
+from costguard.model.person import AccountLookup, Person
 from costguard.model.reminder import Target
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -147,7 +147,7 @@ def test_what_cannot_be_composed_holds_up_nothing_else(database: Database) -> No
     place = Place(database)
     whole, broken = place.composed, {"a"}
 
-    def composed(message: Message) -> Composed | Withdrawn:
+    def composed(message: StoredMessage) -> Composed | Withdrawn:
         if message.key in broken:
             raise ZeroDivisionError
         return whole(message)
@@ -274,7 +274,7 @@ def test_a_person_known_to_have_left_has_no_direct_messages(database: Database) 
     place = Place(database)
     with database.write() as connection:
         left = Person("U0OLD", "old@lab.example", "Old")
-        people.save(connection, Acquaintance("old@lab.example", left, place.clock.now() - DAY, "D-U0OLD"))
+        people.save(connection, AccountLookup("old@lab.example", left, place.clock.now() - DAY, "D-U0OLD"))
     place.intend("a", "old@lab.example")
     place.run(DAY)
     assert place.slack.keys("#fallback") == ["a"]

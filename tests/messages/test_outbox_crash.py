@@ -97,13 +97,13 @@ def test_what_breaks_after_the_call_is_settled_and_not_sent_again(database: Data
     assert slack.keys() == ["a"]
 
 
-def test_a_whisper_goes_out_once_at_most(database: Database) -> None:
+def test_an_ephemeral_message_goes_out_once_at_most(database: Database) -> None:
     """Nobody can find out whether it arrived, so one that is in doubt counts as sent."""
     place = Place(database)
     place.slack.lose_answers = 1
-    place.intend("w", ADA.user_id, kind="whisper", data={"channel": "C-ops"})
+    place.intend("w", ADA.user_id, kind="ephemeral", data={"channel": "C-ops"})
     place.run(LONG)
-    assert place.slack.whispers == [("C-ops", ADA.user_id)]
+    assert place.slack.ephemerals == [("C-ops", ADA.user_id)]
     assert place.stored("w").status == "accepted"
 
 

@@ -7,9 +7,9 @@ from tests.api.rows import NOW
 from tests.fakes import FakeNotifier, HandClock
 
 from costguard.errors import ChannelRefused, SlackError, SlackLimited, SlackRefused, SlackUnavailable, SlackUncertain
-from costguard.model.message import Posted, WhisperContent
+from costguard.model.message import EphemeralContent, Posted
 
-TEXT = WhisperContent("text")
+TEXT = EphemeralContent("text")
 
 
 def test_a_lost_answer_leaves_a_message_that_can_be_found() -> None:
@@ -41,5 +41,5 @@ def test_what_is_refused_is_not_done() -> None:
         slack.post("#ops", TEXT, "a")
     slack.down = True
     with pytest.raises(SlackUnavailable):
-        slack.whisper("#ops", "U1", TEXT)
-    assert (slack.posts, slack.whispers) == ([], [])
+        slack.post_ephemeral("#ops", "U1", TEXT)
+    assert (slack.posts, slack.ephemerals) == ([], [])

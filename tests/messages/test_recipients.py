@@ -13,7 +13,7 @@ from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackUnavailable
 from costguard.events import facts
-from costguard.messages.recipients import Acquainting
+from costguard.messages.recipients import AccountLookups
 from costguard.model.person import Person
 
 HOUR = timedelta(hours=1)
@@ -25,12 +25,12 @@ class Place:
         self.database = database
         self.clock = HandClock(NOW)
         self.slack = slack or FakeNotifier(self.clock, [Person(f"U{each[:3]}", each, each[:3]) for each in MANY])
-        self.acquainting = Acquainting(database, self.slack, self.clock)
+        self.lookups = AccountLookups(database, self.slack, self.clock)
 
     def look_up(self, *addresses: str) -> bool:
         """As after a pass that named these."""
-        self.acquainting.name(addresses)
-        return self.acquainting.look_up()
+        self.lookups.enqueue(addresses)
+        return self.lookups.run()
 
     def known(self) -> dict[str, str | None]:
         """Slack's id of everybody who was looked up."""
@@ -60,10 +60,10 @@ def test_whom_a_pass_names_is_looked_up_once(database: Database) -> None:
 def test_nothing_is_asked_before_a_pass_names_somebody(sqlite_database: Database) -> None:
     """Nor a second time about what a pass has named: an answer that did not come is the next pass' to ask for."""
     place = Place(sqlite_database)
-    assert not place.acquainting.look_up()
+    assert not place.lookups.run()
     place.slack.down = True
     place.look_up(MANY[0])
-    place.acquainting.look_up()
+    place.lookups.run()
     assert place.asked() == [MANY[0]]
 
 
@@ -72,7 +72,7 @@ def test_many_take_several_turns(sqlite_database: Database) -> None:
     place = Place(sqlite_database)
     assert place.look_up(*MANY)
     assert len(place.known()) == 10
-    assert place.acquainting.look_up()
+    assert place.lookups.run()
     assert list(place.known()) == MANY[:20]
     assert not place.look_up(MANY[0])
     assert list(place.known()) == MANY[:20]
@@ -85,18 +85,18 @@ def test_slack_away_is_told_and_made_up_for(database: Database) -> None:
     for _ in range(2):
         assert not place.look_up(*MANY)
     assert place.asked() == [MANY[0]] * 2
-    assert "does not answer" in place.acquainting.trouble
+    assert "does not answer" in place.lookups.trouble
     with database.read() as connection:
         (told,) = facts.read(connection, kind="SlackTrouble")
     assert "Slack does not say who people are" in told.fact.text
     place.slack.down = False
     assert place.look_up(MANY[0])
-    assert place.acquainting.trouble == ""
+    assert place.lookups.trouble == ""
     place.slack.down = True
     place.look_up(MANY[1])
-    assert place.acquainting.trouble
+    assert place.lookups.trouble
     place.look_up()
-    assert place.acquainting.trouble == ""
+    assert place.lookups.trouble == ""
 
 
 def test_a_limit_is_no_trouble(sqlite_database: Database) -> None:
@@ -104,7 +104,7 @@ def test_a_limit_is_no_trouble(sqlite_database: Database) -> None:
     place = Place(sqlite_database)
     place.slack.limited["people"] = NOW + HOUR
     assert not place.look_up(MANY[0])
-    assert (place.acquainting.trouble, place.known()) == ("", {})
+    assert (place.lookups.trouble, place.known()) == ("", {})
 
 
 class Particular(FakeNotifier):
@@ -124,7 +124,7 @@ def test_one_refused_address_hides_no_other(sqlite_database: Database) -> None:
     place = Place(sqlite_database, Particular(clock, [Person("U1", MANY[1], "one")]))
     assert place.look_up(*MANY[:3])
     assert place.known() == {MANY[0]: None, MANY[1]: "U1"}
-    assert place.acquainting.trouble
+    assert place.lookups.trouble
 
 
 class Slow(FakeNotifier):
@@ -144,15 +144,15 @@ def test_naming_does_not_wait_for_a_slow_slack(sqlite_database: Database) -> Non
     """While an answer does not come passes go on to name people, and the last of them counts."""
     slack = Slow(HandClock(NOW), [Person("U1", MANY[1], "one")])
     place = Place(sqlite_database, slack)
-    place.acquainting.name([MANY[0]])
-    asking = threading.Thread(target=place.acquainting.look_up)
+    place.lookups.enqueue([MANY[0]])
+    asking = threading.Thread(target=place.lookups.run)
     asking.start()
     assert slack.asked.wait(60)
-    place.acquainting.name([MANY[0], MANY[1]])
+    place.lookups.enqueue([MANY[0], MANY[1]])
     assert place.known() == {}
     slack.let_go.set()
     asking.join()
-    assert place.acquainting.look_up()
+    assert place.lookups.run()
     assert place.known() == {MANY[0]: None, MANY[1]: "U1"}
 
 
@@ -160,6 +160,6 @@ def test_an_end_is_not_waited_for(sqlite_database: Database) -> None:
     """Between two questions a shutdown is noticed."""
     place, stop = Place(sqlite_database), threading.Event()
     stop.set()
-    place.acquainting.name(MANY)
-    assert not place.acquainting.look_up(stop=stop)
+    place.lookups.enqueue(MANY)
+    assert not place.lookups.run(stop=stop)
     assert place.asked() == []

@@ -17,7 +17,7 @@ from costguard.api.deps import DaemonStatus
 from costguard.db.transaction import Database
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.pages.show import why_not
-from costguard.reminders.not_stopped import Cause, NotStopped
+from costguard.reminders.not_stopped import StopBlocker, StopDiagnosis
 
 HOUR = timedelta(hours=1)
 
@@ -250,7 +250,7 @@ def test_page_of_a_vm_says_first_why_it_was_not_stopped(database: Database, clie
     said = 'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'
     assert said in tidy(read(client, addresses["forgotten"]).text)
     assert "Nothing to stop: it is gone already." in tidy(read(client, addresses["left"]).text)
-    kept = NotStopped(Cause.KEPT, "ada <b>keeps</b> it", "a rule", (), "the keep ends", NOW)
+    kept = StopDiagnosis(StopBlocker.KEPT, "ada <b>keeps</b> it", "a rule", (), "the keep ends", NOW)
     shown = why_not(kept, NOW)
     assert "ada &lt;b&gt;keeps&lt;/b&gt; it (a rule); the keep ends <time datetime=" in shown
     assert shown.endswith("</time>.")

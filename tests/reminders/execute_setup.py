@@ -23,7 +23,7 @@ from costguard.ledger.record import record
 from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.observation import Sighting
-from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import LiveExecutor
 from costguard.reminders.still_due import Hold
@@ -67,7 +67,7 @@ class Scene:
             query = select(lifetimes.c.id).where(lifetimes.c.instance_id == row)
             life = connection.execute(query).scalar_one()
         assert row is not None
-        return Subject(About.RUN, row, life)
+        return Subject(SubjectKind.RUN, row, life)
 
     def look(self, *vms: Any, **given: Any) -> None:
         look = observation(*vms, **given)
@@ -97,7 +97,7 @@ class Scene:
         }
         return StopInstance(**{**values, **given})
 
-    def ask(self, subject: Subject, asked: Asked = Asked.STOP, **given: Any) -> Request:
+    def ask(self, subject: Subject, asked: RequestKind = RequestKind.STOP, **given: Any) -> Request:
         """What a person asked for, as it is stored."""
         values: dict[str, Any] = {
             "key": f"press/{subject}/{asked.value}",
@@ -137,10 +137,10 @@ class Scene:
             query = select(request_rows.c.status, request_rows.c.outcome).order_by(request_rows.c.id)
             return [(row.status, row.outcome) for row in connection.execute(query)]
 
-    def whispers(self) -> list[tuple[str, str]]:
+    def ephemerals(self) -> list[tuple[str, str]]:
         """To whom, and what."""
         with self.database.read() as connection:
-            query = select(messages.c.address, messages.c.data).where(messages.c.kind == "whisper")
+            query = select(messages.c.address, messages.c.data).where(messages.c.kind == "ephemeral")
             return [(row.address, row.data["text"]) for row in connection.execute(query)]
 
 

@@ -9,28 +9,29 @@ from tests.builders import KEY, PROJECT, at
 
 from costguard.access.rules import Access, Rules
 from costguard.model.instance import Status
-from costguard.model.person import Acquaintance, Person
+from costguard.model.person import AccountLookup, Person
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import (
-    About,
-    Asked,
     Enforcement,
     Keep,
     QuietRule,
     ReminderRule,
     Request,
+    RequestKind,
     Sent,
     Subject,
+    SubjectKind,
     Target,
 )
 from costguard.model.utilisation import Evidence, IdleRule, IdleState
-from costguard.reminders.decide import Decision, Plan, Watched, decide
+from costguard.reminders.decide import decide
+from costguard.reminders.watched import Decision, FleetPlan, WatchedVm
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 STARTED = at("02:00")  # a Monday
 DUE = at("10:00")
-SUBJECT = Subject(About.RUN, 1, 7)
-REST = Subject(About.REST, 1, 7)
+SUBJECT = Subject(SubjectKind.RUN, 1, 7)
+REST = Subject(SubjectKind.REST, 1, 7)
 ANA, BEN, CARA = "ana@example.com", "ben@example.com", "cara@example.com"
 NEVER_QUIET = QuietRule(days=frozenset(), ends=QuietRule().starts)
 
@@ -55,20 +56,20 @@ def rules(one: Preset | None = None, **given: Any) -> Rules:
     return Rules(**{**values, **given})
 
 
-def people(**zones: str) -> dict[str, Acquaintance]:
+def people(**zones: str) -> dict[str, AccountLookup]:
     """Ana, Ben and Cara have accounts; `ana="Europe/Berlin"` says where."""
     found = {}
     for name in ("ana", "ben", "cara"):
         address = f"{name}@example.com"
-        found[address] = Acquaintance(address, Person(f"U{name}", address, name, zones.get(name, "UTC")), STARTED)
+        found[address] = AccountLookup(address, Person(f"U{name}", address, name, zones.get(name, "UTC")), STARTED)
     return found
 
 
-def nobody(address: str) -> dict[str, Acquaintance]:
-    return {address: Acquaintance(address, None, STARTED)}
+def nobody(address: str) -> dict[str, AccountLookup]:
+    return {address: AccountLookup(address, None, STARTED)}
 
 
-def vm(**given: Any) -> Watched:
+def vm(**given: Any) -> WatchedVm:
     """It runs since 02:00 and is due at 10:00."""
     values: dict[str, Any] = {
         "key": KEY,
@@ -81,10 +82,10 @@ def vm(**given: Any) -> Watched:
         "lifetime_id": 7,
         "owner": ANA,
     }
-    return Watched(**{**values, **given})
+    return WatchedVm(**{**values, **given})
 
 
-def resting(**given: Any) -> Watched:
+def resting(**given: Any) -> WatchedVm:
     return vm(**{"status": Status.STOPPED, "running_since": None, "rest_since": STARTED, **given})
 
 
@@ -102,21 +103,21 @@ def keep(until: datetime, by: str = BEN) -> Keep:
     return Keep(SUBJECT, until, by, DUE)
 
 
-def asked(what: Asked, by: str = ANA, **given: Any) -> Request:
+def asked(what: RequestKind, by: str = ANA, **given: Any) -> Request:
     values: dict[str, Any] = {"subject": SUBJECT, "user_id": "U", "via": "slack", "at": DUE, "id": 1}
     return Request(f"{what.value}/{by}/{given.get('id', 1)}", what, by=by, **{**values, **given})
 
 
 def planned(
-    one: Watched,
+    one: WatchedVm,
     now: datetime,
     by: Rules | None = None,
-    known: dict[str, Acquaintance] | None = None,
+    known: dict[str, AccountLookup] | None = None,
     unread: tuple[str, ...] = (),
-) -> Plan:
+) -> FleetPlan:
     known = people() if known is None else known
     return decide([one], by or rules(), {PROJECT: frozenset(unread)}, known, now)
 
 
-def decided(one: Watched, now: datetime, by: Rules | None = None, **given: Any) -> Decision:
+def decided(one: WatchedVm, now: datetime, by: Rules | None = None, **given: Any) -> Decision:
     return planned(one, now, by, **given).decisions[0]

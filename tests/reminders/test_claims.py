@@ -9,7 +9,7 @@ import pytest
 
 from costguard.access.rules import Access, Rules
 from costguard.model.instance import InstanceKey
-from costguard.model.reminder import Asked, Claim, Ownership, Team
+from costguard.model.reminder import Claim, Ownership, RequestKind, Team
 from costguard.reminders.claims import HOLD, hold_text, is_held, outsider_text, refusal
 
 AT = datetime(2026, 11, 2, 10, 2, tzinfo=UTC)
@@ -84,7 +84,7 @@ class Vm:
     job: str = ""
 
 
-def may(asked: Asked, vm: Vm, ownership: Ownership = Ownership(), later: timedelta = timedelta()) -> set[str]:
+def may(asked: RequestKind, vm: Vm, ownership: Ownership = Ownership(), later: timedelta = timedelta()) -> set[str]:
     """Who of everybody."""
     return {by for by in EVERYBODY if refusal(asked, by, vm, ownership, RULES, None, AT + later) is None}
 
@@ -94,48 +94,48 @@ VISIONS, NO_TEAMS = Vm(InstanceKey("vision-lab", "1")), Vm(InstanceKey("elsewher
 
 def test_who_may_claim_what_is_unowned() -> None:
     """The operator role, and membership of the VM's team where it has one; nobody else, and no outsider's operator."""
-    assert may(Asked.CLAIM, VISIONS) == {OLAF, TESS, ADAM}
-    assert may(Asked.CLAIM, NO_TEAMS) == {OLGA, OLAF, ADAM}
+    assert may(RequestKind.CLAIM, VISIONS) == {OLAF, TESS, ADAM}
+    assert may(RequestKind.CLAIM, NO_TEAMS) == {OLGA, OLAF, ADAM}
 
 
 def test_what_a_service_account_made_is_protected_from_outsiders() -> None:
     """Its team's operators may claim it; of no team, only an admin."""
-    assert may(Asked.CLAIM, VISIONS, Ownership(ROBOT)) == {OLAF, TESS, ADAM}
-    assert may(Asked.CLAIM, NO_TEAMS, Ownership(ROBOT)) == {ADAM}
+    assert may(RequestKind.CLAIM, VISIONS, Ownership(ROBOT)) == {OLAF, TESS, ADAM}
+    assert may(RequestKind.CLAIM, NO_TEAMS, Ownership(ROBOT)) == {ADAM}
 
 
 def test_a_fresh_claim_stops_nothing() -> None:
     """Not for who claimed it, nor for the team that it came to: until the channel was notified, or for an hour."""
     claimed = Ownership(claim=Claim(1, OLGA, OLGA, AT))
     vm = replace(NO_TEAMS, owner=OLGA)
-    assert may(Asked.STOP, vm, claimed) == {ADAM}
-    assert may(Asked.STOP, vm, claimed, HOLD) == {OLGA, ADAM}
+    assert may(RequestKind.STOP, vm, claimed) == {ADAM}
+    assert may(RequestKind.STOP, vm, claimed, HOLD) == {OLGA, ADAM}
     notified = replace(claimed, claim=replace(CLAIM, owner=OLGA, notified_at=AT + timedelta(seconds=3)))
-    assert may(Asked.STOP, vm, notified, timedelta(seconds=3)) == {OLGA, ADAM}
+    assert may(RequestKind.STOP, vm, notified, timedelta(seconds=3)) == {OLGA, ADAM}
 
 
 def test_a_fresh_claim_is_held_before_the_ledger_shows_it() -> None:
     """The owner in the ledger changes with the next look; the hold begins with the claim."""
     claimed = Ownership(claim=Claim(1, OLAF, OLAF, AT))
-    assert may(Asked.STOP, VISIONS, claimed) == {TESS, ADAM}
+    assert may(RequestKind.STOP, VISIONS, claimed) == {TESS, ADAM}
 
 
 def test_a_claim_takes_nothing_from_keeps_and_claims() -> None:
     """Who claimed a VM may keep it and disown it at once."""
     claimed, vm = Ownership(claim=Claim(1, OLAF, OLAF, AT)), replace(VISIONS, owner=OLAF)
-    assert OLAF in may(Asked.KEEP, vm, claimed)
-    assert OLAF in may(Asked.DISOWN, vm, claimed)
+    assert OLAF in may(RequestKind.KEEP, vm, claimed)
+    assert OLAF in may(RequestKind.DISOWN, vm, claimed)
 
 
 def test_a_jobs_vm_is_its_jobs_whatever_was_claimed() -> None:
     """A job's owner cancels it at once: a claim of its VM gives and takes nothing."""
     vm = replace(VISIONS, owner=VIC, job="job-1")
-    assert VIC in may(Asked.STOP, vm, Ownership(claim=Claim(1, VIC, VIC, AT)))
+    assert VIC in may(RequestKind.STOP, vm, Ownership(claim=Claim(1, VIC, VIC, AT)))
 
 
 def test_the_refusal_names_the_teams_channel() -> None:
     """The one that the claim is told in: of the team that the VM was of before."""
     claimed = Ownership(claim=Claim(1, OLAF, OLAF, AT))
-    text = refusal(Asked.STOP, OLAF, replace(VISIONS, owner=OLAF), claimed, RULES, None, AT)
+    text = refusal(RequestKind.STOP, OLAF, replace(VISIONS, owner=OLAF), claimed, RULES, None, AT)
     assert text is not None
     assert "#vision has been notified" in text

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from tests.builders import at
 from tests.reminders.reminded import DAY, DUE, HOUR, REST, STARTED, idle, keep, preset
 
-from costguard.model.reminder import Keep, RestRule
+from costguard.model.reminder import Keep, StorageRule
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.reminders.due import Due, due_of_rest, due_of_run
+from costguard.reminders.due import DueMoment, due_of_rest, due_of_run
 
 NOW = at("12:00")
 T4 = preset()
 
 
-def due(evidence: Evidence | None = None, *keeps: Keep, now: datetime = NOW) -> Due:
+def due(evidence: Evidence | None = None, *keeps: Keep, now: datetime = NOW) -> DueMoment:
     found = due_of_run(T4, STARTED, evidence, keeps, now)
     assert found is not None
     return found
@@ -27,7 +27,7 @@ def due(evidence: Evidence | None = None, *keeps: Keep, now: datetime = NOW) -> 
 
 def test_the_limit_makes_it_due() -> None:
     """The moment is the start and the limit, whatever was learned later."""
-    assert due() == Due(DUE, "past the limit of preset t4 (8 h) by 2 h", DUE)
+    assert due() == DueMoment(DUE, "past the limit of preset t4 (8 h) by 2 h", DUE)
 
 
 def test_idleness_makes_it_due_sooner() -> None:
@@ -80,10 +80,10 @@ def test_never_within_a_keep(hours: list[int], since: int) -> None:
 
 def test_a_rest_is_due_after_a_while() -> None:
     """Storage of a stopped VM; a keep moves that too, no rule stops it, and the settings may ask for none."""
-    found = due_of_rest(RestRule(), STARTED, (), "stopped", STARTED + 4 * DAY)
-    assert found == Due(STARTED + 3 * DAY, "stopped for 4 d, and its storage is billed", None)
+    found = due_of_rest(StorageRule(), STARTED, (), "stopped", STARTED + 4 * DAY)
+    assert found == DueMoment(STARTED + 3 * DAY, "stopped for 4 d, and its storage is billed", None)
     kept = (Keep(REST, STARTED + 9 * DAY, "ana", NOW),)
-    assert due_of_rest(RestRule(), STARTED, kept, "stopped", NOW) == replace(
+    assert due_of_rest(StorageRule(), STARTED, kept, "stopped", NOW) == replace(
         found, at=STARTED + 9 * DAY, why="stopped for 10 h, and its storage is billed"
     )
-    assert due_of_rest(RestRule(None), STARTED, (), "stopped", NOW) is None
+    assert due_of_rest(StorageRule(None), STARTED, (), "stopped", NOW) is None

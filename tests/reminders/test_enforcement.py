@@ -27,23 +27,23 @@ from tests.reminders.reminded import (
 
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.reminder import Sent, Target
-from costguard.reminders.due import Due
+from costguard.reminders.due import DueMoment
 from costguard.reminders.enforcement import stop_at
 from costguard.reminders.ladder import standing_of
-from costguard.reminders.watched import Watched
+from costguard.reminders.watched import WatchedVm
 
-FIRM = Due(DUE, "late", DUE)
+FIRM = DueMoment(DUE, "late", DUE)
 RULE = stopping().reminders
 THREE = tuple(sent(stage, at(f"{10 + 4 * stage}:00")) for stage in range(3))
 NOW = at("19:00")
 
 
-def stop_of(one: Watched, now: datetime = NOW) -> StopInstance | None:
+def stop_of(one: WatchedVm, now: datetime = NOW) -> StopInstance | None:
     found = [action for action in planned(one, now, rules(stopping())).actions if isinstance(action, StopInstance)]
     return found[0] if found else None
 
 
-def at_for(messages: tuple[Sent, ...], due: Due | None = FIRM, protection: str = "") -> datetime | None:
+def at_for(messages: tuple[Sent, ...], due: DueMoment | None = FIRM, protection: str = "") -> datetime | None:
     return stop_at(RULE, standing_of(messages, 0), due, protection)
 
 
@@ -67,13 +67,13 @@ def test_protected_vms_and_those_only_reminded_of_are_never_stopped() -> None:
     assert at_for(THREE, protection="label costguard-protect") is None
     assert stop_at(preset().reminders, standing_of(THREE, 0), FIRM, "") is None
     assert at_for(THREE, due=None) is None
-    assert at_for(THREE, Due(DUE, "rests", None)) is None
+    assert at_for(THREE, DueMoment(DUE, "rests", None)) is None
 
 
 def test_only_reminders_about_this_count() -> None:
     """Those from before it was due for good reason said nothing about it."""
-    assert at_for(THREE, Due(DUE, "late", at("10:01"))) is None
-    assert at_for((*THREE, sent(3, at("22:00"))), Due(DUE, "late", at("10:01"))) == at("23:00")
+    assert at_for(THREE, DueMoment(DUE, "late", at("10:01"))) is None
+    assert at_for((*THREE, sent(3, at("22:00"))), DueMoment(DUE, "late", at("10:01"))) == at("23:00")
 
 
 def test_the_stop_says_why() -> None:

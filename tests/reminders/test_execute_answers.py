@@ -11,7 +11,7 @@ from tests.reminders.last_check_setup import judged_at
 from costguard.db.transaction import Database
 from costguard.ledger import answers
 from costguard.model.action import Action, AssignOwner, KeepLifetime, RefuseRequest
-from costguard.model.reminder import Asked, Claim, Keep
+from costguard.model.reminder import Claim, Keep, RequestKind
 from costguard.reminders.still_due import ByTheRules
 
 
@@ -19,7 +19,7 @@ def test_a_keep(database: Database) -> None:
     """The due moment moves once, and it is told by whom, until when and why."""
     scene = Scene(database)
     subject = scene.run()
-    request = scene.ask(subject, Asked.KEEP, reason="the last epoch")
+    request = scene.ask(subject, RequestKind.KEEP, reason="the last epoch")
     action = KeepLifetime(request, at("16:00"), "ana keeps it")
     results = [each.result for _ in range(2) for each in scene.executor().carry_out([action])]
     assert results == ["settled", "repeated"]
@@ -36,7 +36,7 @@ def test_a_claim_and_its_contrary(database: Database, owner: str, kind: str) -> 
     """Whose it is, as somebody said, and the fact of who said so."""
     scene = Scene(database)
     subject = scene.run(labels={"owner": "bo"})
-    request = scene.ask(subject, Asked.CLAIM if owner else Asked.DISOWN)
+    request = scene.ask(subject, RequestKind.CLAIM if owner else RequestKind.DISOWN)
     scene.executor().carry_out([AssignOwner(request, owner, f"{ANA} said so")])
     with database.read() as connection:
         claims = answers.claims_of(connection, [subject.instance_id])[subject.instance_id]
@@ -49,13 +49,13 @@ def test_a_claim_and_its_contrary(database: Database, owner: str, kind: str) -> 
 def test_a_refusal(database: Database, user_id: str) -> None:
     """The reason is kept, and told in private to whoever asked in Slack."""
     scene = Scene(database)
-    request = scene.ask(scene.run(), Asked.KEEP, user_id=user_id)
+    request = scene.ask(scene.run(), RequestKind.KEEP, user_id=user_id)
     action = RefuseRequest(request, "It was kept three times already.")
     executor = scene.executor()
     executor.carry_out([action])
     executor.carry_out([action])
     assert scene.requests() == [("refused", action.reason)]
-    assert scene.whispers() == ([("UANA", action.reason)] if user_id else [])
+    assert scene.ephemerals() == ([("UANA", action.reason)] if user_id else [])
 
 
 def test_ended_in_the_middle_of_an_answer(database: Database, database_url: str) -> None:
@@ -63,7 +63,7 @@ def test_ended_in_the_middle_of_an_answer(database: Database, database_url: str)
     scene = Scene(database)
     for step in range(1, 5):
         subject = scene.run(step)
-        action: Action = KeepLifetime(scene.ask(subject, Asked.KEEP), at("16:00"), "ana keeps it")
+        action: Action = KeepLifetime(scene.ask(subject, RequestKind.KEEP), at("16:00"), "ana keeps it")
         with fragile_database(database_url, Fuse(step)) as fragile:
             try:
                 scene.executor(database=fragile).carry_out([action])
@@ -79,7 +79,7 @@ def test_answers_come_before_stops(database: Database) -> None:
     """In one plan as well: who keeps a VM is heard before a rule acts on silence."""
     judged = judged_at(database)
     scene, stop = judged.scene, judged.decided()
-    keep = KeepLifetime(scene.ask(judged.subject, Asked.KEEP), at("16:00"), "ana keeps it")
+    keep = KeepLifetime(scene.ask(judged.subject, RequestKind.KEEP), at("16:00"), "ana keeps it")
     results = scene.executor(still_due=ByTheRules(judged.rules)).carry_out([stop, keep])
     assert [each.result for each in results] == ["settled", "not_needed"]
     assert scene.google.calls == []

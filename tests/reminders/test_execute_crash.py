@@ -16,7 +16,7 @@ from costguard.errors import CloudUnavailable
 from costguard.ledger import answers
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import Shape, Status
-from costguard.model.reminder import Asked, Keep, Subject
+from costguard.model.reminder import Keep, RequestKind, Subject
 from costguard.reminders.still_due import ByTheRules
 
 CPU = Shape("n2-standard-4", 4, 16384)
@@ -128,7 +128,7 @@ def test_ended_at_every_step_while_google_is_in_trouble(sqlite_database: Databas
 
 
 def _keep(scene: Scene, subject: Subject) -> None:
-    request = scene.ask(subject, Asked.KEEP)
+    request = scene.ask(subject, RequestKind.KEEP)
     assert request.id is not None
     with scene.database.write() as connection:
         keep = Keep(subject, scene.clock.now() + timedelta(hours=4), ANA, scene.clock.now())

@@ -16,7 +16,7 @@ from costguard.gce.client import ComputeCloud
 from costguard.ledger.record import record
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import InstanceKey
-from costguard.model.reminder import About, Subject
+from costguard.model.reminder import Subject, SubjectKind
 from costguard.reminders import stop_rows
 from costguard.reminders.execute import LiveExecutor
 from costguard_sandbox.clock import ManualClock
@@ -54,7 +54,7 @@ class Served:
         with self.database.read() as connection:
             life = connection.execute(select(lifetimes)).one()
         return StopInstance(
-            subject=Subject(About.RUN, life.instance_id, life.id),
+            subject=Subject(SubjectKind.RUN, life.instance_id, life.id),
             key=InstanceKey("demo", str(self.world.instance("demo", "trainer").id)),
             name="trainer",
             zone=ZONE,

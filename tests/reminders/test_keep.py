@@ -11,7 +11,7 @@ from tests.builders import at
 from tests.reminders.reminded import DAY, DUE, HOUR, asked, keep
 
 from costguard.model.moments import zone_of
-from costguard.model.reminder import Asked, ReminderRule
+from costguard.model.reminder import ReminderRule, RequestKind
 from costguard.reminders.request_rules import kept_until
 
 NOW = at("12:00")
@@ -21,7 +21,7 @@ RULE = ReminderRule()
 def kept(
     hours: int | None, due: datetime = DUE, times: int = 0, admin: bool = False, zone: str = "UTC", now: datetime = NOW
 ) -> datetime | str:
-    request = asked(Asked.KEEP, hours=hours)
+    request = asked(RequestKind.KEEP, hours=hours)
     earlier = [keep(DUE)] * times
     return kept_until(request, zone_of(zone), due, RULE, earlier, admin, now, ["root@example.com", "a@example.com"])
 
@@ -66,7 +66,7 @@ def test_an_admin_keeps_it_once_more() -> None:
 
 def test_without_admins_the_refusal_says_so() -> None:
     """Nobody is sent to look for somebody who does not exist."""
-    found = kept_until(asked(Asked.KEEP, hours=4), zone_of(""), DUE, RULE, [keep(DUE)] * 3, False, NOW)
+    found = kept_until(asked(RequestKind.KEEP, hours=4), zone_of(""), DUE, RULE, [keep(DUE)] * 3, False, NOW)
     assert found == "It was kept 3 times already; only an admin could do it again, and [access] names none."
 
 

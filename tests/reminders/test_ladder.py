@@ -7,17 +7,17 @@ from tests.builders import at
 from tests.reminders.reminded import DAY, DUE, HOUR, sent
 
 from costguard.model.reminder import Sent, Target
-from costguard.reminders.ladder import Standing, may_need_contact, next_at, standing_of, targets_of
+from costguard.reminders.ladder import LadderPosition, may_need_contact, next_at, standing_of, targets_of
 
 OWNER, CHANNEL, CONTACT = Target
 EVERY = 4 * HOUR
 
 
-def climbed(stages: int) -> Standing:
+def climbed(stages: int) -> LadderPosition:
     return standing_of([sent(stage, DUE + stage * EVERY) for stage in range(stages)], 0)
 
 
-def targets(standing: Standing, owner: bool = True, contact: bool = True) -> tuple[Target, ...]:
+def targets(standing: LadderPosition, owner: bool = True, contact: bool = True) -> tuple[Target, ...]:
     return targets_of(standing, owner, contact)
 
 
@@ -53,7 +53,7 @@ def test_silence_is_counted_from_the_last_acceptance() -> None:
 
 def test_an_answer_starts_anew() -> None:
     """Stages of earlier cycles do not count in this one."""
-    assert standing_of([sent(0, DUE), sent(1, DUE)], 1) == Standing()
+    assert standing_of([sent(0, DUE), sent(1, DUE)], 1) == LadderPosition()
     assert standing_of([sent(0, DUE), sent(0, DUE, cycle=1)], 1).stage == 1
 
 

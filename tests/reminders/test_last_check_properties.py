@@ -28,7 +28,7 @@ from costguard.ledger.record import record
 from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey
 from costguard.model.preset import OTHER
-from costguard.model.reminder import Asked, Enforcement, Keep
+from costguard.model.reminder import Enforcement, Keep, RequestKind
 from costguard.model.utilisation import IdleState
 from costguard.reminders import gather
 from costguard.reminders.enforcement import rule_text
@@ -45,7 +45,7 @@ class Life:
     idle: IdleState | None
     is_weak: bool
     labels: tuple[tuple[str, str], ...]
-    asked: Asked | None
+    asked: RequestKind | None
     by: str
     stop_before: str | None  # how a stop of the same cycle came out
 
@@ -60,7 +60,7 @@ class Life:
                 given = {"outcome": self.stop_before, "settled_at": at("11:55")}
                 stop_row(connection, subject.instance_id, subject.lifetime_id, at("11:55"), **given)
         if self.kept_until is not None:
-            request = judged.scene.ask(subject, Asked.KEEP, key=f"kept {subject}", at=at("11:00"))
+            request = judged.scene.ask(subject, RequestKind.KEEP, key=f"kept {subject}", at=at("11:00"))
             with judged.scene.database.write() as connection:
                 assert request.id is not None
                 answers.add_keep(connection, Keep(subject, at(self.kept_until), ANA, at("11:00")), request.id)
@@ -76,7 +76,7 @@ lives = st.builds(
     idle=st.sampled_from([None, *IdleState]),
     is_weak=st.booleans(),
     labels=st.sampled_from([(), (), (), (("costguard-protect", "true"),), (("free", "yes"),)]),
-    asked=st.sampled_from([None, None, None, *Asked]),
+    asked=st.sampled_from([None, None, None, *RequestKind]),
     by=st.sampled_from([ANA, ROOT]),
     stop_before=st.sampled_from([None, None, None, "failed", "shadow", "not_needed"]),
 )

@@ -12,7 +12,7 @@ from costguard.db.transaction import Database
 from costguard.messages import message_log
 from costguard.messages.message_log import MessageFilters
 from costguard.model.message import Posted
-from costguard.model.reminder import About, Sent, Subject, Target
+from costguard.model.reminder import Sent, Subject, SubjectKind, Target
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage
 
@@ -21,23 +21,23 @@ LATER = NOW + timedelta(seconds=30)
 
 def _intend(connection: Connection, key: str, address: str = "#ops", subject: Subject | None = None) -> int:
     target = None if subject is None else Target.OWNER
-    kind = "notice" if subject is None else "reminder"
+    kind = "notification" if subject is None else "reminder"
     assert message_rows.intend(connection, NewMessage(key, kind, address, subject=subject, target=target), NOW)
     return message_log.messages_page(connection, MessageFilters(), None, 1)[0].id
 
 
 def _subject(connection: Connection) -> Subject:
-    return Subject(About.RUN, rows.instance(connection, "trainer-7"), 4)
+    return Subject(SubjectKind.RUN, rows.instance(connection, "trainer-7"), 4)
 
 
 def test_a_key_is_intended_once_unless_it_was_withdrawn(database: Database) -> None:
     """What was not true for a while may become true again; what was sent may not."""
     with database.write() as connection:
         message_id = _intend(connection, "a")
-        assert not message_rows.intend(connection, NewMessage("a", "notice", "#other"), LATER)
+        assert not message_rows.intend(connection, NewMessage("a", "notification", "#other"), LATER)
         message_rows.withdraw(connection, message_id, "it was stopped")
         assert message_rows.waiting(connection, LATER, 10) == []
-        assert message_rows.intend(connection, NewMessage("a", "notice", "#other"), LATER)
+        assert message_rows.intend(connection, NewMessage("a", "notification", "#other"), LATER)
         (stored,) = message_rows.waiting(connection, LATER, 10)
         assert (stored.id, stored.address, stored.intended_at, stored.error) == (message_id, "#other", LATER, "")
 
@@ -111,7 +111,7 @@ def test_the_root_of_a_thread_is_its_latest_first_message(database: Database) ->
 def test_a_thread_that_is_about_no_vm_is_kept_in_order_too(database: Database) -> None:
     """A later message of it waits for its root, and finds it."""
     with database.write() as connection:
-        for key, kind in (("card", "job"), ("news", "notice")):
+        for key, kind in (("card", "job"), ("news", "notification")):
             new = NewMessage(key, kind, "ada@lab.example", thread="job:j7k2m9q4")
             assert message_rows.intend(connection, new, NOW)
         (card,) = message_rows.waiting(connection, NOW, 10)

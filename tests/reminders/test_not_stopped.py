@@ -14,17 +14,17 @@ from costguard.access.rules import Protection, Rules
 from costguard.model.action import StopOutcome
 from costguard.model.instance import Status
 from costguard.model.preset import Match, Preset
-from costguard.model.reminder import Asked, Enforcement, Keep, ReminderRule, Request, Sent, Target
+from costguard.model.reminder import Enforcement, Keep, ReminderRule, Request, RequestKind, Sent, Target
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders.decide import decide
-from costguard.reminders.not_stopped import Cause, NotStopped, why_not_stopped
-from costguard.reminders.watched import Watched
+from costguard.reminders.not_stopped import StopBlocker, StopDiagnosis, why_not_stopped
+from costguard.reminders.watched import WatchedVm
 
 RULE = "preset t4: stop after 3 unanswered reminders and 1 h"
 LATE = at("13:00")
 
 
-def _asked(of: Watched, rules: Rules | None = None, now: Any = LATE, **given: Any) -> NotStopped:
+def _asked(of: WatchedVm, rules: Rules | None = None, now: Any = LATE, **given: Any) -> StopDiagnosis:
     values = {"unread": frozenset(), "measured": None, **given}
     return why_not_stopped(of, rules or reminded.rules(stopping()), people=reminded.people(), now=now, **values)
 
@@ -33,50 +33,50 @@ def _sent(*accepted: str) -> tuple[Sent, ...]:
     return tuple(Sent(f"r{stage}", 0, stage, Target.OWNER, at(moment)) for stage, moment in enumerate(accepted))
 
 
-def _request(asked: Asked) -> Request:
+def _request(asked: RequestKind) -> Request:
     return Request("k", asked, SUBJECT, ANA, "", "page", at("12:59"))
 
 
 @pytest.mark.parametrize(
     ("given", "cause", "said"),
     [
-        ({"is_gone": True}, Cause.GONE, "Nothing to stop: it is gone already."),
+        ({"is_gone": True}, StopBlocker.GONE, "Nothing to stop: it is gone already."),
         (
             {"status": Status.STOPPED, "running_since": None, "rest_since": at("12:00")},
-            Cause.NOT_RUNNING,
+            StopBlocker.NOT_RUNNING,
             "Nothing to stop: it is stopped already.",
         ),
         (
             {"status": Status.STAGING, "running_since": None},
-            Cause.NOT_RUNNING,
+            StopBlocker.NOT_RUNNING,
             "Nothing to stop: it is staging, not running yet.",
         ),
-        ({"status": Status.PENDING_STOP}, Cause.STOPPING, "Not stopped yet: it is shutting down."),
-        ({"stop": StopOutcome.ASKED}, Cause.STOPPING, "Not stopped yet: its stop is under way."),
+        ({"status": Status.PENDING_STOP}, StopBlocker.STOPPING, "Not stopped yet: it is shutting down."),
+        ({"stop": StopOutcome.ASKED}, StopBlocker.STOPPING, "Not stopped yet: its stop is under way."),
         (
-            {"requests": (_request(Asked.STOP),)},
-            Cause.REQUESTED,
+            {"requests": (_request(RequestKind.STOP),)},
+            StopBlocker.REQUESTED,
             "Not stopped: ana@example.com asked to stop it, and the next pass carries that out.",
         ),
         (
             {"stop": StopOutcome.FAILED},
-            Cause.FAILED,
+            StopBlocker.FAILED,
             "Not stopped: its stop failed; its events say how Google answered.",
         ),
-        ({"preset": "other"}, Cause.NO_PRESET, "Not stopped: no rule is set for preset other."),
+        ({"preset": "other"}, StopBlocker.NO_PRESET, "Not stopped: no rule is set for preset other."),
         (
             {"job": "llama"},
-            Cause.JOB,
+            StopBlocker.JOB,
             f"Not stopped: it works on job llama, which has limits of its own ({RULE}).",
         ),
         (
             {"labels": {"costguard-protect": "nightly-eval"}},
-            Cause.PROTECTED,
+            StopBlocker.PROTECTED,
             f"Not stopped: it is protected by label costguard-protect: nightly-eval ({RULE}).",
         ),
     ],
 )
-def test_what_the_vm_is_decides_first(given: dict[str, Any], cause: Cause, said: str) -> None:
+def test_what_the_vm_is_decides_first(given: dict[str, Any], cause: StopBlocker, said: str) -> None:
     """Its state, a request, a job, a protection: no rule comes into it."""
     found = _asked(vm(**given))
     assert found.cause is cause
@@ -87,7 +87,7 @@ def test_what_the_vm_is_decides_first(given: dict[str, Any], cause: Cause, said:
 def test_vm_in_a_zone_that_was_not_read(unread: set[str]) -> None:
     """Nothing is decided about what nobody saw."""
     found = _asked(vm(), unread=unread)
-    assert found.cause is Cause.NOT_READ
+    assert found.cause is StopBlocker.NOT_READ
     assert found.sentence(LATE) == (
         "Not stopped: zone us-central1-a could not be read, so nothing is decided about it."
     )
@@ -98,7 +98,7 @@ def test_preset_that_only_reminds() -> None:
     keep = Keep(SUBJECT, at("20:00"), ANA, at("12:00"))
     for given in ({}, {"keeps": (keep,)}):
         found = _asked(vm(**given), reminded.rules(reminded.preset()))
-        assert found.cause is Cause.REMINDS_ONLY
+        assert found.cause is StopBlocker.REMINDS_ONLY
         assert found.sentence(LATE) == (
             'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'
         )
@@ -108,7 +108,7 @@ def test_preset_without_a_limit() -> None:
     """Its rule is written down, and never begins."""
     free = Preset("t4", Match(), None, reminders=ReminderRule(enforcement=Enforcement.STOP))
     found = _asked(vm(), reminded.rules(free))
-    assert found.cause is Cause.NO_LIMIT
+    assert found.cause is StopBlocker.NO_LIMIT
     assert found.sentence(LATE) == (
         "Not stopped: preset t4 sets no limit, so its rule never begins "
         "(preset t4: stop after 3 unanswered reminders and 1 h)."
@@ -119,7 +119,7 @@ def test_kept_vm() -> None:
     """By whom, why and until when."""
     keep = Keep(SUBJECT, at("20:00"), ANA, at("12:00"), "long run")
     found = _asked(vm(keeps=(keep,)))
-    assert (found.cause, found.at) == (Cause.KEPT, at("20:00"))
+    assert (found.cause, found.at) == (StopBlocker.KEPT, at("20:00"))
     assert found.sentence(LATE) == (
         f"Not stopped: ana@example.com keeps it (long run) ({RULE}); still missing: 3 unanswered reminders and "
         "1 h of grace; the keep ends Mon 20:00 UTC."
@@ -140,7 +140,7 @@ def test_vm_within_its_limit(measured: IdleState | None, said: str) -> None:
     now = at("09:00")
     evidence = None if measured is None else Evidence(measured, at("08:55"), "GPU under 5 %")
     found = _asked(vm(), now=now, measured=evidence)
-    assert (found.cause, found.at) == (Cause.NOT_DUE, DUE)
+    assert (found.cause, found.at) == (StopBlocker.NOT_DUE, DUE)
     assert found.sentence(now) == (
         f"Not stopped: its limit of 8 h has not passed, and {said} ({RULE}); still missing: the limit, "
         "3 unanswered reminders and 1 h of grace; it is due Mon 10:00 UTC."
@@ -150,7 +150,7 @@ def test_vm_within_its_limit(measured: IdleState | None, said: str) -> None:
 def test_guard_without_slack() -> None:
     """No reminder can be accepted, so nothing is ever stopped by a rule."""
     found = _asked(vm(), reminded.rules(stopping(), channel=""))
-    assert found.cause is Cause.NO_SLACK
+    assert found.cause is StopBlocker.NO_SLACK
     assert "Slack is not set up" in found.sentence(LATE)
 
 
@@ -159,7 +159,7 @@ def test_weak_evidence_is_not_enough() -> None:
     now = at("08:00")
     weak = reminded.idle(at("05:00"), weak=True)
     found = _asked(vm(idle=weak), now=now, measured=weak)
-    assert (found.cause, found.at) == (Cause.WEAK_EVIDENCE, DUE)
+    assert (found.cause, found.at) == (StopBlocker.WEAK_EVIDENCE, DUE)
     assert found.missing[0] == "firm evidence or the limit"
 
 
@@ -171,7 +171,7 @@ def test_warnings_that_are_missing(accepted: tuple[str, ...], count: int, left: 
     """How many went unanswered, how many are wanted, and when the next one is due."""
     now = at("11:00")
     found = _asked(vm(sent=_sent(*accepted)), now=now)
-    assert found.cause is Cause.WARNINGS
+    assert found.cause is StopBlocker.WARNINGS
     assert found.missing == (left, "1 h of grace")
     assert f"{count} of 3 unanswered reminders have gone without an answer" in found.reason
     assert found.at == (at("14:00") if accepted else now)
@@ -181,13 +181,13 @@ def test_warning_that_slack_has_not_accepted() -> None:
     """Without a moment: it depends on Slack."""
     waits = Sent("r0", 0, 0, Target.OWNER, None)
     found = _asked(vm(sent=(waits,)))
-    assert (found.cause, found.step, found.at) == (Cause.WARNINGS, "Slack has to accept the next one", None)
+    assert (found.cause, found.step, found.at) == (StopBlocker.WARNINGS, "Slack has to accept the next one", None)
 
 
 def test_grace_that_is_not_over() -> None:
     """All warnings went out; the moment of the stop is known."""
     found = _asked(vm(sent=_sent("10:00", "11:00", "12:30")))
-    assert (found.cause, found.at) == (Cause.GRACE, at("13:30"))
+    assert (found.cause, found.at) == (StopBlocker.GRACE, at("13:30"))
     assert found.sentence(LATE) == (
         f"Not stopped: the grace of 1 h after the last reminder is not over ({RULE}); "
         "if nobody answers, it is stopped Mon 13:30 UTC."
@@ -197,7 +197,7 @@ def test_grace_that_is_not_over() -> None:
 def test_everything_is_there() -> None:
     """The next pass stops it."""
     found = _asked(vm(sent=_sent("10:00", "11:00", "11:30")))
-    assert found.cause is Cause.DUE_NOW
+    assert found.cause is StopBlocker.DUE_NOW
 
 
 def test_shadow_mode_at_the_end_of_the_rule() -> None:
@@ -205,7 +205,7 @@ def test_shadow_mode_at_the_end_of_the_rule() -> None:
     shadow = reminded.rules(stopping(), is_shadow=True)
     now = _asked(vm(sent=_sent("10:00", "11:00", "11:30")), shadow)
     before = _asked(vm(sent=_sent("10:00", "11:00", "11:30"), stop=StopOutcome.SHADOW), shadow)
-    assert [now.cause, before.cause] == [Cause.SHADOW, Cause.SHADOW]
+    assert [now.cause, before.cause] == [StopBlocker.SHADOW, StopBlocker.SHADOW]
     assert now.sentence(LATE) == (
         f"Not stopped: shadow mode is on, else it would be stopped now ({RULE}); "
         "set enforcement.shadow = false to let rules stop VMs."
@@ -216,7 +216,7 @@ def test_shadow_mode_at_the_end_of_the_rule() -> None:
 def test_shadow_mode_before_the_end_of_the_rule() -> None:
     """The first reason stays the first, and shadow mode is named with it."""
     found = _asked(vm(), reminded.rules(stopping(), is_shadow=True), now=at("09:00"))
-    assert found.cause is Cause.NOT_DUE
+    assert found.cause is StopBlocker.NOT_DUE
     assert "and shadow mode is on, in which rules stop nothing" in found.reason
 
 
@@ -237,7 +237,7 @@ def test_answer_agrees_with_what_the_next_pass_does() -> None:
     for each in fleets:
         plan = decide([each], rules, {}, reminded.people(), LATE)
         stops = [action for action in plan.actions if type(action).__name__ == "StopInstance"]
-        assert (_asked(each, rules).cause is Cause.DUE_NOW) is bool(stops), each
+        assert (_asked(each, rules).cause is StopBlocker.DUE_NOW) is bool(stops), each
 
 
 def test_protected_projects_and_names_are_named() -> None:

@@ -13,7 +13,8 @@ from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.observation import Unread
 from costguard.model.preset import Match, Preset
-from costguard.reminders.decide import Watched, decide
+from costguard.reminders.decide import decide
+from costguard.reminders.watched import WatchedVm
 
 PRESETS = {
     "t4": Preset("t4", Match(), timedelta(hours=8)),
@@ -24,7 +25,7 @@ NOW = at("20:00")
 
 def _reason(preset: str = "t4", since: str | None = "10:00", unread: tuple[str, ...] = ()) -> tuple[str, bool]:
     status = Status.RUNNING if since else Status.STOPPED
-    vm = Watched(KEY, "vm", "us-central1-a", status, preset, at(since) if since else None)
+    vm = WatchedVm(KEY, "vm", "us-central1-a", status, preset, at(since) if since else None)
     (decision,) = decide([vm], Rules(presets=PRESETS), {PROJECT: frozenset(unread)}, {}, NOW).decisions
     return decision.reason, decision.overdue
 

@@ -22,12 +22,12 @@ from costguard.model.action import (
     StopInstance,
     StopOutcome,
 )
-from costguard.model.person import Acquaintance
-from costguard.model.reminder import Asked, Claim, Keep, QuietRule, Sent
+from costguard.model.person import AccountLookup
+from costguard.model.reminder import Claim, Keep, QuietRule, RequestKind, Sent
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders.context import quiet_until
 from costguard.reminders.decide import decide
-from costguard.reminders.watched import Plan, Watched
+from costguard.reminders.watched import FleetPlan, WatchedVm
 
 PRESET = stopping_preset(stop_after=3, grace=2 * HOUR)
 MINUTE = timedelta(minutes=1)
@@ -43,7 +43,7 @@ events = st.one_of(
     acceptances,
     acceptances,
     st.tuples(st.just("fail"), st.integers(0, 2)),
-    st.tuples(st.just("ask"), st.sampled_from(Asked)),
+    st.tuples(st.just("ask"), st.sampled_from(RequestKind)),
     st.tuples(st.just("idle"), st.sampled_from([*IdleState, None])),
     st.tuples(st.just("unread"), st.booleans()),
     st.tuples(st.just("pass"), st.none()),
@@ -71,7 +71,7 @@ class Life:
                 self.vm = replace(self.vm, sent=tuple(done if each is which else each for each in self.vm.sent))
             case "ask":
                 self.asked += 1
-                request = asked(value, BEN if value is Asked.CLAIM else ANA, at=self.now, id=self.asked, hours=4)
+                request = asked(value, BEN if value is RequestKind.CLAIM else ANA, at=self.now, id=self.asked, hours=4)
                 self.vm = replace(self.vm, requests=(*self.vm.requests, request))
             case "idle":
                 self.vm = replace(self.vm, idle=self.evidence(value))
@@ -83,7 +83,7 @@ class Life:
     def evidence(self, state: IdleState | None) -> Evidence | None:
         return replace(idle(self.now - HOUR, weak=self.now.minute % 2 == 1), state=state) if state else None
 
-    def plan(self) -> Plan:
+    def plan(self) -> FleetPlan:
         return planned(self.vm, self.now, self.by, PEOPLE, self.unread)
 
     def run(self) -> None:
@@ -96,7 +96,7 @@ class Life:
             assert second.actions == ()
         assert not set(map(repr, first.actions)) & set(map(repr, second.actions))
 
-    def assert_rules(self, plan: Plan) -> None:
+    def assert_rules(self, plan: FleetPlan) -> None:
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]
         stops = [action for action in plan.actions if isinstance(action, StopInstance)]
         if self.unread:
@@ -110,7 +110,7 @@ class Life:
                 assert set(map(repr, self.vm.requests)) == set(map(repr, refused))  # only who may not answer has asked
                 self.assert_warned(stop)
 
-    def assert_reminder(self, send: SendReminder, plan: Plan) -> None:
+    def assert_reminder(self, send: SendReminder, plan: FleetPlan) -> None:
         due_at = plan.decisions[0].due_at
         mine = [each for each in self.vm.sent if each.cycle == self.vm.cycle]
         accepted = {each.stage for each in mine if each.accepted_at is not None}
@@ -138,7 +138,7 @@ class Life:
         assert self.now >= DUE or not weak
 
 
-def carried_out(one: Watched, actions: Iterable[Action], now: datetime) -> Watched:
+def carried_out(one: WatchedVm, actions: Iterable[Action], now: datetime) -> WatchedVm:
     """The VM as the ledger knows it once a plan was carried out; Slack has accepted nothing yet."""
     for action in actions:
         match action:
@@ -167,7 +167,7 @@ def carried_out(one: Watched, actions: Iterable[Action], now: datetime) -> Watch
     return one
 
 
-def without(one: Watched, request: object) -> Watched:
+def without(one: WatchedVm, request: object) -> WatchedVm:
     return replace(one, requests=tuple(each for each in one.requests if each != request))
 
 
@@ -211,7 +211,7 @@ def test_what_is_not_measured_makes_nothing_due(state: IdleState | None, minutes
 
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.sampled_from([PEOPLE, {}]))
-def test_one_decision_for_each_in_order(ages: list[int], known: dict[str, Acquaintance]) -> None:
+def test_one_decision_for_each_in_order(ages: list[int], known: dict[str, AccountLookup]) -> None:
     """Whatever is given comes back, with a reason."""
     fleet = [vm(name=f"vm-{number}", running_since=DUE - age * HOUR) for number, age in enumerate(ages)]
     decisions = decide(fleet, rules(), {}, known, DUE).decisions

@@ -30,8 +30,9 @@ from tests.reminders.reminded import (
 from costguard.model.action import SendReminder
 from costguard.model.instance import Status
 from costguard.model.money import Money
-from costguard.model.reminder import About, Asked, QuietRule, Sent, Subject, Target, Team
-from costguard.reminders.decide import addresses_needed, subject_of
+from costguard.model.reminder import QuietRule, RequestKind, Sent, Subject, SubjectKind, Target, Team
+from costguard.reminders.decide import addresses_needed
+from costguard.reminders.watched import subject_of
 
 LATE = "past the limit of preset t4 (8 h) by "
 NOW = at("12:00")
@@ -138,7 +139,7 @@ def test_a_claim_starts_the_stages_anew() -> None:
 def test_a_rest_has_a_ladder_of_its_own() -> None:
     """After three days, then weekly."""
     one = resting()
-    rest = Subject(About.REST, 1, 7)
+    rest = Subject(SubjectKind.REST, 1, 7)
     assert subject_of(one) == rest
     assert decided(one, at("2026-11-04T00:00")).reason == "stopped: only what it stores is billed"
     plan = planned(one, at("2026-11-05T02:00"))
@@ -163,5 +164,5 @@ def test_who_must_be_looked_up() -> None:
     assert needed(vm(), now=at("08:59")) == set()
     assert needed(vm(owner="")) == set()
     assert needed(vm(sent=(sent(0, DUE), sent(1, DUE)))) == {ANA, CARA}
-    assert needed(vm(requests=(asked(Asked.KEEP, BEN),)), now=STARTED) == {BEN}
+    assert needed(vm(requests=(asked(RequestKind.KEEP, BEN),)), now=STARTED) == {BEN}
     assert addresses_needed([vm()], rules(channel=""), NOW) == set()

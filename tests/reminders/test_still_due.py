@@ -24,7 +24,7 @@ from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import JobState
 from costguard.model.preset import OTHER, Preset
-from costguard.model.reminder import Asked, Claim, Keep, ReminderRule, Request, Subject
+from costguard.model.reminder import Claim, Keep, ReminderRule, Request, RequestKind, Subject
 from costguard.model.utilisation import IdleState
 
 BEN = "ben@example.com"
@@ -36,7 +36,7 @@ def judged(sqlite_database: Database) -> Judged:
 
 
 def keep(judged: Judged) -> None:
-    request = judged.scene.ask(judged.subject, Asked.KEEP, by=ROOT)
+    request = judged.scene.ask(judged.subject, RequestKind.KEEP, by=ROOT)
     with judged.scene.database.write() as connection:
         assert request.id is not None
         answers.add_keep(connection, Keep(judged.subject, at("16:00"), ROOT, at("12:00")), request.id)
@@ -44,7 +44,7 @@ def keep(judged: Judged) -> None:
 
 
 def keep_that_ended(judged: Judged) -> None:
-    request = judged.scene.ask(judged.subject, Asked.KEEP, by=ROOT)
+    request = judged.scene.ask(judged.subject, RequestKind.KEEP, by=ROOT)
     with judged.scene.database.write() as connection:
         assert request.id is not None
         answers.add_keep(connection, Keep(judged.subject, at("11:30"), ROOT, at("11:01")), request.id)
@@ -52,7 +52,7 @@ def keep_that_ended(judged: Judged) -> None:
 
 
 def claim(judged: Judged) -> None:
-    request = judged.scene.ask(judged.subject, Asked.CLAIM)
+    request = judged.scene.ask(judged.subject, RequestKind.CLAIM)
     with judged.scene.database.write() as connection:
         assert request.id is not None
         answers.add_claim(connection, Claim(judged.subject.instance_id, ANA, ANA, at("12:00")), request.id)
@@ -60,11 +60,11 @@ def claim(judged: Judged) -> None:
 
 
 def press_keep(judged: Judged) -> None:
-    judged.scene.ask(judged.subject, Asked.KEEP, by=ROOT, hours=4)
+    judged.scene.ask(judged.subject, RequestKind.KEEP, by=ROOT, hours=4)
 
 
 def ask_for_a_stop(judged: Judged) -> None:
-    judged.scene.ask(judged.subject, Asked.STOP, by=ROOT)
+    judged.scene.ask(judged.subject, RequestKind.STOP, by=ROOT)
 
 
 def attach_to_a_job(judged: Judged) -> None:
@@ -133,7 +133,7 @@ def test_as_due_as_it_was(judged: Judged) -> None:
 
 def test_a_request_that_is_refused_holds_nothing_up(judged: Judged) -> None:
     """Ben may not keep an unowned VM: what a pass would refuse is no answer."""
-    outcome = judged.carry_out(judged.decided(), lambda: judged.scene.ask(judged.subject, Asked.KEEP, by=BEN))
+    outcome = judged.carry_out(judged.decided(), lambda: judged.scene.ask(judged.subject, RequestKind.KEEP, by=BEN))
     assert outcome.result == "asked"
 
 

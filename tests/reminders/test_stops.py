@@ -10,14 +10,14 @@ from tests.api.rows import NOW
 from costguard.db.transaction import Database
 from costguard.model.action import StopOutcome
 from costguard.model.money import Money
-from costguard.model.reminder import About, Subject
+from costguard.model.reminder import Subject, SubjectKind
 from costguard.reminders import stop_rows
 from costguard.reminders.stop_rows import NewStop
 
 
 def new(database: Database, key: str = "stop/1", outcome: StopOutcome = StopOutcome.INTENDED) -> NewStop:
     with database.write() as connection:
-        subject = Subject(About.RUN, rows.instance(connection, key), 4)
+        subject = Subject(SubjectKind.RUN, rows.instance(connection, key), 4)
     values = (subject, "preset t4", "too long", "uuid", outcome, NOW)
     return NewStop(key, *values, evidence={"idle": "2 h"}, rate=Money(10))
 

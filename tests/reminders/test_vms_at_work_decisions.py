@@ -7,7 +7,7 @@ from tests.builders import at
 from tests.reminders.reminded import ANA, DUE, asked, decided, planned, rules, sent, stopping, vm
 
 from costguard.model.action import CancelJob, RefuseRequest, StopInstance
-from costguard.model.reminder import Asked, Enforcement
+from costguard.model.reminder import Enforcement, RequestKind
 
 WARNED = tuple(sent(stage, at(f"{10 + 4 * stage}:00")) for stage in range(3))
 NOW = at("19:00")
@@ -26,7 +26,7 @@ def test_no_rule_stops_a_vm_that_works_on_a_job() -> None:
 @pytest.mark.parametrize("enforcement", list(Enforcement))
 def test_who_stops_it_cancels_its_job(enforcement: Enforcement) -> None:
     """Else the job would start another one in its place."""
-    one = vm(job="j7k2m9q4", requests=(asked(Asked.STOP, reason="wrong data"),))
+    one = vm(job="j7k2m9q4", requests=(asked(RequestKind.STOP, reason="wrong data"),))
     plan = planned(one, DUE, rules(stopping(enforcement=enforcement)))
     (action,) = plan.actions
     assert isinstance(action, CancelJob)
@@ -38,6 +38,6 @@ def test_who_stops_it_cancels_its_job(enforcement: Enforcement) -> None:
 
 def test_those_who_may_not_stop_it_may_not_cancel_its_job() -> None:
     """The same people may do both."""
-    stranger = vm(job="j7k2m9q4", requests=(asked(Asked.STOP, by="eve@example.com"),))
+    stranger = vm(job="j7k2m9q4", requests=(asked(RequestKind.STOP, by="eve@example.com"),))
     assert any(isinstance(action, RefuseRequest) for action in planned(stranger, DUE).actions)
     assert not any(isinstance(action, CancelJob) for action in planned(stranger, DUE).actions)

@@ -19,7 +19,7 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.events import facts
 from costguard.main import Guard, opened
 from costguard.main.entrance import Entrance, entrance
-from costguard.messages.preview import Preview, preview
+from costguard.messages.preview import ReminderPreview, preview
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.settings import validate
 from costguard_sandbox.clock import ManualClock
@@ -96,7 +96,7 @@ class Story:
         """One pass, another if somebody was met, all that follows, and everything that Slack takes at once."""
         assert self.guard.messaging is not None
         self.guard.reconciler.run()
-        if self.guard.messaging.acquainting.look_up():
+        if self.guard.messaging.lookups.run():
             self.guard.reconciler.run()
         self.guard.budgets.look()
         self.guard.messaging.notices.intend()
@@ -112,7 +112,7 @@ class Story:
     # What people see and do.
 
     def sent(self, where: str = "ana") -> list[Message]:
-        """Everything that stands in a channel or in the app's direct messages with somebody; whispers are left out."""
+        """All messages in a channel or in the app's direct messages with a person, but for ephemeral ones."""
         return self.world.slack.messages(self.place(where))
 
     def only(self, where: str = "ana") -> Message:
@@ -139,7 +139,7 @@ class Story:
             for channel in list(self.world.slack.channels)
             for message in self.world.slack.messages(channel, ephemeral=True)
             if message.ephemeral_to == user
-            or (user in self.world.slack.channels[channel].users and _key(message).startswith("whisper/"))
+            or (user in self.world.slack.channels[channel].users and _key(message).startswith("ephemeral/"))
         ]
 
     def facts(self, kind: str) -> list[str]:
@@ -147,7 +147,7 @@ class Story:
         with self.guard.database.read() as connection:
             return [stored.fact.text for stored in facts.read(connection, kind=kind)][::-1]
 
-    def preview(self) -> Preview:
+    def preview(self) -> ReminderPreview:
         with self.guard.database.read() as connection:
             return preview(connection, self.guard.rules, self.now)
 
@@ -227,7 +227,7 @@ def _served(guard: Guard, way_in: Entrance) -> Iterator[str]:
         stale_after=timedelta(days=2),
         status=lambda: DaemonStatus(),
         slack=way_in.door,
-        slack_refused=lambda: way_in.reception.refused,
+        slack_refused=lambda: way_in.dispatcher.refused,
         outbox_trouble=trouble,
     )
     with serving(create_app(deps)) as url:

@@ -20,14 +20,14 @@ from costguard.gce.client import ComputeCloud
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.messages.outbox import Composed, Outbox
-from costguard.messages.recipients import Acquainting
-from costguard.model.message import Content, Posted, WhisperContent
+from costguard.messages.recipients import AccountLookups
+from costguard.model.message import Content, EphemeralContent, Posted
 from costguard.model.ports import Notifier
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import QuietRule
 from costguard.reminders import message_rows
 from costguard.reminders.execute import LiveExecutor
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 from costguard.reminders.still_due import ByTheRules
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock
@@ -47,8 +47,8 @@ RULES = Rules(
 _PROGRAM = "ci@acme-training.iam.gserviceaccount.com"
 
 
-def _compose(connection: Connection, message: Message, now: datetime) -> Composed:
-    return Composed(WhisperContent(message.key), shown="", is_final=True)
+def _compose(connection: Connection, message: StoredMessage, now: datetime) -> Composed:
+    return Composed(EphemeralContent(message.key), shown="", is_final=True)
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Place:
     database: Database
     reconciler: Reconciler
     notifier: SlackNotifier
-    acquainting: Acquainting
+    lookups: AccountLookups
 
     def outbox(self, notifier: Notifier | None = None) -> Outbox:
         clock = self.world.clock
@@ -93,11 +93,9 @@ def place(sqlite_url: str) -> Iterator[Place]:
         notifier = SlackNotifier(BOT_TOKEN, f"{url}/slack/api/")
         executor = LiveExecutor(database, cloud, world.clock, ByTheRules(RULES))
         belonging = Belonging((), OwnerRules(domain="example.com"))
-        acquainting = Acquainting(database, notifier, world.clock)
-        reconciler = Reconciler(
-            database, cloud, world.clock, [PROJECT], RULES, belonging, 1, acquainting.name, executor
-        )
-        yield Place(world, database, reconciler, notifier, acquainting)
+        lookups = AccountLookups(database, notifier, world.clock)
+        reconciler = Reconciler(database, cloud, world.clock, [PROJECT], RULES, belonging, 1, lookups.enqueue, executor)
+        yield Place(world, database, reconciler, notifier, lookups)
         cloud.close()
 
 
@@ -106,7 +104,7 @@ def test_a_burst_is_sent_at_slacks_pace_and_passes_go_on(place: Place) -> None:
     world, total = place.world, UNCLAIMED + PEOPLE * EACH
     world.advance(3 * HOUR + 30 * MINUTE)  # within the hour before they are due, people are looked up
     assert place.run_pass() == 0
-    while place.acquainting.look_up():
+    while place.lookups.run():
         pass
     world.advance(HOUR)
     assert place.run_pass() == 0
@@ -150,7 +148,7 @@ def test_a_pass_does_not_wait_for_a_slow_slack(place: Place) -> None:
     world = place.world
     world.advance(5 * HOUR)
     place.reconciler.run()
-    assert place.acquainting.look_up()
+    assert place.lookups.run()
     stuck = Stuck(place.notifier)
     sending = threading.Thread(target=place.outbox(stuck).deliver)  # type: ignore[arg-type]
     sending.start()

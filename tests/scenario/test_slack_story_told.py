@@ -164,12 +164,12 @@ def test_gpu(sqlite_url: str) -> None:
         assert told.status() is Status.TERMINATED
         assert (
             "2" in said(told, "dana", "all")[0].splitlines()[0]
-            or "1 runs, 1 is at rest" in said(told, "dana", "all")[0]
+            or "1 running, 1 not running" in said(told, "dana", "all")[0]
         )
-        assert said(told, "emi", "all")[0] == "/gpu all is for operators and admins; /gpu lists your own VMs."
-        assert said(told, "emi", "")[0] == "Your VMs: none is there. Costguard knows you as emi@example.com."
+        assert said(told, "emi", "all")[0] == "/gpu all is for operators and admins. /gpu lists your own VMs."
+        assert said(told, "emi", "")[0] == "Your VMs: none. Costguard knows you as emi@example.com."
         assert "/gpu all lists every VM" in said(told, "emi", "help")[0]
-        assert said(told, "emi", "brew coffee")[0].startswith("There is no /gpu brew coffee.")
+        assert said(told, "emi", "brew coffee")[0].startswith("There is no command /gpu brew coffee.")
 
 
 def stored(told: Story) -> int:

@@ -10,7 +10,7 @@ from tests.settings.reading import read
 from costguard.access.rules import Access, Protection
 from costguard.model.budget import Scope
 from costguard.model.money import Money
-from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, RestRule, Team
+from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, StorageRule, Team
 
 SMALLEST = '[watch]\nprojects = ["ml-training", "ml-serving"]\n'
 SLACK = SMALLEST + '[slack]\nchannel = "#gpu-costs"\n'
@@ -23,7 +23,7 @@ def test_rules_of_a_file_with_its_projects_alone(tmp_path: Path) -> None:
     assert list(rules.presets) == ["t4", "a100", "multi-gpu", "other"]
     assert (rules.channel, rules.contact, rules.time_zone, rules.is_shadow) == ("", "", "UTC", True)
     assert rules.quiet == QuietRule(time(20), time(8), frozenset({5, 6}), Money.of(20))
-    assert rules.rest == RestRule(timedelta(days=3), timedelta(weeks=1))
+    assert rules.rest == StorageRule(timedelta(days=3), timedelta(weeks=1))
     assert (rules.teams, rules.budgets, rules.access, rules.protection) == ((), (), Access(), Protection())
 
 

@@ -10,14 +10,14 @@ from urllib.parse import urlencode
 
 from slack_sdk.signature import SignatureVerifier
 
-from costguard.model.reminder import About, Asked, Subject
+from costguard.model.reminder import RequestKind, Subject, SubjectKind
 from costguard.slack.payloads import pack
 
 SECRET = "5a4db0x5a4db0x5a4db0x5a4db0x5a4d"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DUE = datetime(2026, 11, 20, 10, 0, 0, 123456, tzinfo=UTC)
-SUBJECT = Subject(About.RUN, 12, 7)
-VALUE = pack(SUBJECT, Asked.KEEP, 4, DUE)
+SUBJECT = Subject(SubjectKind.RUN, 12, 7)
+VALUE = pack(SUBJECT, RequestKind.KEEP, 4, DUE)
 
 
 def press(**changed: Any) -> dict[str, Any]:

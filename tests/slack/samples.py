@@ -11,23 +11,23 @@ from costguard.model.message import (
     Button,
     Content,
     DigestContent,
-    Line,
+    DigestLine,
+    EphemeralContent,
     ListContent,
-    NoticeContent,
+    NotificationContent,
     ReminderContent,
-    State,
+    ReminderState,
     StateKind,
     VmCard,
-    WhisperContent,
 )
 from costguard.model.money import Money, Priced
-from costguard.model.reminder import About, Asked, Subject, Target
+from costguard.model.reminder import RequestKind, Subject, SubjectKind, Target
 from costguard.model.utilisation import Evidence, IdleState
 
 NOW = datetime(2026, 9, 23, 12, 0, tzinfo=UTC)
 STARTED = NOW - timedelta(hours=12, minutes=5)
-RUN = Subject(About.RUN, 12, 7)
-REST = Subject(About.REST, 12, 7)
+RUN = Subject(SubjectKind.RUN, 12, 7)
+REST = Subject(SubjectKind.REST, 12, 7)
 URL = "https://costguard.example.com/vm/lab/4711"
 
 IDLE = Evidence(IdleState.IDLE, NOW - timedelta(hours=3), "GPU 0.4 % on average and 3 % at most in the last 3 h.")
@@ -73,18 +73,18 @@ AT_REST = replace(
     limit=timedelta(hours=8),
     idle=None,
 )
-STOP = Button(Asked.STOP, "Stop now", is_danger=True)
-KEEP_4 = Button(Asked.KEEP, "Keep 4 h (+$14.69)", hours=4)
-TOMORROW = Button(Asked.KEEP, "Until tomorrow (+$58.11)")
-MINE = Button(Asked.CLAIM, "Mine")
-NOT_MINE = Button(Asked.DISOWN, "Not mine")
+STOP = Button(RequestKind.STOP, "Stop now", is_danger=True)
+KEEP_4 = Button(RequestKind.KEEP, "Keep 4 h (+$14.69)", hours=4)
+TOMORROW = Button(RequestKind.KEEP, "Until tomorrow (+$58.11)")
+MINE = Button(RequestKind.CLAIM, "Mine")
+NOT_MINE = Button(RequestKind.DISOWN, "Not mine")
 
 FIRST = ReminderContent(
     card=CARD,
     stage=0,
     target=Target.OWNER,
     reason="It has run for 12 h, which is the limit of preset a100.",
-    state=State(StateKind.OPEN),
+    state=ReminderState(StateKind.OPEN),
     buttons=(KEEP_4, TOMORROW, STOP, NOT_MINE),
     due_at=STARTED + timedelta(hours=12),
 )
@@ -100,8 +100,8 @@ RESTING = ReminderContent(
     stage=0,
     target=Target.OWNER,
     reason="It was stopped 3 d ago, and its disks go on billing.",
-    state=State(StateKind.OPEN),
-    buttons=(Button(Asked.KEEP, "Ask again in a week", hours=168), NOT_MINE),
+    state=ReminderState(StateKind.OPEN),
+    buttons=(Button(RequestKind.KEEP, "Ask again in a week", hours=168), NOT_MINE),
     due_at=NOW,
 )
 DAILY = DigestContent(
@@ -113,12 +113,12 @@ DAILY = DigestContent(
         (
             "Most expensive",
             (
-                Line("trainer-7", "$88.16", "ana@example.com, idle for 9 h"),
-                Line("sweep-31", "$61.02", "ben@example.com"),
+                DigestLine("trainer-7", "$88.16", "ana@example.com, idle for 9 h"),
+                DigestLine("sweep-31", "$61.02", "ben@example.com"),
             ),
         ),
         ("Stopped by Costguard", ()),
-        ("Past their limit", (Line("notebook-ben", "$2.79", "reminded twice"),)),
+        ("Past their limit", (DigestLine("notebook-ben", "$2.79", "reminded twice"),)),
     ),
     url="https://costguard.example.com/",
 )
@@ -129,7 +129,7 @@ WEEKLY = replace(
     last=date(2026, 9, 20),
     headline="$2,871.44 last week. Stops that people asked for, or did not prevent, saved at least $340.",
 )
-BUDGET = NoticeContent(
+BUDGET = NotificationContent(
     icon="budget",
     title="80 % of the budget “research” is spent",
     text="$4,012.80 of $5,000 since 1 September, with 8 days to go.",
@@ -137,19 +137,19 @@ BUDGET = NoticeContent(
     what_next="Look at what runs, and stop what nobody needs.",
     url="https://costguard.example.com/budgets",
 )
-ANOMALY = NoticeContent(
+ANOMALY = NotificationContent(
     icon="anomaly",
     title="Spend of project lab is unusual",
     text="$310 today until noon; on such a day it is $90 on average.",
     figures={"Today": "$310.00", "Usual": "$90.00"},
 )
-TROUBLE = NoticeContent(
+TROUBLE = NotificationContent(
     icon="trouble",
     title="Project lab cannot be read",
     text="Google refuses: the service account may not list instances.\nWhat runs there is not watched.",
     what_next="Grant it the role in deploy/iam-role.yaml.",
 )
-JOB = NoticeContent(
+JOB = NotificationContent(
     icon="job",
     title="llama-7 runs",
     text="Attempt 3 runs in us-central1-b since 11:02. It was preempted twice, and lost 12 min of work.",
@@ -183,8 +183,10 @@ Traceback (most recent call last):
     loss.backward()
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB""",
 )
-TEST = NoticeContent(icon="test", title="Costguard is connected", text="This is a test message. Nothing is wrong.")
-WHISPER = WhisperContent("Only ana@example.com, an operator of the team or an admin may stop trainer-7.")
+TEST = NotificationContent(
+    icon="test", title="Costguard is connected", text="This is a test message. Nothing is wrong."
+)
+EPHEMERAL = EphemeralContent("Only ana@example.com, an operator of the team or an admin may stop trainer-7.")
 LIST = ListContent(
     title="Your VMs",
     cards=(
@@ -206,7 +208,7 @@ _OUTCOMES = {
 def states() -> Iterator[ReminderContent]:
     """The first reminder in each state that it can come to."""
     for kind, sentence in _OUTCOMES.items():
-        yield replace(FIRST, state=State(kind, sentence, NOW))
+        yield replace(FIRST, state=ReminderState(kind, sentence, NOW))
 
 
 SAMPLES: Mapping[str, Content | ListContent] = {
@@ -228,7 +230,7 @@ SAMPLES: Mapping[str, Content | ListContent] = {
     "alarm": ALARM,
     "crashed": CRASHED,
     "test": TEST,
-    "whisper": WHISPER,
+    "ephemeral": EPHEMERAL,
     "list": LIST,
     "nothing": NOTHING,
 }

@@ -8,19 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.model.reminder import About, Asked, Subject
+from costguard.model.reminder import RequestKind, Subject, SubjectKind
 from costguard.slack.payloads import LONGEST, Pressed, pack, unpack
 
 ROWS = st.integers(0, 2**63 - 1)
 
 
 @given(
-    st.builds(Subject, st.sampled_from(About), ROWS, ROWS),
-    st.sampled_from(Asked),
+    st.builds(Subject, st.sampled_from(SubjectKind), ROWS, ROWS),
+    st.sampled_from(RequestKind),
     st.none() | st.integers(1, 8784),
     st.none() | st.datetimes(timezones=st.just(UTC)),
 )
-def test_what_is_packed_comes_back(subject: Subject, asked: Asked, hours: int | None, due_at: datetime | None) -> None:
+def test_what_is_packed_comes_back(
+    subject: Subject, asked: RequestKind, hours: int | None, due_at: datetime | None
+) -> None:
     """Every part of a value survives the way through Slack, microseconds included, and fits in a button."""
     value = pack(subject, asked, hours, due_at)
     assert len(value) < LONGEST

@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 from tests.slack.conftest import START
-from tests.slack.samples import FIRST, SAMPLES, TEST, WHISPER
+from tests.slack.samples import EPHEMERAL, FIRST, SAMPLES, TEST
 
 from costguard.errors import ChannelRefused, SlackError
-from costguard.model.message import Content, Posted, State, StateKind
-from costguard.model.person import Person, Standing
+from costguard.model.message import Content, Posted, ReminderState, StateKind
+from costguard.model.person import Membership, Person
 from costguard.model.ports import Notifier
 from costguard.slack.client import EVENT_TYPE, SlackNotifier
 from costguard_sandbox.slack.access import BOT_TOKEN
@@ -62,7 +62,7 @@ def test_every_kind_of_message_is_taken(name: str, notifier: SlackNotifier) -> N
 def test_update_shows_the_outcome_in_its_place(notifier: SlackNotifier, slack: Workspace) -> None:
     """After an update the buttons are gone, the key is still there, and a repeat changes nothing."""
     posted = notifier.post("#gpu-costs", FIRST, KEY)
-    ended = replace(FIRST, state=State(StateKind.ENDED, "Stopped by ana after 12 h."))
+    ended = replace(FIRST, state=ReminderState(StateKind.ENDED, "Stopped by ana after 12 h."))
     for _ in range(2):
         notifier.update(posted, ended, KEY)
         message = slack.message("gpu-costs", posted.ts)
@@ -81,12 +81,12 @@ def test_update_of_what_is_not_there(notifier: SlackNotifier, slack: Workspace) 
         assert (type(caught.value), caught.value.code) == (SlackError, code)
 
 
-def test_a_whisper_is_for_one_person(notifier: SlackNotifier, slack: Workspace) -> None:
+def test_an_ephemeral_message_is_for_one_person(notifier: SlackNotifier, slack: Workspace) -> None:
     """Only the person addressed sees it, and it stands in no history."""
     ana = slack.user("ana").id
-    notifier.whisper("#gpu-costs", ana, WHISPER)
+    notifier.post_ephemeral("#gpu-costs", ana, EPHEMERAL)
     (message,) = slack.messages("gpu-costs", ephemeral=True)
-    assert (message.ephemeral_to, message.text) == (ana, WHISPER.text)
+    assert (message.ephemeral_to, message.text) == (ana, EPHEMERAL.text)
     assert notifier.find("#gpu-costs", "", START) is None
 
 
@@ -194,10 +194,10 @@ def test_only_members_are_found_by_address(notifier: SlackNotifier, slack: Works
         user = slack.add_user(name)
         slack.users[user.id] = replace(user, **changed)
     found = {name: notifier.person_by_id(slack.user(name).id) for name in ("guest", "partner", "unconfirmed")}
-    assert {name: person.standing for name, person in found.items() if person is not None} == {
-        "guest": Standing.GUEST,
-        "partner": Standing.EXTERNAL,
-        "unconfirmed": Standing.UNCONFIRMED,
+    assert {name: person.membership for name, person in found.items() if person is not None} == {
+        "guest": Membership.GUEST,
+        "partner": Membership.EXTERNAL,
+        "unconfirmed": Membership.UNCONFIRMED,
     }
     assert [notifier.person_of(f"{name}@example.com") for name in found] == [None, None, None]
 
@@ -209,7 +209,7 @@ def test_a_sister_workspace_of_the_organisation_is_ours(notifier: SlackNotifier,
     slack.users[sister.id] = sister
     found = notifier.person_of("sister@example.com")
     assert found is not None
-    assert (found.standing, found.team_id) == (Standing.MEMBER, "T0SISTER")
+    assert (found.membership, found.team_id) == (Membership.MEMBER, "T0SISTER")
 
 
 def test_many_threads_share_it(notifier: SlackNotifier, slack: Workspace) -> None:

@@ -18,14 +18,14 @@ from costguard.model.message import (
     Button,
     Content,
     DigestContent,
-    Line,
+    DigestLine,
+    EphemeralContent,
     ListContent,
-    NoticeContent,
-    State,
+    NotificationContent,
+    ReminderState,
     StateKind,
-    WhisperContent,
 )
-from costguard.model.reminder import Asked, Target
+from costguard.model.reminder import RequestKind, Target
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.slack.render import render
 from costguard.slack.text import code, length, line, lines, mention, plain
@@ -45,7 +45,7 @@ TEXT = st.builds(
 )
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2099, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 BUTTONS = st.lists(
-    st.builds(Button, st.sampled_from(Asked), TEXT, st.none() | st.integers(1, 500), st.booleans()), max_size=30
+    st.builds(Button, st.sampled_from(RequestKind), TEXT, st.none() | st.integers(1, 500), st.booleans()), max_size=30
 ).map(tuple)
 EVIDENCE = st.none() | st.builds(Evidence, st.sampled_from(IdleState), MOMENTS, TEXT, st.booleans())
 CARDS = st.builds(
@@ -67,7 +67,7 @@ CARDS = st.builds(
     EVIDENCE,
     TEXT | st.just(CARD.url),
 )
-STATES = st.builds(State, st.sampled_from(StateKind), TEXT)
+STATES = st.builds(ReminderState, st.sampled_from(StateKind), TEXT)
 REMINDERS = st.builds(
     lambda base, card, stage, target, reason, state, buttons, stop_at: replace(
         base, card=card, stage=stage, target=target, reason=reason, state=state, buttons=buttons,
@@ -76,13 +76,15 @@ REMINDERS = st.builds(
     st.sampled_from((FIRST, RESTING)), CARDS, st.integers(0, 99), st.sampled_from(Target), TEXT, STATES, BUTTONS,
     st.none() | MOMENTS,
 )  # fmt: skip
-SECTIONS = st.lists(st.tuples(TEXT, st.lists(st.builds(Line, TEXT, TEXT, TEXT), max_size=5).map(tuple)), max_size=30)
+SECTIONS = st.lists(
+    st.tuples(TEXT, st.lists(st.builds(DigestLine, TEXT, TEXT, TEXT), max_size=5).map(tuple)), max_size=30
+)
 DAYS = st.dates(date(2020, 1, 1), date(2099, 1, 1))
 CONTENTS: st.SearchStrategy[Content | ListContent] = (
     REMINDERS
     | st.builds(DigestContent, st.booleans(), DAYS, DAYS, TEXT, SECTIONS.map(tuple), TEXT)
-    | st.builds(NoticeContent, TEXT, TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=30), TEXT, TEXT, TEXT)
-    | st.builds(WhisperContent, TEXT)
+    | st.builds(NotificationContent, TEXT, TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=30), TEXT, TEXT, TEXT)
+    | st.builds(EphemeralContent, TEXT)
     | st.builds(ListContent, TEXT, st.lists(st.tuples(CARDS, BUTTONS, TEXT), max_size=20).map(tuple))
 )
 OURS = re.compile(

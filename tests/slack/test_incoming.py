@@ -16,42 +16,41 @@ from tests.fakes import HandClock
 from tests.slack.deliveries import NOW, SECRET, command_form, form, press, signed
 
 from costguard.errors import DatabaseLocked
-from costguard.model.message import ListContent, WhisperContent
-from costguard.model.press import Answer, Command, Press
-from costguard.slack.incoming import BODY_LIMIT, Door, Reception
-from costguard.slack.render import render
+from costguard.model.interaction import ButtonClick, InteractionReply, SlashCommand
+from costguard.model.message import EphemeralContent, ListContent
+from costguard.slack.incoming import BODY_LIMIT, InteractionDispatcher, SignedRequests
 
 
 class Handlers:
     """Counts what comes; `trouble` is raised instead."""
 
     def __init__(self) -> None:
-        self.presses: list[Press] = []
-        self.commands: list[Command] = []
+        self.clicks: list[ButtonClick] = []
+        self.commands: list[SlashCommand] = []
         self.trouble: Exception | None = None
 
-    def press(self, press: Press) -> None:
+    def click(self, click: ButtonClick) -> None:
         if self.trouble is not None:
             raise self.trouble
-        self.presses.append(press)
+        self.clicks.append(click)
 
-    def command(self, command: Command) -> ListContent | WhisperContent:
+    def command(self, command: SlashCommand) -> ListContent | EphemeralContent:
         if self.trouble is not None:
             raise self.trouble
         self.commands.append(command)
-        return WhisperContent("Nothing of yours runs.")
+        return EphemeralContent("Nothing of yours runs.")
 
 
 class Entrance:
     def __init__(self) -> None:
         self.clock = HandClock(NOW)
         self.handlers = Handlers()
-        self.reception = Reception(self.handlers.press, self.handlers.command, render)
-        self.door = Door(SECRET, self.clock, self.reception)
+        self.dispatcher = InteractionDispatcher(self.handlers.click, self.handlers.command)
+        self.door = SignedRequests(SECRET, self.clock, self.dispatcher)
 
     @property
     def reached(self) -> int:
-        return len(self.handlers.presses) + len(self.handlers.commands)
+        return len(self.handlers.clicks) + len(self.handlers.commands)
 
 
 @pytest.fixture
@@ -62,9 +61,9 @@ def entrance() -> Entrance:
 def test_a_press_is_handled_and_answered_with_nothing(entrance: Entrance) -> None:
     """A request as Slack signs it reaches the handler once, and the answer is an empty object."""
     body = form(press())
-    assert entrance.door.interaction(signed(body), body) == Answer(200, {})
-    assert [each.user_id for each in entrance.handlers.presses] == ["U0ANA"]
-    assert entrance.reception.refused == {}
+    assert entrance.door.interaction(signed(body), body) == InteractionReply(200, {})
+    assert [each.user_id for each in entrance.handlers.clicks] == ["U0ANA"]
+    assert entrance.dispatcher.refused == {}
 
 
 def test_a_command_is_answered_for_one_person(entrance: Entrance) -> None:
@@ -116,11 +115,11 @@ GOOD = signed(BODY)
 def test_what_is_not_slacks_is_refused_and_counted(
     entrance: Entrance, reason: str, headers: Mapping[str, str], body: bytes
 ) -> None:
-    """Forged, truncated, old, oversized or of another kind: 401 and nothing more, both for presses and commands."""
-    assert entrance.door.interaction(headers, body) == Answer(401)
-    assert entrance.reception.refused == {reason: 1}
+    """Forged, truncated, old, oversized or of another kind: 401 and nothing more, both for clicks and commands."""
+    assert entrance.door.interaction(headers, body) == InteractionReply(401)
+    assert entrance.dispatcher.refused == {reason: 1}
     entrance.door.command(headers, body)
-    assert sum(entrance.reception.refused.values()) == 2
+    assert sum(entrance.dispatcher.refused.values()) == 2
     assert entrance.reached == 0
 
 
@@ -142,16 +141,16 @@ def test_what_is_not_slacks_is_refused_and_counted(
 )
 def test_what_slack_signed_and_nobody_understands_is_refused(entrance: Entrance, body: bytes) -> None:
     """A right signature does not make a press out of something malformed."""
-    assert entrance.door.interaction(signed(body), body) == Answer(401)
-    assert entrance.reception.refused == {"malformed": 1}
+    assert entrance.door.interaction(signed(body), body) == InteractionReply(401)
+    assert entrance.dispatcher.refused == {"malformed": 1}
     assert entrance.reached == 0
 
 
 def test_a_command_that_is_none_is_refused(entrance: Entrance) -> None:
     """A press at the commands' address is no command."""
     body = form(press())
-    assert entrance.door.command(signed(body), body) == Answer(401)
-    assert entrance.reception.refused == {"malformed": 1}
+    assert entrance.door.command(signed(body), body) == InteractionReply(401)
+    assert entrance.dispatcher.refused == {"malformed": 1}
 
 
 def test_a_request_is_taken_once(entrance: Entrance) -> None:
@@ -159,7 +158,7 @@ def test_a_request_is_taken_once(entrance: Entrance) -> None:
     for wait, status in ((0, 200), (0, 401), (200, 401), (100, 401), (1, 401)):
         entrance.clock.advance(timedelta(seconds=wait))
         assert entrance.door.interaction(GOOD, BODY).status == status
-    assert entrance.reception.refused == {"replayed": 3, "stale": 1}
+    assert entrance.dispatcher.refused == {"replayed": 3, "stale": 1}
     again = form(press(action={"action_ts": "1795176001.000100"}))
     assert entrance.door.interaction(signed(again, at=entrance.clock.now()), again).status == 200
     assert entrance.reached == 2
@@ -171,7 +170,7 @@ def test_a_replay_from_slacks_future_is_refused_for_longer(entrance: Entrance) -
     assert entrance.door.interaction(ahead, BODY).status == 200
     entrance.clock.advance(timedelta(seconds=598))
     assert entrance.door.interaction(ahead, BODY).status == 401
-    assert entrance.reception.refused == {"replayed": 1}
+    assert entrance.dispatcher.refused == {"replayed": 1}
 
 
 def test_of_many_at_once_one_is_taken(entrance: Entrance) -> None:
@@ -184,7 +183,7 @@ def test_of_many_at_once_one_is_taken(entrance: Entrance) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(knock, range(8))) == [200] + [401] * 7
-    assert entrance.reception.refused == {"replayed": 7}
+    assert entrance.dispatcher.refused == {"replayed": 7}
 
 
 def test_the_names_of_headers_have_no_case(entrance: Entrance) -> None:
@@ -221,9 +220,9 @@ def test_what_the_store_says_is_not_swallowed(entrance: Entrance) -> None:
 def test_nothing_unsigned_reaches_a_handler(headers: dict[str, str], body: bytes) -> None:
     """Whatever the headers and the body, without the secret it is a 401 that is counted once."""
     entrance = Entrance()
-    assert entrance.door.interaction(headers, body) == Answer(401)
-    assert entrance.door.command(headers, body) == Answer(401)
-    assert sum(entrance.reception.refused.values()) == 2
+    assert entrance.door.interaction(headers, body) == InteractionReply(401)
+    assert entrance.door.command(headers, body) == InteractionReply(401)
+    assert sum(entrance.dispatcher.refused.values()) == 2
     assert entrance.reached == 0
 
 
@@ -232,5 +231,5 @@ def test_nothing_malformed_reaches_a_handler(fields: dict[str, Any], tail: bytes
     """Signed garbage is a 401 as well."""
     entrance = Entrance()
     for body in (urlencode(fields).encode(), b"payload=" + urlencode({"": tail}).encode()):
-        assert entrance.door.interaction(signed(body), body) == Answer(401)
+        assert entrance.door.interaction(signed(body), body) == InteractionReply(401)
     assert entrance.reached == 0

@@ -23,14 +23,13 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.messages.clicks import Desk
+from costguard.messages.clicks import InteractionHandler
 from costguard.model.message import Button, VmCard
-from costguard.model.reminder import About, Asked, Request, Subject
+from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import message_rows
 from costguard.slack.client import SlackNotifier
-from costguard.slack.incoming import Door, Reception
+from costguard.slack.incoming import InteractionDispatcher, SignedRequests
 from costguard.slack.payloads import pack
-from costguard.slack.render import render
 from costguard.slack.socket import Socket
 from costguard_sandbox.slack.access import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET
 from costguard_sandbox.slack.workspace import Workspace
@@ -42,23 +41,25 @@ RULES = Rules({}, access=Access(viewers=frozenset({"@example.com"})))
 def cards(
     connection: Connection, subjects: Sequence[Subject], now: datetime
 ) -> list[tuple[VmCard, tuple[Button, ...], str]]:
-    return [(replace(CARD, subject=subject), (Button(Asked.STOP, "Stop now"),), "runs") for subject in subjects]
+    return [(replace(CARD, subject=subject), (Button(RequestKind.STOP, "Stop now"),), "runs") for subject in subjects]
 
 
 class Guard:
-    """A desk at a reception, and the app that it is served by."""
+    """A handler at a dispatcher, and the app that it is served by."""
 
     def __init__(self, database: Database, notifier: SlackNotifier) -> None:
         self.database = database
         self.woken = threading.Event()
         clock = HandClock(rows.NOW)
-        self.desk = Desk(database, clock, RULES, notifier, cards, self.woken.set, timedelta(seconds=10))
-        self.reception = Reception(self.desk.press, self.desk.command, render)
-        self.door = Door(SIGNING_SECRET, SystemClock(), self.reception)
+        self.handler = InteractionHandler(
+            database, clock, RULES, notifier, cards, self.woken.set, timedelta(seconds=10)
+        )
+        self.dispatcher = InteractionDispatcher(self.handler.click, self.handler.command)
+        self.door = SignedRequests(SIGNING_SECRET, SystemClock(), self.dispatcher)
         with database.write() as connection:
             instance = rows.instance(connection, "trainer-7", owner=ANA)
             lifetime = rows.lifetime(connection, instance, rows.NOW - timedelta(hours=9))
-        self.subject = Subject(About.RUN, instance, lifetime)
+        self.subject = Subject(SubjectKind.RUN, instance, lifetime)
         self.app = create_app(
             Deps(
                 database=database,
@@ -82,7 +83,7 @@ class Guard:
 def guard(sqlite_database: Database, notifier: SlackNotifier) -> Iterator[Guard]:
     guard = Guard(sqlite_database, notifier)
     yield guard
-    guard.desk.close()
+    guard.handler.close()
 
 
 def posted(endpoint: str, subject: Subject) -> tuple[str, str]:
@@ -90,7 +91,7 @@ def posted(endpoint: str, subject: Subject) -> tuple[str, str]:
     button = {
         "type": "button",
         "action_id": "keep:4",
-        "value": pack(subject, Asked.KEEP, 4),
+        "value": pack(subject, RequestKind.KEEP, 4),
         "text": {"type": "plain_text", "text": "Keep 4 h"},
     }
     client = WebClient(BOT_TOKEN, base_url=endpoint, timeout=30)
@@ -106,8 +107,8 @@ def test_a_signed_press_becomes_a_request(endpoint: str, slack: Workspace, guard
     assert (delivery.ok, delivery.over, delivery.status, delivery.body) == (True, "http", 200, b"{}")
     assert guard.woken.wait(30)
     (request,) = guard.open
-    assert (request.by, request.asked, request.subject, request.hours) == (ANA, Asked.KEEP, guard.subject, 4)
-    assert guard.reception.refused == {}
+    assert (request.by, request.asked, request.subject, request.hours) == (ANA, RequestKind.KEEP, guard.subject, 4)
+    assert guard.dispatcher.refused == {}
 
 
 def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspace, guard: Guard) -> None:
@@ -124,7 +125,7 @@ def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspa
             for element in block["elements"]
         ]
         assert slack.click("ana", "gpu-costs", shown.ts, button).ok
-    assert [(request.by, request.asked) for request in guard.open] == [(ANA, Asked.STOP)]
+    assert [(request.by, request.asked) for request in guard.open] == [(ANA, RequestKind.STOP)]
 
 
 def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Workspace, guard: Guard) -> None:
@@ -138,7 +139,7 @@ def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Wor
         right = slack.interactions.now
         slack.interactions.now = lambda: right() - timedelta(minutes=6)
         assert slack.click("ana", *message, "keep:4").error == "dispatch_failed"
-    assert guard.reception.refused == {"forged": 1, "stale": 1}
+    assert guard.dispatcher.refused == {"forged": 1, "stale": 1}
     assert guard.open == []
 
 
@@ -153,11 +154,11 @@ def test_a_guest_gets_a_private_explanation(endpoint: str, slack: Workspace, gua
         assert slack.command("ana", "gpu-costs").ok
     assert guard.open == []
     with guard.database.read() as connection:
-        (whisper,) = message_rows.waiting(connection, rows.NOW, 10)
+        (reply,) = message_rows.waiting(connection, rows.NOW, 10)
     (shown,) = (message for message in slack.messages("gpu-costs", ephemeral=True) if message.ephemeral_to)
-    assert (whisper.address, shown.ephemeral_to) == (ana.id, ana.id)
-    assert whisper.data["text"].startswith("You are a guest in this Slack workspace")
-    assert shown.text == whisper.data["text"]
+    assert (reply.address, shown.ephemeral_to) == (ana.id, ana.id)
+    assert reply.data["text"].startswith("You are a guest in this Slack workspace")
+    assert shown.text == reply.data["text"]
 
 
 def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard) -> None:
@@ -171,9 +172,9 @@ def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard)
     assert [request.by for request in guard.open] == [ANA]
 
 
-def test_both_ways_in_lead_to_the_same_desk(endpoint: str, slack: Workspace, guard: Guard) -> None:
+def test_both_ways_in_lead_to_the_same_handler(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """With a socket open nothing is sent over HTTP, and a press is stored all the same."""
-    connection = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=30), guard.reception)
+    connection = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=30), guard.dispatcher)
     connection.start()
     try:
         until(lambda: not connection.trouble and bool(slack.sockets.connected))

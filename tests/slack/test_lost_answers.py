@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from tests.slack.conftest import START
-from tests.slack.samples import FIRST, TEST, WHISPER
+from tests.slack.samples import EPHEMERAL, FIRST, TEST
 from tests.slack.test_client import KEY
 from tests.waiting import until
 
@@ -48,14 +48,14 @@ def test_a_post_that_takes_too_long_is_uncertain(kind: str, endpoint: str, slack
     until(lambda: len(slack.messages("gpu-costs")) == expected)
 
 
-def test_updates_and_whispers_are_uncertain_too(notifier: SlackNotifier, slack: Workspace) -> None:
+def test_updates_and_ephemeral_messages_are_uncertain_too(notifier: SlackNotifier, slack: Workspace) -> None:
     """What people would see done twice is never told as certainly not done."""
     posted = notifier.post("#gpu-costs", FIRST, KEY)
     slack.faults.add("lost_answer", method="chat.update|chat.postEphemeral")
     with pytest.raises(SlackUncertain):
         notifier.update(posted, TEST, KEY)
     with pytest.raises(SlackUncertain):
-        notifier.whisper(posted.channel, slack.user("ana").id, WHISPER)
+        notifier.post_ephemeral(posted.channel, slack.user("ana").id, EPHEMERAL)
 
 
 @pytest.mark.parametrize("kind", ["down", "broken", "lost_answer", "error"])
@@ -158,7 +158,7 @@ def test_other_refusals_keep_their_code(notifier: SlackNotifier, slack: Workspac
         notifier.post("#gpu-costs", FIRST, KEY, thread_ts="1700000000.000000")
     assert (type(caught.value), caught.value.code) == (SlackError, "thread_not_found")
     with pytest.raises(SlackError) as caught:
-        notifier.whisper("#gpu-costs", "U0NOBODY", WHISPER)
+        notifier.post_ephemeral("#gpu-costs", "U0NOBODY", EPHEMERAL)
     assert (type(caught.value), caught.value.code) == (SlackError, "user_not_in_channel")
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from costguard.model.person import Standing
-from costguard.slack.client import Workspace, standing_of
+from costguard.model.person import Membership
+from costguard.slack.client import Workspace, membership_of
 
 # An answer of users.info from 2022, as a public project recorded it in its source; names, address and pictures are
 # replaced. Guests, people met through Slack Connect and Enterprise users differ from it in the fields that
@@ -39,42 +39,42 @@ IN_ORGANISATION = Workspace("T03HC8QGDRB", "E0ORG")
 
 
 @pytest.mark.parametrize(
-    ("changed", "standing"),
+    ("changed", "membership"),
     [
-        ({}, Standing.MEMBER),
-        ({"is_restricted": True}, Standing.GUEST),
-        ({"is_restricted": True, "is_ultra_restricted": True}, Standing.GUEST),
-        ({"is_ultra_restricted": True}, Standing.GUEST),
-        ({"is_stranger": True}, Standing.EXTERNAL),
-        ({"team_id": "T0OTHER"}, Standing.EXTERNAL),
-        ({"team_id": "T0OTHER", "is_restricted": True}, Standing.EXTERNAL),
-        ({"team_id": None}, Standing.EXTERNAL),
-        ({"is_email_confirmed": False}, Standing.UNCONFIRMED),
-        ({"is_invited_user": True}, Standing.UNCONFIRMED),
+        ({}, Membership.MEMBER),
+        ({"is_restricted": True}, Membership.GUEST),
+        ({"is_restricted": True, "is_ultra_restricted": True}, Membership.GUEST),
+        ({"is_ultra_restricted": True}, Membership.GUEST),
+        ({"is_stranger": True}, Membership.EXTERNAL),
+        ({"team_id": "T0OTHER"}, Membership.EXTERNAL),
+        ({"team_id": "T0OTHER", "is_restricted": True}, Membership.EXTERNAL),
+        ({"team_id": None}, Membership.EXTERNAL),
+        ({"is_email_confirmed": False}, Membership.UNCONFIRMED),
+        ({"is_invited_user": True}, Membership.UNCONFIRMED),
     ],
 )
-def test_only_full_confirmed_members_count(changed: dict[str, Any], standing: Standing) -> None:
+def test_only_full_confirmed_members_count(changed: dict[str, Any], membership: Membership) -> None:
     """Guests, people of other workspaces and unconfirmed addresses are each recognised by the field that says so."""
-    assert standing_of({**RECORDED, **changed}, OURS) is standing
+    assert membership_of({**RECORDED, **changed}, OURS) is membership
 
 
 def test_an_answer_without_the_confirmation_is_believed() -> None:
     """Slack leaves `is_email_confirmed` out of some answers (singer-io/tap-slack#21): only a false speaks against."""
     user = {name: value for name, value in RECORDED.items() if name != "is_email_confirmed"}
-    assert standing_of(user, OURS) is Standing.MEMBER
+    assert membership_of(user, OURS) is Membership.MEMBER
 
 
 @pytest.mark.parametrize(
-    ("user", "ours", "standing"),
+    ("user", "ours", "membership"),
     [
-        ({"team_id": "T0SISTER", "enterprise_user": {"enterprise_id": "E0ORG"}}, IN_ORGANISATION, Standing.MEMBER),
-        ({"team_id": "T0SISTER", "enterprise_user": {"enterprise_id": "E0ELSE"}}, IN_ORGANISATION, Standing.EXTERNAL),
-        ({"team_id": "T0SISTER", "enterprise_user": {"enterprise_id": "E0ORG"}}, OURS, Standing.EXTERNAL),
-        ({"team_id": "T0SISTER", "enterprise_user": {"enterprise_id": ""}}, OURS, Standing.EXTERNAL),
-        ({"team_id": "T0SISTER"}, IN_ORGANISATION, Standing.EXTERNAL),
-        ({"team_id": ""}, Workspace(""), Standing.EXTERNAL),
+        ({"team_id": "T0SISTER", "enterprise_user": {"enterprise_id": "E0ORG"}}, IN_ORGANISATION, Membership.MEMBER),
+        ({"team_id": "T0SISTER", "enterprise_user": {"enterprise_id": "E0ELSE"}}, IN_ORGANISATION, Membership.EXTERNAL),
+        ({"team_id": "T0SISTER", "enterprise_user": {"enterprise_id": "E0ORG"}}, OURS, Membership.EXTERNAL),
+        ({"team_id": "T0SISTER", "enterprise_user": {"enterprise_id": ""}}, OURS, Membership.EXTERNAL),
+        ({"team_id": "T0SISTER"}, IN_ORGANISATION, Membership.EXTERNAL),
+        ({"team_id": ""}, Workspace(""), Membership.EXTERNAL),
     ],
 )
-def test_an_organisation_has_several_workspaces(user: dict[str, Any], ours: Workspace, standing: Standing) -> None:
+def test_an_organisation_has_several_workspaces(user: dict[str, Any], ours: Workspace, membership: Membership) -> None:
     """A sister workspace of our own organisation is ours; nothing matches by both ids being empty."""
-    assert standing_of({**RECORDED, **user}, ours) is standing
+    assert membership_of({**RECORDED, **user}, ours) is membership

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.slack.deliveries import DUE, SUBJECT, VALUE, command, command_form, form, press
 
-from costguard.model.press import Command, Press
-from costguard.model.reminder import Asked
+from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.reminder import RequestKind
 from costguard.slack.payloads import Envelope, command_in, command_of, envelope_of, interaction_of, press_of
 
 MESSAGE = press()["container"]
@@ -28,13 +28,13 @@ ANYTHING = st.recursive(
 
 def test_a_press_says_who_asks_what_of_which_subject() -> None:
     """All that a button carried comes back, and the key names workspace, message, moment and person."""
-    assert interaction_of(form(press())) == Press(
+    assert interaction_of(form(press())) == ButtonClick(
         key="slack/T0TEAM/C0GPU/1795170000.000200/1795176000.000100/U0ANA",
         user_id="U0ANA",
         channel="C0GPU",
         message_ts="1795170000.000200",
         thread_ts="",
-        asked=Asked.KEEP,
+        asked=RequestKind.KEEP,
         subject=SUBJECT,
         hours=4,
         due_at=DUE,
@@ -183,7 +183,7 @@ def _paths(value: object, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 def test_a_command_is_who_and_what() -> None:
     """What was typed is trimmed; the key is Slack's trigger, which is given once."""
-    assert command_in(command_form(text="  all ")) == Command(
+    assert command_in(command_form(text="  all ")) == SlashCommand(
         "slack/T0TEAM/13.T0TEAM.abc/U0ANA", "U0ANA", "C0GPU", "all", "T0TEAM"
     )
     assert command_in(command_form(text="")).text == ""

@@ -10,9 +10,9 @@ import pytest
 from tests.slack import samples
 from tests.slack.samples import AT_REST, CARD, FIRST, NOW, RESTING, RUN, SAMPLES, states
 
-from costguard.model.message import Button, Content, DigestContent, Line, ListContent, ReminderContent, StateKind
+from costguard.model.message import Button, Content, DigestContent, DigestLine, ListContent, ReminderContent, StateKind
 from costguard.model.money import Money, Priced
-from costguard.model.reminder import Asked
+from costguard.model.reminder import RequestKind
 from costguard.slack.payloads import Pressed, unpack
 from costguard.slack.render import Rendered, render
 from costguard.slack.vm_blocks import amount, rate
@@ -95,7 +95,7 @@ def test_slack_takes_each_kind(name: str) -> None:
         ("budget", "*Limit*\n$5,000.00"),
         ("budget", "*What to do:* Look at what runs"),
         ("trouble", "may not list instances.\nWhat runs there"),
-        ("whisper", "Only ana@example.com, an operator of the team or an admin may stop trainer-7."),
+        ("ephemeral", "Only ana@example.com, an operator of the team or an admin may stop trainer-7."),
         ("list", "$44.38 so far, $3.67 an hour, running since <!date^"),
         ("list", "You are reminded in 25 min."),
         ("list", "… and 3 more"),
@@ -117,10 +117,10 @@ def test_buttons_carry_what_they_ask() -> None:
         "Not mine",
     ]
     assert [unpack(button["value"]) for button in shown] == [
-        Pressed(RUN, Asked.KEEP, 4, FIRST.due_at),
-        Pressed(RUN, Asked.KEEP, None, FIRST.due_at),
-        Pressed(RUN, Asked.STOP, None, FIRST.due_at),
-        Pressed(RUN, Asked.DISOWN, None, FIRST.due_at),
+        Pressed(RUN, RequestKind.KEEP, 4, FIRST.due_at),
+        Pressed(RUN, RequestKind.KEEP, None, FIRST.due_at),
+        Pressed(RUN, RequestKind.STOP, None, FIRST.due_at),
+        Pressed(RUN, RequestKind.DISOWN, None, FIRST.due_at),
     ]
 
 
@@ -136,7 +136,7 @@ def test_a_stop_is_asked_twice() -> None:
 def test_the_question_before_a_stop_says_what_the_stop_does() -> None:
     """A VM that works on a job is not simply shut down: what becomes of the job and its disk stands there, in full."""
     effect = "This cancels job llama: its disk is kept. Delete it with: costguard delete-disk j7k2m9q4"
-    asked = Button(Asked.STOP, "Stop now", is_danger=True, effect=effect)
+    asked = Button(RequestKind.STOP, "Stop now", is_danger=True, effect=effect)
     (stop,) = buttons(render(replace(FIRST, buttons=(asked,))))
     assert stop["confirm"]["text"]["text"] == effect
 
@@ -205,7 +205,7 @@ def test_a_list_has_rows_of_its_own() -> None:
 
 def test_a_digest_that_is_too_long() -> None:
     """Rows that do not fit are counted, and sections that do not fit are said to be missing."""
-    rows = tuple(Line(f"vm-{number}", "$1.00", "x" * 100) for number in range(200))
+    rows = tuple(DigestLine(f"vm-{number}", "$1.00", "x" * 100) for number in range(200))
     one = render(replace(samples.DAILY, sections=(("Most expensive", rows),)))
     assert checked(one.blocks)
     assert "… and 179 more" in said(one)

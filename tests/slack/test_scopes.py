@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.slack.conftest import START
-from tests.slack.samples import TEST, WHISPER
+from tests.slack.samples import EPHEMERAL, TEST
 
 from costguard.errors import SlackRefused
 from costguard.slack.client import SCOPES, SlackNotifier
@@ -29,7 +29,7 @@ def use_everything(endpoint: str, slack: Workspace) -> None:
     for channel in ("#gpu-costs", "#leads", notifier.open_direct(ana)):
         posted = notifier.post(channel, TEST, channel)
         notifier.update(posted, TEST, channel)
-        notifier.whisper(channel, ana, WHISPER)
+        notifier.post_ephemeral(channel, ana, EPHEMERAL)
         assert SlackNotifier(BOT_TOKEN, endpoint).find(channel, channel, START) == posted
     assert notifier.person_of("ana@example.com") == notifier.person_by_id(ana)
 

@@ -13,10 +13,9 @@ from tests.slack.deliveries import SUBJECT, VALUE
 from tests.waiting import until
 
 from costguard.errors import DatabaseLocked
-from costguard.model.message import WhisperContent
-from costguard.model.press import Command, Press
-from costguard.slack.incoming import Reception
-from costguard.slack.render import render
+from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.message import EphemeralContent
+from costguard.slack.incoming import InteractionDispatcher
 from costguard.slack.socket import Socket
 from costguard_sandbox.slack.access import APP_TOKEN, BOT_TOKEN
 from costguard_sandbox.slack.workspace import Workspace
@@ -26,16 +25,16 @@ BUTTON = {"type": "button", "action_id": "keep", "value": VALUE, "text": {"type"
 
 class Handlers:
     def __init__(self) -> None:
-        self.presses: queue.Queue[Press] = queue.Queue()
+        self.clicks: queue.Queue[ButtonClick] = queue.Queue()
         self.trouble: Exception | None = None
 
-    def press(self, press: Press) -> None:
+    def click(self, click: ButtonClick) -> None:
         if self.trouble is not None:
             raise self.trouble
-        self.presses.put(press)
+        self.clicks.put(click)
 
-    def command(self, command: Command) -> WhisperContent:
-        return WhisperContent(f"You said {command.text}.")
+    def command(self, command: SlashCommand) -> EphemeralContent:
+        return EphemeralContent(f"You said {command.text}.")
 
 
 @pytest.fixture
@@ -44,13 +43,13 @@ def handlers() -> Handlers:
 
 
 @pytest.fixture
-def reception(handlers: Handlers) -> Reception:
-    return Reception(handlers.press, handlers.command, render)
+def dispatcher(handlers: Handlers) -> InteractionDispatcher:
+    return InteractionDispatcher(handlers.click, handlers.command)
 
 
 @pytest.fixture
-def connected(endpoint: str, slack: Workspace, reception: Reception) -> Iterator[Socket]:
-    socket = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=30), reception, ping_every=0.1)
+def connected(endpoint: str, slack: Workspace, dispatcher: InteractionDispatcher) -> Iterator[Socket]:
+    socket = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=30), dispatcher, ping_every=0.1)
     socket.start()
     until(lambda: slack.sockets.connected == 1 and not socket.trouble)
     yield socket
@@ -63,32 +62,32 @@ def posted(endpoint: str, button: dict[str, Any] = BUTTON) -> SlackResponse:
 
 
 def test_a_press_and_a_command_come_over_the_socket(
-    endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers, reception: Reception
+    endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers, dispatcher: InteractionDispatcher
 ) -> None:
     """Both reach the handlers and are acknowledged; a command's answer is shown to the person alone."""
     sent = posted(endpoint)
     delivery = slack.click("ana", sent["channel"], sent["ts"], "keep")
     assert (delivery.ok, delivery.over) == (True, "socket")
-    press = handlers.presses.get(timeout=30)
+    press = handlers.clicks.get(timeout=30)
     assert (press.user_id, press.subject, press.hours) == (slack.user("ana").id, SUBJECT, 4)
     assert slack.command("ana", "gpu-costs", "mine").ok
     assert slack.messages("gpu-costs", ephemeral=True)[-1].text == "You said mine."
-    assert reception.refused == {}
+    assert dispatcher.refused == {}
 
 
 def test_what_is_malformed_is_acknowledged_and_counted(
-    endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers, reception: Reception
+    endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers, dispatcher: InteractionDispatcher
 ) -> None:
     """A hostile value, an envelope of another kind or without an id: no handler is reached."""
     sent = posted(endpoint, {**BUTTON, "value": "run:1:1; DROP TABLE requests"})
     assert slack.click("ana", sent["channel"], sent["ts"], "keep").ok
     assert slack.sockets.send("events_api", {"type": "event_callback"}, 5) == {}
     assert slack.sockets.send("slash_commands", {"command": "/gpu"}, 5) == {}
-    assert reception.refused == {"malformed": 3}
+    assert dispatcher.refused == {"malformed": 3}
     for wrong in ({"type": "interactive"}, {"type": "interactive", "envelope_id": 'x"', "payload": {}}):
         slack.sockets._open[0].put(wrong)
-    until(lambda: reception.refused == {"malformed": 5})
-    assert handlers.presses.empty()
+    until(lambda: dispatcher.refused == {"malformed": 5})
+    assert handlers.clicks.empty()
 
 
 def test_what_could_not_be_stored_is_not_acknowledged(
@@ -107,19 +106,19 @@ def test_what_could_not_be_stored_is_not_acknowledged(
 def test_it_connects_again_when_slack_asks_for_it(
     endpoint: str, slack: Workspace, connected: Socket, handlers: Handlers
 ) -> None:
-    """Slack closes every connection after some hours; presses go on to arrive afterwards."""
+    """Slack closes every connection after some hours; clicks go on to arrive afterwards."""
     sent = posted(endpoint)
     before = slack.calls["apps.connections.open"]
     slack.sockets.disconnect()
     until(lambda: slack.calls["apps.connections.open"] > before and slack.sockets.connected == 1)
     until(lambda: not connected.trouble)
     assert slack.click("ana", sent["channel"], sent["ts"], "keep").ok
-    assert handlers.presses.get(timeout=30).subject == SUBJECT
+    assert handlers.clicks.get(timeout=30).subject == SUBJECT
 
 
-def test_a_token_that_slack_refuses_is_told(endpoint: str, slack: Workspace, reception: Reception) -> None:
+def test_a_token_that_slack_refuses_is_told(endpoint: str, slack: Workspace, dispatcher: InteractionDispatcher) -> None:
     """The start returns at once, and what is wrong can be asked for until the end."""
-    socket = Socket("xapp-wrong", WebClient(base_url=endpoint, timeout=30), reception)
+    socket = Socket("xapp-wrong", WebClient(base_url=endpoint, timeout=30), dispatcher)
     socket.start()
     try:
         until(lambda: "invalid_auth" in socket.trouble)
@@ -128,8 +127,8 @@ def test_a_token_that_slack_refuses_is_told(endpoint: str, slack: Workspace, rec
         socket.close()
 
 
-def test_a_socket_that_was_never_started_closes(endpoint: str, reception: Reception) -> None:
+def test_a_socket_that_was_never_started_closes(endpoint: str, dispatcher: InteractionDispatcher) -> None:
     """There is nothing to close, and nothing in trouble."""
-    socket = Socket(APP_TOKEN, WebClient(base_url=endpoint), reception)
+    socket = Socket(APP_TOKEN, WebClient(base_url=endpoint), dispatcher)
     socket.close()
     assert socket.trouble == ""

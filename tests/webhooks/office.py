@@ -17,7 +17,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.model.fact import Fact
-from costguard.model.webhook import Answer, Webhook, WebhookState
+from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.settings.webhooks import decoded
 from costguard.webhooks import rows
 from costguard.webhooks.delivery import Delivery, Poster, Webhooks
@@ -42,12 +42,12 @@ class FakePoster:
         self.then: Callable[[], object] = lambda: None
         self.trouble: Exception | None = None
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookResponse:
         if self.trouble is not None:
             raise self.trouble
         self.ids.append(headers["webhook-id"])
         self.then()
-        return Answer(200)
+        return WebhookResponse(200)
 
 
 class Office:

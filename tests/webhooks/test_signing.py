@@ -10,7 +10,7 @@ from tests.webhooks.office import T0, fact, webhook
 from tests.webhooks.receiver import is_signed
 
 from costguard.model.fact_kinds import FACT_KINDS
-from costguard.model.webhook import Answer
+from costguard.model.webhook import WebhookResponse
 from costguard.settings.webhooks import decoded
 from costguard.webhooks import signature as policy
 
@@ -45,9 +45,9 @@ def test_waits_grow_and_respect_what_is_asked_for() -> None:
     seconds = [policy.wait(tries, None).total_seconds() for tries in range(1, 15)]
     assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600]
     assert policy.wait(10**9, None) == timedelta(hours=1)
-    assert policy.wait(1, Answer(503, retry_after=timedelta(minutes=5))) == timedelta(minutes=5)
-    assert policy.wait(12, Answer(503, retry_after=timedelta(minutes=5))) == timedelta(seconds=2048)
-    assert policy.wait(1, Answer(429, retry_after=timedelta(weeks=99))) == timedelta(days=1)
+    assert policy.wait(1, WebhookResponse(503, retry_after=timedelta(minutes=5))) == timedelta(minutes=5)
+    assert policy.wait(12, WebhookResponse(503, retry_after=timedelta(minutes=5))) == timedelta(seconds=2048)
+    assert policy.wait(1, WebhookResponse(429, retry_after=timedelta(weeks=99))) == timedelta(days=1)
 
 
 def test_every_kind_of_fact_can_be_asked_for() -> None:

@@ -9,7 +9,7 @@ from tests.webhooks.office import T0, fact, webhook
 from costguard.db.transaction import Database
 from costguard.events import facts
 from costguard.webhooks import rows
-from costguard.webhooks.rows import Place, Waiting
+from costguard.webhooks.rows import ReceiverPosition, Waiting
 
 
 def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Database) -> None:
@@ -24,8 +24,8 @@ def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Dat
         rows.settle(connection, ["two", "new"])
     with database.read() as connection:
         assert rows.places(connection) == {
-            "new": Place("new", 5, 0, None, None, ""),
-            "two": Place("two", 2, 4, T0 + 2 * hour, None, "It said\N{REPLACEMENT CHARACTER}no."),
+            "new": ReceiverPosition("new", 5, 0, None, None, ""),
+            "two": ReceiverPosition("two", 2, 4, T0 + 2 * hour, None, "It said\N{REPLACEMENT CHARACTER}no."),
         }
         assert rows.waiting(connection, webhook(), 2) == Waiting(3, T0 + hour)
         assert rows.waiting(connection, webhook(kinds=frozenset({"JobFailed"})), 2) == Waiting(1, T0 + hour)
@@ -34,4 +34,4 @@ def test_places_are_kept_from_now_on_until_a_receiver_is_taken_out(database: Dat
         rows.passed_over(connection, "two", 4)
         assert rows.places(connection)["two"].tries == 4
         rows.accepted(connection, "two", 5, T0 + hour)
-        assert rows.places(connection)["two"] == Place("two", 5, 0, None, T0 + hour, "")
+        assert rows.places(connection)["two"] == ReceiverPosition("two", 5, 0, None, T0 + hour, "")

@@ -12,10 +12,10 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import people
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.model.person import Acquaintance, Person
+from costguard.model.person import AccountLookup, Person
 
 
-def save(connection: Connection, found: Acquaintance) -> None:
+def save(connection: Connection, found: AccountLookup) -> None:
     person = found.person
     row = {
         "address": storable(found.address.lower()),
@@ -29,7 +29,7 @@ def save(connection: Connection, found: Acquaintance) -> None:
     upsert(connection, people, [row], ["address"])
 
 
-def of_addresses(connection: Connection, addresses: Collection[str] | None) -> dict[str, Acquaintance]:
+def of_addresses(connection: Connection, addresses: Collection[str] | None) -> dict[str, AccountLookup]:
     """Those of these that were looked up, by address; None asks for all."""
     if addresses is None:
         return _everybody(connection)
@@ -42,11 +42,11 @@ def of_addresses(connection: Connection, addresses: Collection[str] | None) -> d
 
 
 @remembers(people)
-def _everybody(connection: Connection) -> dict[str, Acquaintance]:
+def _everybody(connection: Connection) -> dict[str, AccountLookup]:
     return {row.address: _found(row) for row in connection.execute(select(people))}
 
 
-def by_user_id(connection: Connection, user_id: str) -> Acquaintance | None:
+def by_user_id(connection: Connection, user_id: str) -> AccountLookup | None:
     """The member who was last found under this Slack id."""
     if not user_id:
         return None
@@ -59,6 +59,6 @@ def set_direct_channel(connection: Connection, address: str, channel: str) -> No
     connection.execute(update(people).where(people.c.address == address.lower()).values(direct_channel=channel))
 
 
-def _found(row: Row[Any]) -> Acquaintance:
+def _found(row: Row[Any]) -> AccountLookup:
     person = Person(row.user_id, row.address, row.name, row.time_zone, row.team_id) if row.user_id else None
-    return Acquaintance(row.address, person, row.looked_up_at, row.direct_channel)
+    return AccountLookup(row.address, person, row.looked_up_at, row.direct_channel)

@@ -13,7 +13,7 @@ from costguard.db.tables import requests
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.model.access import PERMISSIONS, Authority, Permission, Role, Via
-from costguard.model.reminder import Asked, Request, Subject
+from costguard.model.reminder import Request, RequestKind, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _stored(row: Row[Any]) -> StoredRequest:
 def _request(row: Row[Any]) -> Request:
     return Request(
         key=row.key,
-        asked=Asked(row.asked),
+        asked=RequestKind(row.asked),
         subject=Subject.parse(row.subject),
         by=row.by,
         user_id=row.user_id,

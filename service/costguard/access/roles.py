@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from costguard.access.rules import Access
 from costguard.errors import NobodyNamed, NotTheirName
 from costguard.model.access import PERMISSIONS, Authority, Permission, Principal, Role
-from costguard.model.reminder import Asked, Team
+from costguard.model.reminder import RequestKind, Team
 
 _FEW = 3  # admins that a refusal names
 
 _VERB = {
-    Asked.STOP: "stop",
-    Asked.KEEP: "keep",
-    Asked.CLAIM: "take over",
-    Asked.DISOWN: "disown",
+    RequestKind.STOP: "stop",
+    RequestKind.KEEP: "keep",
+    RequestKind.CLAIM: "take over",
+    RequestKind.DISOWN: "disown",
 }
 
 
@@ -98,7 +98,7 @@ def without_role(address: str, access: Access, teams: Iterable[Team]) -> str:
 
 
 def refusal(
-    asked: Asked,
+    asked: RequestKind,
     by: str,
     name: str,
     owner: str,
@@ -113,17 +113,17 @@ def refusal(
     """
     if not by:
         return f"Slack tells no e-mail address of yours, so you cannot {_VERB[asked]} {name}."
-    cancels = {Permission.JOBS} if job and asked is Asked.STOP else set()
+    cancels = {Permission.JOBS} if job and asked is RequestKind.STOP else set()
     if why := lapsed(by, access, authority, {Permission.INSTANCES} | cancels):
         return why
     is_owner = bool(owner) and by.lower() == owner.lower()
     if is_owner or operates(by, owner, team, access, authority):
         return None
-    who = [] if asked is Asked.CLAIM or not owner else [owner]
+    who = [] if asked is RequestKind.CLAIM or not owner else [owner]
     if team is not None or not owner:
         who.append(f"an operator of team {team.name}" if team is not None else "an operator")
     sentence = f"Only {', '.join(who)}{' or ' if who else ''}an admin can {_VERB[asked]} {name}"
-    return f"{sentence} from {owner}." if asked is Asked.CLAIM and owner else f"{sentence}."
+    return f"{sentence} from {owner}." if asked is RequestKind.CLAIM and owner else f"{sentence}."
 
 
 def operates(by: str, owner: str, team: Team | None, access: Access, authority: Authority | None) -> bool:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from costguard.model.budget import Budget
 from costguard.model.job import Terms
 from costguard.model.preset import Preset
-from costguard.model.reminder import QuietRule, RestRule, Team
+from costguard.model.reminder import QuietRule, StorageRule, Team
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Rules:
 
     presets: Mapping[str, Preset]
     quiet: QuietRule = field(default_factory=QuietRule)
-    rest: RestRule = field(default_factory=RestRule)
+    rest: StorageRule = field(default_factory=StorageRule)
     time_zone: str = "UTC"  # of channels, and of people of whom Slack tells none
     channel: str = ""
     owner_label: str = "owner"  # which names the owner

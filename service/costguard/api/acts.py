@@ -22,8 +22,8 @@ from costguard.errors import AskError, AskKeyTaken, AskWrong, VmNotAsSeen, VmNot
 from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
-from costguard.model.reminder import Asked
-from costguard.reminders.requests import Outcome, ask
+from costguard.model.reminder import RequestKind
+from costguard.reminders.requests import RequestReceipt, ask
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
 from costguard.web.who import Asker
 
@@ -42,7 +42,7 @@ class Links(Out):
 
 class Request(Out):
     id: int
-    asked: Annotated[str, one_of(Asked)]
+    asked: Annotated[str, one_of(RequestKind)]
     project: str
     gce_id: str
     name: str
@@ -92,7 +92,7 @@ class KeepBody(ActBody):
     )
 
 
-def _offer(asked: Asked, summary: str, told: str) -> None:
+def _offer(asked: RequestKind, summary: str, told: str) -> None:
     def act(
         deps: Given,
         asker: Asker,
@@ -119,7 +119,7 @@ def _offer(asked: Asked, summary: str, told: str) -> None:
 
     acting_router.add_api_route(
         f"/instances/{{project}}/{{gce_id}}/{asked.value}",
-        keep if asked is Asked.KEEP else act,
+        keep if asked is RequestKind.KEEP else act,
         methods=["POST"],
         summary=summary,
         description=told,
@@ -136,17 +136,17 @@ def _offer(asked: Asked, summary: str, told: str) -> None:
 
 
 _AFTER = "Stored at once, and carried out by the next pass, within seconds: follow the request that is answered."
-_offer(Asked.STOP, "Stop a VM", f"A VM that works on a job has the job cancelled. Disks stay, and bill. {_AFTER}")
-_offer(Asked.KEEP, "Keep a VM", f"Nobody is asked about it for so long, and no rule stops it. {_AFTER}")
+_offer(RequestKind.STOP, "Stop a VM", f"A VM that works on a job has the job cancelled. Disks stay, and bill. {_AFTER}")
+_offer(RequestKind.KEEP, "Keep a VM", f"Nobody is asked about it for so long, and no rule stops it. {_AFTER}")
 _offer(
-    Asked.CLAIM,
+    RequestKind.CLAIM,
     "Say that a VM is yours",
     (
         "What it costs from now on counts for you. An unowned VM is for operators of its team. The team's channel is "
         f"notified, and until then, or for an hour, a claim gives no right to stop. {_AFTER}"
     ),
 )
-_offer(Asked.DISOWN, "Say that a VM is not its owner's", f"Its team is asked about it from now on. {_AFTER}")
+_offer(RequestKind.DISOWN, "Say that a VM is not its owner's", f"Its team is asked about it from now on. {_AFTER}")
 
 
 @router.get("/requests", summary="What people asked of VMs, the latest first", operation_id="listRequests")
@@ -182,7 +182,7 @@ def read(deps: Given, request_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> R
 def _ask(
     deps: Deps,
     asker: Principal,
-    asked: Asked,
+    asked: RequestKind,
     vm: InstanceKey,
     body: ActBody,
     hours: int | None,
@@ -225,7 +225,7 @@ _PROBLEMS = {
 }
 
 
-def _answer(deps: Deps, outcome: Outcome, response: Response) -> RequestAnswer:
+def _answer(deps: Deps, outcome: RequestReceipt, response: Response) -> RequestAnswer:
     with deps.database.read() as connection:
         (told,) = _told(connection, [outcome.stored])
     response.headers["Location"] = told.links.self

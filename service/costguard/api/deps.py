@@ -19,9 +19,9 @@ from costguard.jobs.agent_events import Hearing
 from costguard.jobs.submit import JobOffice
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.budget import Budget
+from costguard.model.interaction import InteractionReply
 from costguard.model.ports import Clock
 from costguard.model.preset import Preset
-from costguard.model.press import Answer
 from costguard.model.webhook import WebhookState
 from costguard.web.door import Door, Limits
 from costguard.web.meters import Meters
@@ -44,11 +44,11 @@ class SlackDoor(Protocol):
     @property
     def body_limit(self) -> int: ...
 
-    def interaction(self, headers: Mapping[str, str], body: bytes) -> Answer: ...
+    def interaction(self, headers: Mapping[str, str], body: bytes) -> InteractionReply: ...
 
-    def command(self, headers: Mapping[str, str], body: bytes) -> Answer: ...
+    def command(self, headers: Mapping[str, str], body: bytes) -> InteractionReply: ...
 
-    def refuse(self, reason: str) -> Answer: ...
+    def refuse(self, reason: str) -> InteractionReply: ...
 
 
 @dataclass(frozen=True, slots=True)

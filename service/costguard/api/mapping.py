@@ -16,7 +16,7 @@ from costguard.model.mending import command_for
 from costguard.model.money import Money
 from costguard.model.price import Price
 from costguard.model.utilisation import Evidence
-from costguard.reminders.not_stopped import NotStopped
+from costguard.reminders.not_stopped import StopDiagnosis
 from costguard.spend.fleet import FleetTotals, InstanceView
 
 
@@ -57,7 +57,7 @@ def instance(view: InstanceView) -> schemas.Instance:
     )
 
 
-def not_stopped(of: NotStopped, now: datetime) -> schemas.NotStopped:
+def not_stopped(of: StopDiagnosis, now: datetime) -> schemas.NotStopped:
     return schemas.NotStopped(
         cause=of.cause.value, sentence=of.sentence(now), rule=of.rule, missing=list(of.missing), at=of.at
     )

@@ -21,7 +21,7 @@ from costguard.reminders.watched import Decision
 router = routes("reminders")
 
 _Status = Literal["intended", "sending", "accepted", "withdrawn", "failed"]
-_Kind = Literal["reminder", "digest", "notice", "job", "whisper"]
+_Kind = Literal["reminder", "digest", "notification", "job", "ephemeral"]
 _STATUSES, _KINDS = get_args(_Status), get_args(_Kind)
 
 

@@ -12,7 +12,7 @@ from costguard.model.instance import Status
 from costguard.model.lifetime import EndReason
 from costguard.model.price import Unit
 from costguard.model.utilisation import IdleState
-from costguard.reminders.not_stopped import Cause
+from costguard.reminders.not_stopped import StopBlocker
 
 
 class Idle(Out):
@@ -155,7 +155,7 @@ class Lifetimes(Out):
 class NotStopped(Out):
     """What keeps a VM from being stopped; the first thing that does, where several do."""
 
-    cause: Annotated[str, one_of(Cause)]
+    cause: Annotated[str, one_of(StopBlocker)]
     sentence: str = Field(description="All of it for people, moments in UTC.")
     rule: str = Field(description="The rule that could stop it; empty where none can.")
     missing: list[str] = Field(description="What the rule still needs, in order: evidence, warnings, grace.")

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.requests import ClientDisconnect
 
 from costguard.api.deps import Given, SlackDoor
-from costguard.model.press import Answer
+from costguard.model.interaction import InteractionReply
 from costguard.web.problems import ProblemError
 
 router = APIRouter(prefix="/slack", include_in_schema=False)
@@ -62,7 +62,7 @@ def commands(request: Request, door: Door, body: Body) -> Response:
 
 
 def _answered(
-    request: Request, door: SlackDoor, body: bytes | str, take: Callable[[Mapping[str, str], bytes], Answer]
+    request: Request, door: SlackDoor, body: bytes | str, take: Callable[[Mapping[str, str], bytes], InteractionReply]
 ) -> Response:
     if request.method != "POST":
         answer = door.refuse("method")

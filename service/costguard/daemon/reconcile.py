@@ -24,7 +24,7 @@ from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud
 from costguard.reminders import gather
 from costguard.reminders.decide import addresses_needed
-from costguard.reminders.watched import Plan
+from costguard.reminders.watched import FleetPlan
 
 _SENDS_AT_ONCE = 500  # reminders in one transaction
 
@@ -39,7 +39,7 @@ class PassReport:
     finished_at: datetime
     recorded: tuple[Recorded, ...]
     charged: Charged | None  # None: the pass was ended before it came to that
-    plan: Plan
+    plan: FleetPlan
     interrupted: bool = False
 
     @property
@@ -110,7 +110,7 @@ class Reconciler:
         if troubles and len(troubles) == len(recorded):
             raise troubles[0]
         interrupted = stop is not None and stop.is_set()
-        charged, plan = None, Plan()
+        charged, plan = None, FleetPlan()
         if not interrupted:
             now = self._clock.now()
             burn_rates.catch_up(self._database, now, fence)
@@ -118,12 +118,12 @@ class Reconciler:
             plan = self.act(fence, stop)
         return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
 
-    def decide(self) -> Plan:
+    def decide(self) -> FleetPlan:
         """What would be done now about the fleet as the ledger knows it."""
         with self._database.read() as connection:
             return gather.look_at(connection, self._rules, self._clock.now())[0]
 
-    def act(self, fence: Lease | None = None, stop: threading.Event | None = None) -> Plan:
+    def act(self, fence: Lease | None = None, stop: threading.Event | None = None) -> FleetPlan:
         """Decide, write down whom to remind, and have the rest carried out. Without an executor, only decide.
 
         Somebody whom Slack was not asked about yet is reminded by a later pass.

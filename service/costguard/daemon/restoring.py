@@ -75,7 +75,7 @@ def _suspect_messages(connection: Connection, now: datetime) -> None:
     waiting = message_rows.intended(connection)
     known = people.of_addresses(connection, [each.address for each in waiting if "@" in each.address])
     for message in waiting:
-        if message.kind == "whisper":
+        if message.kind == "ephemeral":
             continue
         channel = message.address
         if "@" in channel:

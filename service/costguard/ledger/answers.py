@@ -13,9 +13,9 @@ from costguard.db.upsert import upsert
 from costguard.ledger.accruing import among
 from costguard.model.reminder import Claim, Keep, Ownership, Subject
 
-# The fact of a claim names its request, and its notice names the fact.
-_NOTICE = "notice/OwnerClaimed:"
-_is_its_notice = messages.c.key == literal(_NOTICE) + cast(claims.c.request_id, String)
+# The event of a claim names its request, and its notification names the event.
+_CLAIM_NOTIFICATION = "notice/OwnerClaimed:"
+_is_its_notification = messages.c.key == literal(_CLAIM_NOTIFICATION) + cast(claims.c.request_id, String)
 
 
 def add_keep(connection: Connection, new: Keep, request_id: int | None) -> bool:
@@ -69,7 +69,7 @@ def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int
     """The oldest first; instances that nobody spoke for are left out."""
     found: dict[int, list[Claim]] = {}
     for chunk in chunks(among(connection, claims.c.instance_id, set(instance_ids))):
-        query = select(claims, messages.c.accepted_at).join_from(claims, messages, _is_its_notice, isouter=True)
+        query = select(claims, messages.c.accepted_at).join_from(claims, messages, _is_its_notification, isouter=True)
         for row in connection.execute(query.where(claims.c.instance_id.in_(chunk)).order_by(claims.c.id)):
             claim = Claim(row.instance_id, row.owner, row.by, row.at, row.accepted_at)
             found.setdefault(row.instance_id, []).append(claim)

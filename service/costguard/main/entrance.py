@@ -1,4 +1,4 @@
-"""Where people's presses come in from Slack.
+"""Where button clicks and commands come in from Slack.
 
 Over HTTP they come to the process that serves, over a socket to the one that watches.
 """
@@ -13,24 +13,23 @@ from slack_sdk import WebClient
 from costguard.access.rules import Rules
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
-from costguard.messages.clicks import Desk
+from costguard.messages.clicks import InteractionHandler
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
-from costguard.slack.incoming import Door, Reception
-from costguard.slack.render import render
+from costguard.slack.incoming import InteractionDispatcher, SignedRequests
 from costguard.slack.socket import Socket
 from costguard.slack.web_api import ENDPOINT
 
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """What lets people's presses in. `door` is None without a signing secret, `socket` without Socket Mode."""
+    """Handles clicks and commands. `door` is None without a signing secret, `socket` without Socket Mode."""
 
-    desk: Desk
-    reception: Reception
-    door: Door | None
+    handler: InteractionHandler
+    dispatcher: InteractionDispatcher
+    door: SignedRequests | None
     socket: Socket | None
 
     @property
@@ -45,7 +44,7 @@ class Entrance:
     def close(self) -> None:
         if self.socket is not None:
             self.socket.close()
-        self.desk.close()
+        self.handler.close()
 
 
 def entrance(
@@ -68,11 +67,15 @@ def entrance(
         return None
     token, endpoint = slack.token.get_secret_value(), slack.endpoint or ENDPOINT
     cards = ReminderComposer(rules, slack.url or "").cards
-    desk = Desk(database, clock, rules, SlackNotifier(token, endpoint), cards, wake)
-    reception = Reception(desk.press, desk.command, render)
+    handler = InteractionHandler(database, clock, rules, SlackNotifier(token, endpoint), cards, wake)
+    dispatcher = InteractionDispatcher(handler.click, handler.command)
     # Slack signs by the machine's time, whatever time the guard keeps.
-    door = Door(signing_secret.get_secret_value(), SystemClock(), reception) if signing_secret is not None else None
+    door = (
+        SignedRequests(signing_secret.get_secret_value(), SystemClock(), dispatcher)
+        if signing_secret is not None
+        else None
+    )
     socket = None
     if app_token is not None:
-        socket = Socket(app_token.get_secret_value(), WebClient(token, endpoint), reception)
-    return Entrance(desk, reception, door, socket)
+        socket = Socket(app_token.get_secret_value(), WebClient(token, endpoint), dispatcher)
+    return Entrance(handler, dispatcher, door, socket)

@@ -39,7 +39,7 @@ from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
 from costguard.reminders.execute import LiveExecutor, ShadowExecutor
 from costguard.reminders.still_due import ByTheRules
-from costguard.reminders.watched import Plan
+from costguard.reminders.watched import FleetPlan
 from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
 from costguard.web.meters import WatchMeters
@@ -88,7 +88,7 @@ class Guard:
         if self.messaging is None:
             return SlackTrouble()
         workspace, channels = self.messaging.outbox.refusals
-        return SlackTrouble(workspace=workspace or self.messaging.acquainting.trouble, channels=dict(channels))
+        return SlackTrouble(workspace=workspace or self.messaging.lookups.trouble, channels=dict(channels))
 
     @property
     def after_pass(self) -> dict[str, Callable[[Lease], object]]:
@@ -120,7 +120,7 @@ class Guard:
         with kept(self.database, lease):
             self._refresh_old_prices(lease)
             report = self.reconciler.run(lease)
-            if self.messaging is not None and self.messaging.acquainting.look_up(lease):
+            if self.messaging is not None and self.messaging.lookups.run(lease):
                 report = _and_then(report, self.reconciler.act(lease))
             for follow in self.after_pass.values():
                 follow(lease)
@@ -153,10 +153,10 @@ class Guard:
             log.error("prices_not_refreshed", error=str(error))
 
 
-def _and_then(report: PassReport, later: Plan) -> PassReport:
+def _and_then(report: PassReport, later: FleetPlan) -> PassReport:
     """The same pass, having decided once more when people were known."""
     new = tuple(action for action in later.actions if action not in report.plan.actions)
-    return replace(report, plan=Plan(later.decisions, report.plan.actions + new))
+    return replace(report, plan=FleetPlan(later.decisions, report.plan.actions + new))
 
 
 @contextmanager
@@ -180,7 +180,7 @@ def opened(settings: Settings, clock: Clock | None = None, speed: float = 1.0) -
         rules,
         Belonging(presets, settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
         settings.watch.parallel,
-        parts.acquainting.name if parts is not None else None,
+        parts.lookups.enqueue if parts is not None else None,
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
     )
     idle_watch = None

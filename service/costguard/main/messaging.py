@@ -13,13 +13,13 @@ from costguard.db.transaction import Database
 from costguard.messages.digest import DigestComposer, DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.job_update import CARD, CardComposer
-from costguard.messages.notification import NoticeComposer, NoticeWatch
+from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Changed, Compose, Composed, Outbox, Withdrawn
-from costguard.messages.recipients import Acquainting
+from costguard.messages.recipients import AccountLookups
 from costguard.messages.reminder import ReminderComposer
-from costguard.model.message import WhisperContent
+from costguard.model.message import EphemeralContent
 from costguard.model.ports import Clock
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT
@@ -31,9 +31,9 @@ class Messaging:
 
     notifier: SlackNotifier
     outbox: Outbox
-    acquainting: Acquainting
+    lookups: AccountLookups
     reminders: ReminderComposer
-    notices: NoticeWatch
+    notices: NotificationWatch
     digests: DigestWatch
 
 
@@ -44,13 +44,13 @@ class _ByKind:
         self._composers = composers
         self._edited = edited
 
-    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+    def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         compose = self._composers.get(message.kind)
         if compose is None:  # a later version's, before this one took over again
             return Withdrawn(f"this version knows no message of the kind {message.kind}")
         return compose(connection, message, now)
 
-    def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:
+    def changed(self, connection: Connection, live: Sequence[StoredMessage], now: datetime) -> list[StoredMessage]:
         found = []
         for kind, changed in self._edited.items():
             if of_kind := [message for message in live if message.kind == kind]:
@@ -72,9 +72,9 @@ def messaging(
         {
             "reminder": reminders,
             "digest": DigestComposer(rules, url),
-            "notice": NoticeComposer(rules, url),
+            "notification": NotificationComposer(rules, url),
             CARD: cards,
-            "whisper": _whisper,
+            "ephemeral": _ephemeral,
         },
         {"reminder": reminders.changed, CARD: cards.changed},
     )
@@ -83,12 +83,12 @@ def messaging(
     return Messaging(
         notifier=notifier,
         outbox=Outbox(database, notifier, compose, clock, rules.channel, compose.changed, told=told),
-        acquainting=Acquainting(database, notifier, clock),
+        lookups=AccountLookups(database, notifier, clock),
         reminders=reminders,
-        notices=NoticeWatch(database, clock, rules, slack.budget_channel),
+        notices=NotificationWatch(database, clock, rules, slack.budget_channel),
         digests=DigestWatch(database, clock, rule, slack.budget_channel),
     )
 
 
-def _whisper(connection: Connection, message: Message, now: datetime) -> Composed:  # noqa: ARG001 one of several composers
-    return Composed(WhisperContent(str(message.data["text"])), shown="", is_final=True)
+def _ephemeral(connection: Connection, message: StoredMessage, now: datetime) -> Composed:  # noqa: ARG001 one of several composers
+    return Composed(EphemeralContent(str(message.data["text"])), shown="", is_final=True)

@@ -57,7 +57,7 @@ def daemon_of(
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
             "webhooks": Beside(_FACTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },
-        guard.messaging.acquainting.look_up if guard.messaging is not None else None,
+        guard.messaging.lookups.run if guard.messaging is not None else None,
         lambda seconds, report: _passed(guard, seconds, report),
         alive,
         bark,
@@ -174,7 +174,7 @@ def _state(guard: Guard, daemon: Daemon, way_in: Entrance | None) -> State:
         last_error=state.trouble,
         slack=guard.slack_trouble,
         socket_trouble=way_in.trouble if way_in is not None else "",
-        slack_refused=way_in.reception.refused if way_in is not None else {},
+        slack_refused=way_in.dispatcher.refused if way_in is not None else {},
     )
 
 

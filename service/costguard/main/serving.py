@@ -110,7 +110,7 @@ def _deps(of: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
     door = gate(settings, database, clock, speed)
 
     def refused() -> Mapping[str, int]:
-        here = way_in.reception.refused if way_in is not None else {}
+        here = way_in.dispatcher.refused if way_in is not None else {}
         there = watcher.state.slack_refused
         return {reason: here.get(reason, 0) + there.get(reason, 0) for reason in sorted({*here, *there})}
 

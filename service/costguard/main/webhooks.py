@@ -8,13 +8,13 @@ from contextlib import closing, contextmanager
 from costguard import __version__
 from costguard.db.transaction import Database
 from costguard.model.ports import Clock
-from costguard.model.webhook import Answer
+from costguard.model.webhook import WebhookResponse
 from costguard.settings import Settings
 from costguard.webhooks.client import HttpPoster
 from costguard.webhooks.delivery import Webhooks
 
 
-def try_out(settings: Settings, clock: Clock, name: str) -> Answer:
+def try_out(settings: Settings, clock: Clock, name: str) -> WebhookResponse:
     """What this receiver answers to a test. Raises WebhookUnknown and WebhookUnreachable."""
     with (
         closing(Database.open(settings.database.url.get_secret_value())) as database,

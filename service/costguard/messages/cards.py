@@ -22,8 +22,8 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_
 from costguard.model.job import Job, JobKind
 from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
-from costguard.model.person import Acquaintance
-from costguard.model.reminder import About, Asked, Subject
+from costguard.model.person import AccountLookup
+from costguard.model.reminder import RequestKind, Subject, SubjectKind
 from costguard.spend import fleet
 from costguard.spend.fleet import InstanceView
 
@@ -85,7 +85,7 @@ _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
 
-def zone_of(found: Acquaintance | None, rules: Rules) -> ZoneInfo:
+def zone_of(found: AccountLookup | None, rules: Rules) -> ZoneInfo:
     """Somebody's time zone, or the one of the channels where Slack tells none."""
     return moments.zone_of(found.person.time_zone if found and found.person else "", rules.time_zone)
 
@@ -132,15 +132,15 @@ def card(
 
 def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
     """With their price where all of it is known. Disks hold data: nothing here deletes them."""
-    mine = Button(Asked.DISOWN, "Not mine") if vm.owner else Button(Asked.CLAIM, "Mine")
-    if vm.subject.about is About.REST:
-        week = Button(Asked.KEEP, f"Ask again in a week{_price(vm, REST_KEEP_HOURS * _HOUR)}", REST_KEEP_HOURS)
+    mine = Button(RequestKind.DISOWN, "Not mine") if vm.owner else Button(RequestKind.CLAIM, "Mine")
+    if vm.subject.about is SubjectKind.REST:
+        week = Button(RequestKind.KEEP, f"Ask again in a week{_price(vm, REST_KEEP_HOURS * _HOUR)}", REST_KEEP_HOURS)
         return week, mine
     until = tomorrow_morning(now, zone)
     return (
-        Button(Asked.KEEP, f"Keep {KEEP_HOURS} h{_price(vm, KEEP_HOURS * _HOUR)}", KEEP_HOURS),
-        Button(Asked.KEEP, f"Until tomorrow{_price(vm, until - now)}"),
-        Button(Asked.STOP, "Stop now", is_danger=True, effect=vm.on_stop),
+        Button(RequestKind.KEEP, f"Keep {KEEP_HOURS} h{_price(vm, KEEP_HOURS * _HOUR)}", KEEP_HOURS),
+        Button(RequestKind.KEEP, f"Until tomorrow{_price(vm, until - now)}"),
+        Button(RequestKind.STOP, "Stop now", is_danger=True, effect=vm.on_stop),
         mine,
     )
 
@@ -176,7 +176,7 @@ def _price(vm: VmCard, span: timedelta) -> str:
 
 def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject: Subject, since: datetime) -> Priced:
     """Of a run: that lifetime. Of a rest: storage since it began."""
-    if subject.about is About.RUN:
+    if subject.about is SubjectKind.RUN:
         if view.started_at == since:
             return view.lifetime_cost
         return _of_lifetime(history.lifetimes_of(connection, accrual, subject.instance_id), subject.lifetime_id)
@@ -189,7 +189,7 @@ def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject:
 
 def _rate(accrual: Accrual, view: InstanceView, subject: Subject) -> Priced:
     """Of what `_cost` counts. Disks bill whether a VM runs or not: they are no part of what keeping it costs."""
-    if subject.about is About.REST or view.started_at is None:
+    if subject.about is SubjectKind.REST or view.started_at is None:
         return view.rate
     rate = accrual.rate(view.instance.shape, view.instance.zone, view.instance.provisioning_model)
     return Priced(whole=False) if rate is None else Priced(rate)

@@ -1,4 +1,4 @@
-"""What people ask for in Slack: checked, stored, and left to the next pass."""
+"""Button clicks and `/gpu` in Slack: checked, stored as requests, and left to the next pass."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from costguard.ledger.narrate import ended_text
 from costguard.messages import gpu_command
 from costguard.messages.cards import when, zone_of
 from costguard.messages.gpu_command import Cards
-from costguard.messages.recipients import Introductions
+from costguard.messages.recipients import SlackMembers
 from costguard.model.generation import Generation
-from costguard.model.message import ListContent, WhisperContent
-from costguard.model.person import Acquaintance
+from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.message import EphemeralContent, ListContent
+from costguard.model.person import AccountLookup
 from costguard.model.ports import Clock, Notifier
-from costguard.model.press import Command, Press
-from costguard.model.reminder import About, Request, Subject
+from costguard.model.reminder import Request, Subject, SubjectKind
 from costguard.reminders import message_rows, watched_rows
-from costguard.reminders import requests as asking
+from costguard.reminders import requests as vm_requests
 from costguard.reminders.message_rows import NewMessage
 from costguard.reminders.watched_rows import WatchedRow
 
@@ -36,10 +36,11 @@ log = structlog.get_logger(__name__)
 PATIENCE = timedelta(seconds=2)  # Slack waits for 3 s
 
 
-class Desk:
-    """Takes presses and commands from any thread. What it does for somebody is answered within `patience`.
+class InteractionHandler:
+    """Handles clicks and commands from any thread, and answers within `patience`.
 
-    Who pressed is known from earlier, or Slack is asked after the press was answered: an answer waits for no call.
+    A person's account is known from earlier, or looked up in Slack after the click was acknowledged: the
+    acknowledgement waits for no call.
     """
 
     def __init__(
@@ -59,154 +60,166 @@ class Desk:
         self._cards = cards
         self._wake = wake
         self._patience = patience.total_seconds()
-        self._people = Introductions(database, clock, notifier)
-        self._takers = ThreadPoolExecutor(4, "press")
-        self._askers = ThreadPoolExecutor(2, "who-pressed")  # apart: a slow Slack must not hold up whom we know
+        self._members = SlackMembers(database, clock, notifier)
+        self._storing = ThreadPoolExecutor(4, "click")
+        self._looking_up = ThreadPoolExecutor(2, "clicker")  # apart: a slow Slack must not hold up known people
 
     def close(self) -> None:
-        """Finish what was taken in."""
-        self._takers.shutdown()
-        self._askers.shutdown()
+        """Finishes what was accepted."""
+        self._storing.shutdown()
+        self._looking_up.shutdown()
 
-    def press(self, press: Press) -> None:
-        """Stored, or refused in private. Raises StoreError when the database says no in time.
+    def click(self, click: ButtonClick) -> None:
+        """Stores the request, or an ephemeral refusal. Raises StoreError when the database fails in time.
 
-        While another writer keeps the database for longer, this returns and the press is stored after it.
+        While another writer keeps the database for longer, this returns and the request is stored after it.
         """
-        taken = self._takers.submit(self._take, press)
+        stored = self._storing.submit(self._take, click)
         try:
-            taken.result(self._patience)
+            stored.result(self._patience)
         except TimeoutError:
-            taken.add_done_callback(lambda done: self._tell_loss(press, done))
+            stored.add_done_callback(lambda done: self._report_loss(click, done))
 
-    def command(self, command: Command) -> ListContent | WhisperContent:
-        """What to show to this person alone. Raises StoreError."""
-        said = gpu_command.answer_at_once(command.text)
-        if said is not None:
-            return said
-        by: Acquaintance | str | None = self._people.met(command.user_id, command.team_id)
-        if by is None:
+    def command(self, command: SlashCommand) -> ListContent | EphemeralContent:
+        """The ephemeral answer. Raises StoreError."""
+        text = gpu_command.fixed_answer(command.text)
+        if text is not None:
+            return text
+        member: AccountLookup | str | None = self._members.known(command.user_id, command.team_id)
+        if member is None:
             try:
-                by = self._askers.submit(self._people.ask, command.user_id).result(self._patience)
+                member = self._looking_up.submit(self._members.look_up, command.user_id).result(self._patience)
             except (TimeoutError, SlackError) as error:
-                log.warning("asker_not_known", user=command.user_id, error=str(error) or "no answer in time")
-                return WhisperContent("Slack did not say in time who you are. Type it again in a minute.")
-        if isinstance(by, str):
-            return WhisperContent(by)
-        if no_role := roles.without_role(by.address, self._rules.access, self._rules.teams):
-            return WhisperContent(no_role)
+                log.warning("caller_not_known", user=command.user_id, error=str(error) or "no answer in time")
+                return EphemeralContent("Slack did not tell Costguard who you are in time. Try again in a minute.")
+        if refusal := self._refusal(member):
+            return EphemeralContent(refusal)
+        assert isinstance(member, AccountLookup)
         with self._database.read() as connection:
-            return gpu_command.listing(
-                connection, self._rules, self._cards, by.address, command.text, self._clock.now()
+            return gpu_command.vm_list(
+                connection, self._rules, self._cards, member.address, command.text, self._clock.now()
             )
 
-    def _take(self, press: Press) -> None:
-        by = self._people.met(press.user_id, press.team_id)
-        if by is not None:
-            self._settle(press, by)
-        else:
-            asking = self._askers.submit(self._take_from_stranger, press)
-            asking.add_done_callback(lambda done: self._tell_loss(press, done))
+    def _refusal(self, member: AccountLookup | str) -> str:
+        """Why this person may do nothing in Slack: they are no member, or have no role; "" otherwise."""
+        return (
+            member
+            if isinstance(member, str)
+            else roles.without_role(member.address, self._rules.access, self._rules.teams)
+        )
 
-    def _take_from_stranger(self, press: Press) -> None:
+    def _take(self, click: ButtonClick) -> None:
+        member = self._members.known(click.user_id, click.team_id)
+        if member is not None:
+            self._store(click, member)
+        else:
+            lookup = self._looking_up.submit(self._look_up_and_store, click)
+            lookup.add_done_callback(lambda done: self._report_loss(click, done))
+
+    def _look_up_and_store(self, click: ButtonClick) -> None:
         try:
-            by = self._people.ask(press.user_id)
+            member = self._members.look_up(click.user_id)
         except SlackError as error:
-            log.warning("presser_not_known", user=press.user_id, error=str(error))
-            text = "Slack did not say in time who you are, so nothing was done. Press it again in a minute."
+            log.warning("clicker_not_known", user=click.user_id, error=str(error))
+            text = (
+                "Slack did not tell Costguard who you are in time, so nothing was done. "
+                "Click the button again in a minute."
+            )
             with self._database.write() as connection:
-                _whisper(connection, press, text, self._clock.now())
+                _reply(connection, click, text, self._clock.now())
             self._wake()
         else:
-            self._settle(press, by)
+            self._store(click, member)
 
-    def _settle(self, press: Press, by: Acquaintance | str) -> None:
-        """Store it, or why it was refused; a repeat of the same press changes nothing. `by` in words: why nobody."""
+    def _store(self, click: ButtonClick, member: AccountLookup | str) -> None:
+        """Stores the request, or why it was refused; a repeat of the same click changes nothing."""
         now = self._clock.now()
-        member = None if isinstance(by, str) else by
-        address = member.address if member is not None else ""
-        not_theirs = by if isinstance(by, str) else roles.without_role(address, self._rules.access, self._rules.teams)
+        account = None if isinstance(member, str) else member
+        address = account.address if account is not None else ""
         with self._database.write() as connection:
-            if any(each.request.key == press.key for each in requests.of_subject(connection, press.subject)):
+            if any(stored.request.key == click.key for stored in requests.of_subject(connection, click.subject)):
                 return  # delivered once more, and perhaps carried out by now
-            row = next(iter(watched_rows.read(connection, [press.subject.instance_id])), None)
-            name = row.name if row is not None else _name(connection, press.subject)
-            why = (
-                not_theirs
-                or _from_before(generation.read(connection), press.message_ts)
-                or _over(connection, press.subject, row, name, zone_of(member, self._rules))
+            row = next(iter(watched_rows.read(connection, [click.subject.instance_id])), None)
+            name = row.name if row is not None else _name(connection, click.subject)
+            reason = (
+                self._refusal(member)
+                or _older_than_restore(generation.read(connection), click.message_ts)
+                or _outdated(connection, click.subject, row, name, zone_of(account, self._rules))
             )
-            if why is None and row is not None:
-                owned = asking.ownership_of(connection, row)
-                why = asking.refusal(self._rules, press.asked, Actor(address), row, owned, now)
-            asking.store(connection, _request(press, address, now), row, name, why)
-            if why is not None:
-                _whisper(connection, press, why, now)
+            if reason is None and row is not None:
+                ownership = vm_requests.ownership_of(connection, row)
+                reason = vm_requests.refusal(self._rules, click.asked, Actor(address), row, ownership, now)
+            vm_requests.store(connection, _request(click, address, now), row, name, reason)
+            if reason is not None:
+                _reply(connection, click, reason, now)
         self._wake()
 
-    def _tell_loss(self, press: Press, done: Future[None]) -> None:
-        """A press that was answered could not be stored after all: the person must hear of it, if Slack lets them."""
+    def _report_loss(self, click: ButtonClick, done: Future[None]) -> None:
+        """An acknowledged click could not be stored after all: the person must know, if Slack can reach them."""
         error = done.exception()
         if error is None:
             return
-        log.error("press_lost", press=press.key, error=str(error), exc_info=not isinstance(error, CostguardError))
-        text = "What you pressed could not be stored, so nothing was done. Press it again in a minute."
+        log.error("click_lost", click=click.key, error=str(error), exc_info=not isinstance(error, CostguardError))
+        text = "Your click could not be saved, so nothing was done. Click the button again in a minute."
         try:
-            self._notifier.whisper(press.channel, press.user_id, WhisperContent(text), press.thread_ts)
+            self._notifier.post_ephemeral(click.channel, click.user_id, EphemeralContent(text), click.thread_ts)
         except SlackError as trouble:
-            log.error("press_loss_not_told", press=press.key, error=str(trouble))
+            log.error("click_loss_not_reported", click=click.key, error=str(trouble))
 
 
-def _from_before(life: Generation, message_ts: str) -> str | None:
-    """Where a restore lost what came after a backup, an older message may be about another VM than it seems."""
-    if life.began_at is None or int(message_ts.partition(".")[0]) >= life.began_at.timestamp():
+def _older_than_restore(current: Generation, message_ts: str) -> str | None:
+    """A restore loses what came after the backup, so an older message may show another VM's row ids."""
+    if current.began_at is None or int(message_ts.partition(".")[0]) >= current.began_at.timestamp():
         return None
-    return "This message is from before Costguard's database was restored, so nothing was done. /gpu has buttons anew."
+    return (
+        "This message is older than the last restore of Costguard's database, so nothing was done. "
+        "Type /gpu for current buttons."
+    )
 
 
-def _over(connection: Connection, subject: Subject, row: WatchedRow | None, name: str, zone: tzinfo) -> str | None:
-    """What became of the subject, where nothing can be asked about it any more."""
-    if row is not None and asking.subject_of(row) == subject:
+def _outdated(connection: Connection, subject: Subject, row: WatchedRow | None, name: str, zone: tzinfo) -> str | None:
+    """What became of the message's subject, where there is nothing left to request; None while it stands."""
+    if row is not None and vm_requests.subject_of(row) == subject:
         return None
     if not name:
-        return "Costguard does not know this VM: the message is from before its database was made."
+        return "Costguard does not know this VM: the message is older than its database."
     if row is None:
-        return f"{name} is gone, so there is nothing left to do."
-    if subject.about is About.REST:
-        return f"{name} was started again since this message. /gpu shows what is there now."
-    for each in spans.lifetimes_of(connection, subject.instance_id):
-        life = each.lifetime
-        if each.id == subject.lifetime_id and life.ended_at is not None and life.end_reason is not None:
+        return f"{name} no longer exists, so there is nothing left to do."
+    if subject.about is SubjectKind.REST:
+        return f"{name} was started again since this message. Type /gpu to see it as it is now."
+    for span in spans.lifetimes_of(connection, subject.instance_id):
+        life = span.lifetime
+        if span.id == subject.lifetime_id and life.ended_at is not None and life.end_reason is not None:
             by = f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
             again = "; it was started again since then" if row.started_at is not None else ""
             return f"{name} {ended_text(life.end_reason)}{by} at {when(life.ended_at, zone)}{again}."
-    return f"What this message asked about {name} is over. /gpu shows what is there now."
+    return f"This message about {name} is out of date. Type /gpu to see it as it is now."
 
 
 def _name(connection: Connection, subject: Subject) -> str:
-    found = fleet_rows.known(connection, [subject.instance_id])
-    return found[0].name if found else ""
+    rows = fleet_rows.known(connection, [subject.instance_id])
+    return rows[0].name if rows else ""
 
 
-def _whisper(connection: Connection, press: Press, text: str, now: datetime) -> None:
+def _reply(connection: Connection, click: ButtonClick, text: str, now: datetime) -> None:
     new = NewMessage(
-        key=f"whisper/{press.key}",
-        kind="whisper",
-        address=press.user_id,
-        data={"text": text, "channel": press.channel, "thread_ts": press.thread_ts},
+        key=f"ephemeral/{click.key}",
+        kind="ephemeral",
+        address=click.user_id,
+        data={"text": text, "channel": click.channel, "thread_ts": click.thread_ts},
     )
     message_rows.intend(connection, new, now)
 
 
-def _request(press: Press, address: str, now: datetime) -> Request:
+def _request(click: ButtonClick, address: str, now: datetime) -> Request:
     return Request(
-        key=press.key,
-        asked=press.asked,
-        subject=press.subject,
+        key=click.key,
+        asked=click.asked,
+        subject=click.subject,
         by=address,
-        user_id=press.user_id,
+        user_id=click.user_id,
         via="slack",
         at=now,
-        hours=press.hours,
-        due_at=press.due_at,
+        hours=click.hours,
+        due_at=click.due_at,
     )

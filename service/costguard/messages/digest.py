@@ -19,7 +19,7 @@ from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.message import DigestContent
 from costguard.model.ports import Clock
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message, NewMessage
+from costguard.reminders.message_rows import NewMessage, StoredMessage
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Grouping, day_start
 
@@ -57,7 +57,7 @@ class DigestComposer:
         self._rules = rules
         self._url = url.rstrip("/")
 
-    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+    def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         """What was spent on the message's days, and how things stand at this moment."""
         if now >= datetime.fromisoformat(str(message.data["good_until"])):
             return Withdrawn("it could not be sent in time, and the next digest tells more")
@@ -75,7 +75,7 @@ def _content(
     before = _before(connection, accrual, first - span, first - _DAY)
     by_preset = spend(connection, accrual, first, last, [Grouping.PRESET])
     by_owner = spend(connection, accrual, first, last, [Grouping.OWNER])
-    fleet = sections.Fleet.read(connection, accrual, rules)
+    fleet = sections.RunningFleet.read(connection, accrual, rules)
     since, until = day_start(first), day_start(last) + _DAY
     return DigestContent(
         weekly=weekly,

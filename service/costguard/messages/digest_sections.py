@@ -20,7 +20,7 @@ from costguard.model.action import StopOutcome
 from costguard.model.duration import elapsed, span_text
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
-from costguard.model.message import Line
+from costguard.model.message import DigestLine
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders import watched_rows
@@ -31,7 +31,7 @@ from costguard.spend.spend import Spend
 
 SHOWN = 5
 _METHOD = "estimate: the machine's rate until it ran again, 24 h at most"
-Section = tuple[str, tuple[Line, ...]]
+Section = tuple[str, tuple[DigestLine, ...]]
 _T = TypeVar("_T")
 
 
@@ -50,7 +50,7 @@ class _Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class RunningFleet:
     """What runs now, the most expensive first, after what cannot be priced."""
 
     running: tuple[_Running, ...]
@@ -58,7 +58,7 @@ class Fleet:
     rules: Rules
 
     @classmethod
-    def read(cls, connection: Connection, accrual: Accrual, rules: Rules) -> Fleet:
+    def read(cls, connection: Connection, accrual: Accrual, rules: Rules) -> RunningFleet:
         idle = utilisation.idle_runs(connection, accrual.now)
         found = [
             _Running(row, row.started_at, accrual.rate(row.shape, row.zone, row.provisioning_model), idle.get(row.key))
@@ -77,34 +77,34 @@ class Fleet:
             f"; {len(idle)} of them idle, at {_rate_of(idle)}." if idle else ", and none is known to be idle."
         )
 
-    def idlers(self) -> tuple[Line, ...]:
-        def line(found: tuple[_Running, Evidence]) -> Line:
+    def idlers(self) -> tuple[DigestLine, ...]:
+        def line(found: tuple[_Running, Evidence]) -> DigestLine:
             vm, evidence = found
             wasted = self._cost_since(vm, max(evidence.since, vm.started_at))
             for_ = span_text(elapsed(evidence.since, self.accrual.now))
             remark = f"{vm.whose}, idle for {for_}, {amount_text(wasted)} wasted; {evidence.sentence}"
-            return Line(vm.row.name, rate_text(vm.rate), remark)
+            return DigestLine(vm.row.name, rate_text(vm.rate), remark)
 
         return _top(self._idle(), line)
 
-    def past_limits(self) -> tuple[Line, ...]:
+    def past_limits(self) -> tuple[DigestLine, ...]:
         late = [
             (vm, limit, self.accrual.now - vm.started_at - limit)
             for vm in self.running
             if (limit := self._limit(vm)) is not None and self.accrual.now - vm.started_at > limit
         ]
 
-        def line(found: tuple[_Running, timedelta, timedelta]) -> Line:
+        def line(found: tuple[_Running, timedelta, timedelta]) -> DigestLine:
             vm, limit, over = found
             remark = f"{vm.whose}, past the {span_text(limit)} of preset {vm.row.preset} by {span_text(over)}"
-            return Line(vm.row.name, rate_text(vm.rate), remark)
+            return DigestLine(vm.row.name, rate_text(vm.rate), remark)
 
         return _top(late, line)
 
-    def unclaimed(self) -> tuple[Line, ...]:
-        def line(vm: _Running) -> Line:
+    def unclaimed(self) -> tuple[DigestLine, ...]:
+        def line(vm: _Running) -> DigestLine:
             age = span_text(elapsed(vm.started_at, self.accrual.now))
-            return Line(vm.row.name, rate_text(vm.rate), f"runs for {age} in {vm.row.key.project}")
+            return DigestLine(vm.row.name, rate_text(vm.rate), f"runs for {age} in {vm.row.key.project}")
 
         return _top([vm for vm in self.running if not vm.row.owner], line)
 
@@ -122,22 +122,24 @@ class Fleet:
         return Priced(bill.amount, not bill.unpriced)
 
 
-def spent_on(found: Spend, before: Spend | None) -> tuple[Line, ...]:
+def spent_on(found: Spend, before: Spend | None) -> tuple[DigestLine, ...]:
     """A line a group, with what it was before where that is known."""
     earlier = {row.group: row.amounts.total for row in before.rows} if before is not None else None
     lines = []
     for row in found.rows[:SHOWN]:
         gap = f"and {_count(row.unpriced, 'run or disk', 'runs and disks')} without a price" if row.unpriced else ""
         was = f"{earlier.get(row.group, ZERO)} before" if earlier is not None else ""
-        lines.append(Line(row.group[0] or "unclaimed", str(row.amounts.total), ", ".join(filter(None, (was, gap)))))
+        lines.append(
+            DigestLine(row.group[0] or "unclaimed", str(row.amounts.total), ", ".join(filter(None, (was, gap))))
+        )
     rest = found.rows[SHOWN:]
     if rest:
         amount = sum((row.amounts.total for row in rest), ZERO)
-        lines.append(Line(f"{len(rest)} more", str(amount)))
+        lines.append(DigestLine(f"{len(rest)} more", str(amount)))
     return tuple(lines)
 
 
-def standing(connection: Connection, accrual: Accrual, rules: Rules) -> tuple[Line, ...]:
+def standing(connection: Connection, accrual: Accrual, rules: Rules) -> tuple[DigestLine, ...]:
     """Every budget in its present period."""
     return tuple(_budget_line(each) for each in budgets.standings(connection, accrual, rules.budgets, rules.teams))
 
@@ -155,11 +157,11 @@ def stopped(
         yield f"Would have been stopped{would}", _top(found.shadows, _shadow_line)
 
 
-def kept(connection: Connection, since: datetime, until: datetime, time_zone: str) -> tuple[Line, ...]:
+def kept(connection: Connection, since: datetime, until: datetime, time_zone: str) -> tuple[DigestLine, ...]:
     zone = ZoneInfo(time_zone)
 
-    def line(of: KeptRow) -> Line:
-        return Line(
+    def line(of: KeptRow) -> DigestLine:
+        return DigestLine(
             of.name, f"until {cards.when(of.until, zone)}", f"by {of.by}{f': {of.reason}' if of.reason else ''}"
         )
 
@@ -170,10 +172,13 @@ def not_known(connection: Connection, found: Spend) -> Iterator[Section]:
     """What has no price and what could not be read: a section only where there is something."""
     gaps = list({(gap.key, gap.reason): gap for gap in found.unpriced}.values())
     if gaps:
-        yield "Not priced, and not in these amounts", _top(gaps, lambda gap: Line(gap.name, "unpriced", gap.reason))
+        yield (
+            "Not priced, and not in these amounts",
+            _top(gaps, lambda gap: DigestLine(gap.name, "unpriced", gap.reason)),
+        )
     unread = [(look.project, part) for look in projects.read_all(connection) for part in look.unread]
     if unread:
-        yield "Not read", _top(unread, lambda one: Line(f"{one[0]}, {one[1].scope}", one[1].code, one[1].reason))
+        yield "Not read", _top(unread, lambda one: DigestLine(f"{one[0]}, {one[1].scope}", one[1].code, one[1].reason))
 
 
 def rate_text(rate: Money | None) -> str:
@@ -187,35 +192,35 @@ def amount_text(of: Priced) -> str:
     return f"at least {of.amount}" if of.amount else "an amount without a price"
 
 
-def _budget_line(of: Standing) -> Line:
+def _budget_line(of: Standing) -> DigestLine:
     outlook = of.outlook
     spent = f"{outlook.spent} of {of.budget.limit} ({of.percent}%)"
     end = f"{of.forecast_text} by the end of the {of.budget.period.value}"
     gap = f"; {_count(outlook.unpriced, 'run or disk', 'runs and disks')} without a price" if outlook.unpriced else ""
-    return Line(of.budget.name, spent, f"{end}{gap}")
+    return DigestLine(of.budget.name, spent, f"{end}{gap}")
 
 
-def _stop_line(of: enforcements.StopReport) -> Line:
+def _stop_line(of: enforcements.StopReport) -> DigestLine:
     row = of.stop
     who = f"{row.asked_by} asked for it" if row.asked_by else row.reason
     saved = of.saving.amount if of.saving is not None else Priced(whole=False)
-    return Line(row.name, amount_text(saved), f"{row.owner or 'unclaimed'}, {who}")
+    return DigestLine(row.name, amount_text(saved), f"{row.owner or 'unclaimed'}, {who}")
 
 
-def _shadow_line(of: enforcements.ShadowReport) -> Line:
+def _shadow_line(of: enforcements.ShadowReport) -> DigestLine:
     row, saving = of.stop, of.saving
     amount = amount_text(saving.amount) if saving is not None else "unpriced"
     whole = saving.in_all if saving is not None else None
     more = (
         f"; it has cost {amount_text(whole)} since" if saving is not None and whole not in (None, saving.amount) else ""
     )
-    return Line(row.name, amount, f"{row.owner or 'unclaimed'}, {row.reason}{more}")
+    return DigestLine(row.name, amount, f"{row.owner or 'unclaimed'}, {row.reason}{more}")
 
 
-def _top(found: Sequence[_T], line: Callable[[_T], Line]) -> tuple[Line, ...]:
+def _top(found: Sequence[_T], line: Callable[[_T], DigestLine]) -> tuple[DigestLine, ...]:
     lines = [line(each) for each in found[:SHOWN]]
     if len(found) > SHOWN:
-        lines.append(Line(f"{len(found) - SHOWN} more", ""))
+        lines.append(DigestLine(f"{len(found) - SHOWN} more", ""))
     return tuple(lines)
 
 

@@ -1,4 +1,4 @@
-"""`/gpu`: somebody's VMs, or all that they may act on."""
+"""`/gpu`: a person's VMs, or all that they may act on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.model.access import Role
-from costguard.model.message import Button, ListContent, VmCard, WhisperContent
-from costguard.model.reminder import Asked, Ownership, Subject
+from costguard.model.message import Button, EphemeralContent, ListContent, VmCard
+from costguard.model.reminder import Ownership, RequestKind, Subject
 from costguard.reminders import watched_rows
 from costguard.reminders.requests import refusal, subject_of
 from costguard.reminders.watched_rows import WatchedRow
@@ -24,45 +24,43 @@ _OVERSEERS = frozenset({Role.OPERATOR, Role.ADMIN})
 HELP = (
     "/gpu lists your VMs, with buttons to stop or keep them.\n"
     "/gpu all lists every VM that you may act on, as an operator or an admin.\n"
-    "/gpu help says this."
+    "/gpu help shows this text."
 )
 
 
-def answer_at_once(text: str) -> WhisperContent | None:
-    """What can be said without knowing who asks; None when a list is wanted."""
+def fixed_answer(text: str) -> EphemeralContent | None:
+    """The help text, or that there is no such command; None where a list is wanted."""
     words = text.lower().split()
     if words in ([], ["mine"], ["all"]):
         return None
-    return WhisperContent(HELP if words == ["help"] else f"There is no /gpu {text}.\n{HELP}")
+    return EphemeralContent(HELP if words == ["help"] else f"There is no command /gpu {text}.\n{HELP}")
 
 
-def listing(
+def vm_list(
     connection: Connection, rules: Rules, cards: Cards, address: str, text: str, now: datetime
-) -> ListContent | WhisperContent:
-    """Those that run first, the longest first. Without any, a sentence."""
-    there = watched_rows.read(connection)
-    found = [row for row in there if row.owner.lower() == address]
+) -> ListContent | EphemeralContent:
+    """The VMs of this person, or all that they may stop: running ones first, the longest running first."""
+    fleet = watched_rows.read(connection)
+    rows = [row for row in fleet if row.owner.lower() == address]
     title = "Your VMs"
     if text.lower().split() == ["all"]:
-        own, title = len(found), "All VMs that you may act on"
-        found = [row for row in there if refusal(rules, Asked.STOP, Actor(address), row, Ownership(), now) is None]
-        if len(found) == own and roles.role_of(address, rules.access) not in _OVERSEERS:
-            return WhisperContent("/gpu all is for operators and admins; /gpu lists your own VMs.")
-    title = f"{title}: {_counted(found)}"
-    if not found:
-        return WhisperContent(f"{title}. Costguard knows you as {address}.")
-    shown = sorted(found, key=_longest_running_first)[:_SHOWN]
-    made = cards(connection, [subject_of(row) for row in shown], now)
-    return ListContent(title, tuple(made), more=len(found) - len(shown))
+        own, title = len(rows), "All VMs that you may act on"
+        rows = [row for row in fleet if refusal(rules, RequestKind.STOP, Actor(address), row, Ownership(), now) is None]
+        if len(rows) == own and roles.role_of(address, rules.access) not in _OVERSEERS:
+            return EphemeralContent("/gpu all is for operators and admins. /gpu lists your own VMs.")
+    title = f"{title}: {_counted(rows)}"
+    if not rows:
+        return EphemeralContent(f"{title}. Costguard knows you as {address}.")
+    shown = sorted(rows, key=_longest_running_first)[:_SHOWN]
+    contents = cards(connection, [subject_of(row) for row in shown], now)
+    return ListContent(title, tuple(contents), more=len(rows) - len(shown))
 
 
 def _counted(rows: Sequence[WatchedRow]) -> str:
-    """`2 run, 1 is at rest`."""
+    """`2 running, 1 not running`"""
     running = sum(row.started_at is not None for row in rows)
-    resting = len(rows) - running
-    parts = [f"{running} run{'s' if running == 1 else ''}"] if running else []
-    parts += [f"{resting} {'is' if resting == 1 else 'are'} at rest"] if resting else []
-    return ", ".join(parts) or "none is there"
+    counts = {"running": running, "not running": len(rows) - running}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
 
 
 def _longest_running_first(row: WatchedRow) -> tuple[bool, datetime]:

@@ -23,10 +23,10 @@ from costguard.model.duration import span_text
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
-from costguard.model.message import NoticeContent
+from costguard.model.message import NotificationContent
 from costguard.model.money import ZERO, Priced
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message, NewMessage
+from costguard.reminders.message_rows import NewMessage, StoredMessage
 from costguard.spend import job_costs
 
 _LAST_LINES = 15  # of a failed command's output
@@ -58,7 +58,7 @@ _STATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class JobScene:
+class JobSnapshot:
     """A job as it stands, with all of its attempts."""
 
     job: Job
@@ -74,7 +74,7 @@ def shown(job: Job) -> str:
     return f"{job.state.value}|{job.reason}"
 
 
-def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobScene | None:
+def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobSnapshot | None:
     job = job_rows.read(connection, job_id)
     if job is None:
         return None
@@ -84,8 +84,8 @@ def read_scene(connection: Connection, accrual: Accrual, job_id: str) -> JobScen
     said = heard_last(tried)
     last = attempts.read(connection, said.id) if said is not None else None
     if last is None:
-        return JobScene(job, tried, interrupted, cost)
-    return JobScene(job, tried, interrupted, cost, last.heard.output, disk_of(last.heard.machine))
+        return JobSnapshot(job, tried, interrupted, cost)
+    return JobSnapshot(job, tried, interrupted, cost, last.heard.output, disk_of(last.heard.machine))
 
 
 def outdated(job: Job, fact: Fact) -> str:
@@ -95,11 +95,11 @@ def outdated(job: Job, fact: Fact) -> str:
     return "the job runs" if fact.kind in _WHILE_WAITING and job.state is JobState.RUNNING else ""
 
 
-def card(scene: JobScene, url: str) -> NoticeContent:
+def card(scene: JobSnapshot, url: str) -> NotificationContent:
     """How it stands now."""
     icon, title = _STATES[scene.job.state]
     is_failed = scene.job.state is JobState.FAILED
-    return NoticeContent(
+    return NotificationContent(
         icon=icon,
         title=title.format(_name(scene.job)),
         text=sentence(scene.job.reason),
@@ -109,11 +109,11 @@ def card(scene: JobScene, url: str) -> NoticeContent:
     )
 
 
-def news(scene: JobScene, fact: Fact, url: str) -> NoticeContent:
+def news(scene: JobSnapshot, fact: Fact, url: str) -> NotificationContent:
     """What happened, with figures as they are now."""
     kind = JobFact(fact.kind)
     icon, title = _TITLES[kind]
-    return NoticeContent(
+    return NotificationContent(
         icon=icon,
         title=title.format(_name(scene.job)),
         text=fact.text,
@@ -128,7 +128,7 @@ def _name(job: Job) -> str:
     return f"Dev VM {job.title}" if job.spec.kind is JobKind.DEV else job.title
 
 
-def _figures(scene: JobScene) -> dict[str, str]:
+def _figures(scene: JobSnapshot) -> dict[str, str]:
     job, figures = scene.job, {"Job": f"{scene.job.id}, preset {scene.job.spec.preset}", "Owner": scene.job.spec.owner}
     if scene.attempts:
         last = scene.attempts[-1]
@@ -158,7 +158,7 @@ def _last_recovery(interruptions: Sequence[Interruption]) -> str:
     return f"back after {span_text(took[-1])}" if took else ""
 
 
-def _attempts(scene: JobScene) -> str:
+def _attempts(scene: JobSnapshot) -> str:
     preempted = sum(each.outcome is Outcome.PREEMPTED for each in scene.interruptions)
     crashed = sum(each.outcome is Outcome.CRASHED for each in scene.attempts)
     parts = [str(len(scene.attempts))]
@@ -171,7 +171,7 @@ def _last_lines(output: str) -> str:
     return "\n".join(output.rstrip().splitlines()[-_LAST_LINES:])
 
 
-def _what_next(scene: JobScene, kind: JobFact) -> str:
+def _what_next(scene: JobSnapshot, kind: JobFact) -> str:
     job = scene.job
     plan = job.spec.checkpoint
     where = plan.location if plan is not None and not plan.is_on_disk else ""
@@ -203,7 +203,7 @@ def _what_next(scene: JobScene, kind: JobFact) -> str:
             return ""
 
 
-def _kept_disk(scene: JobScene) -> str:
+def _kept_disk(scene: JobSnapshot) -> str:
     """ "" where none is kept."""
     if kept_disks.attempt_of(scene.job, scene.attempts) is None:
         return ""
@@ -214,7 +214,7 @@ def _kept_disk(scene: JobScene) -> str:
 
 
 CARD = "job"
-NEWS = "notice"
+NEWS = "notification"
 KINDS = tuple(JobFact)
 
 
@@ -224,7 +224,7 @@ class CardComposer:
     def __init__(self, url: str = "") -> None:
         self._url = url.rstrip("/")
 
-    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+    def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         """How the job stands now. One that was over before Slack took it needs no card."""
         accrual = accrual_at(connection, now)
         scene = read_scene(connection, accrual, _job_of(message))
@@ -236,7 +236,7 @@ class CardComposer:
         content = card(scene, f"{self._url}/jobs/{scene.job.id}" if self._url else "")
         return Composed(content, shown(scene.job), is_final=is_over)
 
-    def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:  # noqa: ARG002 one of several
+    def changed(self, connection: Connection, live: Sequence[StoredMessage], now: datetime) -> list[StoredMessage]:  # noqa: ARG002 one of several
         """Those that show what is over."""
         known = job_rows.of_ids(connection, {_job_of(message) for message in live})
         now_shown = {job_id: shown(job) for job_id, job in known.items()}
@@ -295,5 +295,5 @@ def _is_their_own_doing(fact: Fact, job: Job) -> bool:
     return fact.kind == JobFact.CANCELLED and fact.actor.lower() == job.spec.owner.lower()
 
 
-def _job_of(message: Message) -> str:
+def _job_of(message: StoredMessage) -> str:
     return str(message.data["job"])

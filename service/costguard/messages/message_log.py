@@ -11,19 +11,19 @@ from sqlalchemy import Connection, func, select
 from costguard.db.tables import instances, messages
 from costguard.ledger import answers
 from costguard.messages.reminder import told
-from costguard.model.reminder import About, Claim, Keep, Subject
+from costguard.model.reminder import Claim, Keep, Subject, SubjectKind
 from costguard.reminders import message_rows, stop_rows
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 from costguard.reminders.stop_rows import Stop
 
 _SUBJECTS = 40  # of so many lifetimes
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReminderEntry:
     """One reminder to one recipient; `shows` is the state that it shows in Slack now, "" while nobody answered."""
 
-    message: Message
+    message: StoredMessage
     shows: str
 
     @property
@@ -32,7 +32,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class StopEntry:
     stop: Stop
 
     @property
@@ -40,21 +40,22 @@ class Ordered:
         return self.stop.intended_at
 
 
-Entry = Said | Ordered | Keep | Claim
+LogEntry = ReminderEntry | StopEntry | Keep | Claim
 
 
-def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], limit: int) -> list[Entry]:
+def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], limit: int) -> list[LogEntry]:
     """The latest first. `lifetimes` are the rows of its runs, the latest first: of the latest ones it is told."""
     latest = [*lifetimes[:_SUBJECTS], 0]  # 0: it may rest without ever having run
-    subjects = [Subject(about, instance_id, each) for each in latest for about in About]
-    found: list[Entry] = [
-        Said(message, told(message.shown)) for message in message_rows.reminders_of(connection, subjects, limit)
+    subjects = [Subject(about, instance_id, each) for each in latest for about in SubjectKind]
+    found: list[LogEntry] = [
+        ReminderEntry(message, told(message.shown))
+        for message in message_rows.reminders_of(connection, subjects, limit)
     ]
     for kept in answers.keeps_of(connection, subjects).values():
         found += kept
     found += answers.claims_of(connection, [instance_id]).get(instance_id, ())
     for ordered in stop_rows.of_subjects(connection, subjects).values():
-        found += map(Ordered, ordered)
+        found += map(StopEntry, ordered)
     return sorted(found, key=lambda entry: entry.at, reverse=True)[:limit]
 
 

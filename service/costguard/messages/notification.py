@@ -19,12 +19,12 @@ from costguard.messages import job_update
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
 from costguard.model.fact import Fact
-from costguard.model.message import NoticeContent
+from costguard.model.message import NotificationContent
 from costguard.model.money import ZERO, Money
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message, NewMessage
+from costguard.reminders.message_rows import NewMessage, StoredMessage
 from costguard.spend import budgets, burning
 from costguard.spend.budget import On
 from costguard.spend.spend import spend
@@ -40,7 +40,7 @@ def budget_of(fact: Fact, known: Sequence[Budget]) -> Budget | None:
     return next((each for each in known if each.name == fact.data.get("budget")), None)
 
 
-def crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules, url: str) -> NoticeContent:
+def crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules, url: str) -> NotificationContent:
     """As the budget stands now; where its period is over, as it stood then."""
     data = fact.data
     limit, spent, expected = (_money(fact, name) for name in ("limit", "spent", "forecast"))
@@ -58,7 +58,7 @@ def crossing(connection: Connection, accrual: Accrual, fact: Fact, rules: Rules,
                 **_most(connection, accrual, budget, outlook.starts_at),
             }
     what = "spent" if data["on"] == On.SPENT.value else "forecast to be spent"
-    return NoticeContent(
+    return NotificationContent(
         icon="budget",
         title=f"Budget {data['budget']}: {data['percent']}% {what}",
         text=fact.text,
@@ -78,7 +78,7 @@ def _most(connection: Connection, accrual: Accrual, budget: Budget, since: datet
     return {"Most of it": text} if text else {}
 
 
-def gpus(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> NoticeContent:
+def gpus(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> NotificationContent:
     kinds: Counter[str] = Counter()
     rate, is_whole = ZERO, True
     for each in burning.running(connection):
@@ -88,7 +88,7 @@ def gpus(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> Noti
             is_whole = is_whole and hourly is not None
             rate += Money((hourly or ZERO).nanos * each.count)
     shown = ", ".join(f"{number} x {kind}" for kind, number in kinds.most_common()) or "none any more"
-    return NoticeContent(
+    return NotificationContent(
         icon="anomaly",
         title=f"GPUs appeared in {fact.project}",
         text=fact.text,
@@ -98,10 +98,10 @@ def gpus(connection: Connection, accrual: Accrual, fact: Fact, url: str) -> Noti
     )
 
 
-def claimed(fact: Fact, url: str) -> NoticeContent:
+def claimed(fact: Fact, url: str) -> NotificationContent:
     """Who took a VM over: from now on they may stop it, so those who know better hear of it first."""
     before = str(fact.data["before"] or "") or "unowned"
-    return NoticeContent(
+    return NotificationContent(
         icon="owner",
         title=f"{fact.actor} claimed {fact.name}",
         text=fact.text,
@@ -111,8 +111,8 @@ def claimed(fact: Fact, url: str) -> NoticeContent:
     )
 
 
-def burn(fact: Fact, url: str) -> NoticeContent:
-    return NoticeContent(
+def burn(fact: Fact, url: str) -> NotificationContent:
+    return NotificationContent(
         icon="anomaly",
         title=f"{fact.project} costs far more an hour than usual",
         text=fact.text,
@@ -122,8 +122,8 @@ def burn(fact: Fact, url: str) -> NoticeContent:
     )
 
 
-def generation(fact: Fact, url: str) -> NoticeContent:
-    return NoticeContent(
+def generation(fact: Fact, url: str) -> NotificationContent:
+    return NotificationContent(
         icon="anomaly",
         title="Costguard works with an older or another database",
         text=fact.text,
@@ -133,9 +133,9 @@ def generation(fact: Fact, url: str) -> NoticeContent:
     )
 
 
-def unknown_vms(found: Sequence[Fact], many: int, url: str) -> NoticeContent:
+def unknown_vms(found: Sequence[Fact], many: int, url: str) -> NotificationContent:
     more = f"\nand {many - SHOWN} more" if many > SHOWN else ""
-    return NoticeContent(
+    return NotificationContent(
         icon="anomaly",
         title="A VM that the ledger does not know" if many == 1 else f"{many} VMs that the ledger does not know",
         text="\n".join(fact.text for fact in found[:SHOWN]) + more,
@@ -145,9 +145,9 @@ def unknown_vms(found: Sequence[Fact], many: int, url: str) -> NoticeContent:
     )
 
 
-def refused(found: Sequence[Fact], many: int) -> NoticeContent:
+def refused(found: Sequence[Fact], many: int) -> NotificationContent:
     more = f"\nand {many - SHOWN} more" if many > SHOWN else ""
-    return NoticeContent(
+    return NotificationContent(
         icon="anomaly",
         title="A price was refused" if many == 1 else f"{many} prices were refused",
         text="\n".join(fact.text for fact in found[:SHOWN]) + more,
@@ -162,7 +162,7 @@ def _money(fact: Fact, name: str) -> Money:
     return Money(nanos)
 
 
-KIND = "notice"
+KIND = "notification"
 _PRICE = "PriceRefused"
 _RESTORE = (GENERATION, UNKNOWN_VM)
 _TOLD = (
@@ -179,7 +179,7 @@ _GOOD_FOR = timedelta(days=3)
 _AT_ONCE = 500  # written in one transaction
 
 
-class NoticeWatch:
+class NotificationWatch:
     """Intends a notice for each fact that is worth one. `channel` takes those that no team's channel takes."""
 
     def __init__(self, database: Database, clock: Clock, rules: Rules, channel: str) -> None:
@@ -208,14 +208,14 @@ class NoticeWatch:
         return [each.key for each in new]
 
 
-class NoticeComposer:
+class NotificationComposer:
     """`url` is where people reach the dashboard; "" where they cannot."""
 
     def __init__(self, rules: Rules, url: str = "") -> None:
         self._rules = rules
         self._url = url.rstrip("/")
 
-    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+    def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         """What happened, with figures as they are now."""
         keys = message.data["facts"]
         found = facts_by_key(connection, [str(key) for key in keys] if isinstance(keys, list) else [])
@@ -238,8 +238,8 @@ class NoticeComposer:
         return Composed(content, shown="", is_final=True)
 
     def _content(
-        self, connection: Connection, accrual: Accrual, found: Sequence[Fact], message: Message
-    ) -> NoticeContent:
+        self, connection: Connection, accrual: Accrual, found: Sequence[Fact], message: StoredMessage
+    ) -> NotificationContent:
         fact = found[0]
         many = int(str(message.data.get("count", 1)))
         if fact.kind == BUDGET:

@@ -25,13 +25,13 @@ from costguard.errors import (
 )
 from costguard.events import facts
 from costguard.messages.pacing import Pacing
-from costguard.messages.recipients import Addressing
+from costguard.messages.recipients import ChannelResolver
 from costguard.messages.slack_health import resumed, sent, troubled
 from costguard.model.fact import Fact
 from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 
 log = structlog.get_logger(__name__)
 
@@ -65,10 +65,10 @@ class Withdrawn:
 
 
 class Compose(Protocol):
-    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn: ...
+    def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn: ...
 
 
-Changed = Callable[[Connection, Sequence[Message], datetime], list[Message]]
+Changed = Callable[[Connection, Sequence[StoredMessage], datetime], list[StoredMessage]]
 
 
 class Outbox:
@@ -96,10 +96,10 @@ class Outbox:
         self._changed = changed
         self._monotonic = monotonic
         self._told = told
-        self._addressing = Addressing(database, notifier, clock, fallback_channel)
+        self._addressing = ChannelResolver(database, notifier, clock, fallback_channel)
         self._pacing = Pacing()
         self._looked_at: datetime | None = None
-        self._to_edit: list[Message] = []
+        self._to_edit: list[StoredMessage] = []
         self._has_edits = False  # that wait for their channel
 
     @property
@@ -115,8 +115,8 @@ class Outbox:
         calls = 0
         with self._database.read() as connection:
             due = message_rows.waiting(connection, self._clock.now(), _MOST_READ)
-        # Somebody waits for a whisper right now: it must not stand behind a channel's many reminders.
-        for message in sorted(due, key=lambda each: each.kind != "whisper"):
+        # Somebody waits for an ephemeral message right now: it must not stand behind a channel's many reminders.
+        for message in sorted(due, key=lambda each: each.kind != "ephemeral"):
             if self._is_over(calls, stop):
                 break
             calls += self._isolated(self._send if message.status == "intended" else self._settle, message, fence)
@@ -144,7 +144,9 @@ class Outbox:
             waits.append(timedelta() if calls >= _MOST_CALLS else self._pacing.shortest_wait(now))
         return max(min(waits), self._pacing.workspace_wait(now)) if waits else None
 
-    def _isolated(self, do: Callable[[Message, Lease | None], bool], message: Message, fence: Lease | None) -> bool:
+    def _isolated(
+        self, do: Callable[[StoredMessage, Lease | None], bool], message: StoredMessage, fence: Lease | None
+    ) -> bool:
         """Whether Slack was called. What is wrong with one message must not hold up the others."""
         try:
             return do(message, fence)
@@ -159,7 +161,7 @@ class Outbox:
 
     # Sending.
 
-    def _send(self, message: Message, fence: Lease | None) -> bool:
+    def _send(self, message: StoredMessage, fence: Lease | None) -> bool:
         now = self._clock.now()
         if self._pacing.wait(self._addressing.known_channel(_address(message)), now) > timedelta():
             return False
@@ -187,9 +189,9 @@ class Outbox:
         try:
             if self._stood_still(claimed_s, fence):
                 return False  # settled like any other doubt
-            if _is_whisper(message):
+            if _is_ephemeral(message):
                 user_id = message.address
-                self._notifier.whisper(channel, user_id, composed.content, thread_ts)
+                self._notifier.post_ephemeral(channel, user_id, composed.content, thread_ts)
                 posted = Posted(channel, "")
             else:
                 posted = self._notifier.post(channel, composed.content, message.key, thread_ts)
@@ -206,7 +208,7 @@ class Outbox:
         return True
 
     def _accept(
-        self, message: Message, posted: Posted, shown: str, is_live: bool, fence: Lease | None, answered: str = ""
+        self, message: StoredMessage, posted: Posted, shown: str, is_live: bool, fence: Lease | None, answered: str = ""
     ) -> None:
         """`answered` is the channel for which Slack did what was asked; "" where it only may have."""
         now = self._clock.now()
@@ -216,8 +218,8 @@ class Outbox:
             facts.append(connection, [*sent(connection, message, now), *over], now)
         self._told(message.kind, "accepted")
 
-    def _doubt(self, message: Message, channel: str, error: SlackUncertain, fence: Lease | None) -> bool:
-        if _is_whisper(message):  # nobody can find out, and nobody needs it twice
+    def _doubt(self, message: StoredMessage, channel: str, error: SlackUncertain, fence: Lease | None) -> bool:
+        if _is_ephemeral(message):  # nobody can find out, and nobody needs it twice
             self._accept(message, Posted(channel, ""), "", is_live=False, fence=fence)
             return True
         now = self._clock.now()
@@ -227,12 +229,12 @@ class Outbox:
         log.warning("message_in_doubt", key=message.key, error=str(error))
         return True
 
-    def _settle(self, message: Message, fence: Lease | None) -> bool:
+    def _settle(self, message: StoredMessage, fence: Lease | None) -> bool:
         """It was about to be sent, and nothing was heard of it: Slack says whether it was."""
         now = self._clock.now()
         if self._pacing.wait(message.channel, now) > timedelta():
             return False
-        if _is_whisper(message):
+        if _is_ephemeral(message):
             self._accept(message, Posted(message.channel, ""), "", is_live=False, fence=fence)
             return False
         self._pacing.sent(message.channel, now)
@@ -266,7 +268,7 @@ class Outbox:
             self._to_edit = self._changed(connection, live, now) if live else []
         self._looked_at = now
 
-    def _edit(self, message: Message, fence: Lease | None) -> bool:
+    def _edit(self, message: StoredMessage, fence: Lease | None) -> bool:
         now = self._clock.now()
         wait = self._pacing.wait(message.channel, now)
         if wait > _LOOK_EVERY:
@@ -307,7 +309,7 @@ class Outbox:
 
     # When Slack does not take it.
 
-    def _refused(self, message: Message, channel: str, error: SlackError, fence: Lease | None) -> bool:
+    def _refused(self, message: StoredMessage, channel: str, error: SlackError, fence: Lease | None) -> bool:
         self._note(channel, error, fence)
         is_its_fault = not isinstance(
             error, SlackLimited | SlackUnavailable | SlackUncertain | SlackRefused | ChannelRefused
@@ -323,7 +325,7 @@ class Outbox:
         self._put_back(message, self._wait_after(message, error), str(error), fence, attempts)
         return True
 
-    def _wait_after(self, message: Message, error: SlackError) -> timedelta:
+    def _wait_after(self, message: StoredMessage, error: SlackError) -> timedelta:
         if isinstance(error, SlackLimited):
             return timedelta(seconds=error.retry_after)
         if error.code in _GONE:
@@ -341,17 +343,17 @@ class Outbox:
         return [resumed(scope, now) for scope in self._pacing.accepted(channel)]
 
     def _put_back(
-        self, message: Message, wait: timedelta, error: str, fence: Lease | None, attempts: int | None = None
+        self, message: StoredMessage, wait: timedelta, error: str, fence: Lease | None, attempts: int | None = None
     ) -> None:
         with self._database.write(fence) as connection:
             message_rows.put_back(connection, message.id, self._clock.now() + wait, error, attempts)
 
 
-def _address(message: Message) -> str:
-    """A whisper is heard where its person pressed, else among their direct messages."""
+def _address(message: StoredMessage) -> str:
+    """An ephemeral message is heard where its person pressed, else among their direct messages."""
     return str(message.data.get("channel") or "") or message.address
 
 
-def _is_whisper(message: Message) -> bool:
+def _is_ephemeral(message: StoredMessage) -> bool:
     """For one person's eyes in a channel. Among their direct messages it is a message like others, and stays."""
-    return message.kind == "whisper" and bool(message.data.get("channel"))
+    return message.kind == "ephemeral" and bool(message.data.get("channel"))

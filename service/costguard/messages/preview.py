@@ -29,7 +29,7 @@ class PreviewedSend:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class ReminderPreview:
     """`others` come with their VM's name; `left_alone` is decided of all VMs that nothing would be sent about."""
 
     sends: tuple[PreviewedSend, ...]
@@ -37,7 +37,7 @@ class Preview:
     left_alone: tuple[Decision, ...]
 
 
-def preview(connection: Connection, rules: Rules, now: datetime) -> Preview:
+def preview(connection: Connection, rules: Rules, now: datetime) -> ReminderPreview:
     """What a pass would decide at this moment about the fleet as the ledger knows it."""
     plan, found = gather.look_at(connection, rules, now)
     sends = [action for action in plan.actions if isinstance(action, SendReminder)]
@@ -47,7 +47,7 @@ def preview(connection: Connection, rules: Rules, now: datetime) -> Preview:
     views = {view.instance.id: view for view in fleet.views(connection, accrual, rules.limits, ids)}
     names = {vm.instance_id: vm.name for vm in found}
     told = {send.key for send in sends}
-    return Preview(
+    return ReminderPreview(
         sends=tuple(
             PreviewedSend(send, views[send.subject.instance_id], tuple(gather.recipients(send, vms[send.key], rules)))
             for send in sends

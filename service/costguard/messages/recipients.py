@@ -1,4 +1,4 @@
-"""Slack is asked who people are beside the passes, so that a slow Slack keeps no pass waiting."""
+"""Recipients: the Slack accounts behind e-mail addresses and user ids, and the channels that reach them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,32 @@ from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
 from costguard.events import facts
 from costguard.messages.slack_health import people_unknown
-from costguard.model.person import Acquaintance, Standing
+from costguard.model.person import AccountLookup, Membership
 from costguard.model.ports import Clock, Notifier
 
-KNOWN_FOR = timedelta(days=1)  # how long an address need not be looked up again
-MISSED_FOR = timedelta(hours=1)  # and one that nobody had
+log = structlog.get_logger(__name__)
+
+_KNOWN_FOR = timedelta(days=1)  # before an address is looked up again
+_MISSED_FOR = timedelta(hours=1)  # the same for an address without an account
+_MEMBER_FOR = timedelta(hours=1)  # the same for a person who clicks
+_MOST_CALLS = 10  # in one turn: messages wait meanwhile
+
+_NO_ADDRESS = (
+    "Slack does not share your e-mail address with Costguard, so nothing was done. "
+    "Add one to your Slack profile, or sign in to Costguard's dashboard."
+)
+_NO_MEMBER: Mapping[Membership, str] = {
+    Membership.GUEST: "You are a guest in this Slack workspace, and Costguard takes requests from full members only, "
+    "so nothing was done. Ask a full member, or sign in to Costguard's dashboard.",
+    Membership.EXTERNAL: "You belong to another Slack workspace than Costguard does, so nothing was done. "
+    "Ask someone in the workspace that Costguard is installed in.",
+    Membership.UNCONFIRMED: "Your e-mail address is not confirmed in Slack, so Costguard cannot tell who you are, and "
+    "nothing was done. Confirm it in your Slack account settings, then try again.",
+}
 
 
-def is_stale(known: Acquaintance | None, now: datetime) -> bool:
-    return known is None or now - known.looked_up_at >= (MISSED_FOR if known.person is None else KNOWN_FOR)
-
-
-def looked_up(notifier: Notifier, address: str, before: Acquaintance | None, now: datetime) -> Acquaintance:
-    """As Slack says now. Raises SlackError; the place of direct messages is kept with its person."""
-    person = notifier.person_of(address)
-    channel = before.direct_channel if before is not None and before.person == person else ""
-    return Acquaintance(address.lower(), person, now, channel)
-
-
-class Addressing:
-    """People become direct messages, or the fallback channel where Slack knows nobody by their address."""
+class ChannelResolver:
+    """Finds the channel for an address: direct messages for people, the fallback for addresses without an account."""
 
     def __init__(self, database: Database, notifier: Notifier, clock: Clock, fallback_channel: str) -> None:
         self._database = database
@@ -42,99 +48,75 @@ class Addressing:
         self._fallback_channel = fallback_channel
 
     def known_channel(self, address: str) -> str:
-        """As far as it is known without asking Slack; else the address itself."""
+        """The channel as far as it is known without a call to Slack; else the address itself."""
         if not _is_person(address):
             return address
-        known = self._known(address)
-        return known.direct_channel if known is not None and known.direct_channel else address
+        lookup = self._stored(address)
+        return lookup.direct_channel if lookup is not None and lookup.direct_channel else address
 
     def channel(self, address: str, fence: Lease | None) -> str:
         """The channel's id or name. Raises SlackError."""
         if not _is_person(address):
             return address
-        known = self._known(address)
-        if "@" not in address and known is None:  # somebody who was never looked up, and needs no more than a place
+        lookup = self._stored(address)
+        if "@" not in address and lookup is None:  # a user id that was never looked up: its channel is enough
             return self._notifier.open_direct(address)
-        if "@" in address and (known is None or is_stale(known, self._clock.now())):
-            known = looked_up(self._notifier, address, known, self._clock.now())
+        if "@" in address and (lookup is None or _is_stale(lookup, self._clock.now())):
+            lookup = _look_up(self._notifier, address, lookup, self._clock.now())
             with self._database.write(fence) as connection:
-                people.save(connection, known)
-        if known is None or known.person is None:
+                people.save(connection, lookup)
+        if lookup is None or lookup.person is None:
             return self._fallback_channel
-        if known.direct_channel:
-            return known.direct_channel
-        channel = self._notifier.open_direct(known.person.user_id)
+        if lookup.direct_channel:
+            return lookup.direct_channel
+        channel = self._notifier.open_direct(lookup.person.user_id)
         with self._database.write(fence) as connection:
-            people.set_direct_channel(connection, known.address, channel)
+            people.set_direct_channel(connection, lookup.address, channel)
         return channel
 
-    def _known(self, address: str) -> Acquaintance | None:
+    def _stored(self, address: str) -> AccountLookup | None:
         with self._database.read() as connection:
             if "@" not in address:
                 return people.by_user_id(connection, address)
             return people.of_addresses(connection, [address]).get(address.lower())
 
 
-def _is_person(address: str) -> bool:
-    """An e-mail address or a user's id, not a channel's name or id."""
-    return "@" in address or address.startswith(("U", "W"))
+class SlackMembers:
+    """Finds the member behind a Slack user id."""
 
-
-MEMBER_FOR = timedelta(hours=1)
-
-_UNKNOWN = (
-    "Slack gives Costguard no e-mail address of yours, so nothing was done. "
-    "Add one to your Slack profile, or sign in to Costguard's pages."
-)
-_REFUSED: Mapping[Standing, str] = {
-    Standing.GUEST: "You are a guest in this Slack workspace, and Costguard acts for its full members only: nothing "
-    "was done. Ask a full member, or sign in to Costguard's pages.",
-    Standing.EXTERNAL: "You belong to another Slack workspace than Costguard does, so nothing was done. "
-    "Ask somebody of the workspace that Costguard is installed in.",
-    Standing.UNCONFIRMED: "Your e-mail address is not confirmed in Slack, so Costguard cannot know who you are: "
-    "nothing was done. Confirm it in your Slack account settings, then try again.",
-}
-
-
-class Introductions:
     def __init__(self, database: Database, clock: Clock, notifier: Notifier) -> None:
         self._database = database
         self._clock = clock
         self._notifier = notifier
 
-    def met(self, user_id: str, team_id: str) -> Acquaintance | None:
-        """A member whom Slack named within the hour, in that workspace; None: Slack has to be asked.
+    def known(self, user_id: str, team_id: str) -> AccountLookup | None:
+        """A member of that workspace who was looked up within the hour; None: Slack has to be asked.
 
-        People leave, become guests and change their addresses, and what they may do goes with that.
+        People leave, become guests and change their addresses, and their rights change with that.
         """
         with self._database.read() as connection:
-            known = people.by_user_id(connection, user_id)
-        if known is None or known.person is None or known.person.team_id != team_id:
+            lookup = people.by_user_id(connection, user_id)
+        if lookup is None or lookup.person is None or lookup.person.team_id != team_id:
             return None
-        return known if self._clock.now() - known.looked_up_at < MEMBER_FOR else None
+        return lookup if self._clock.now() - lookup.looked_up_at < _MEMBER_FOR else None
 
-    def ask(self, user_id: str) -> Acquaintance | str:
-        """The member that Slack says this is, remembered from now on; else why it is none. Raises SlackError."""
+    def look_up(self, user_id: str) -> AccountLookup | str:
+        """Slack's answer, stored; a refusal in words where this is no member. Raises SlackError."""
         person = self._notifier.person_by_id(user_id)
-        if person is not None and person.standing is not Standing.MEMBER:
-            return _REFUSED[person.standing]
+        if person is not None and person.membership is not Membership.MEMBER:
+            return _NO_MEMBER[person.membership]
         if person is None or not person.address:
-            return _UNKNOWN
-        found = Acquaintance(person.address.lower(), person, self._clock.now())
+            return _NO_ADDRESS
+        lookup = AccountLookup(person.address.lower(), person, self._clock.now())
         with self._database.write() as connection:
-            people.save(connection, found)
-        return found
+            people.save(connection, lookup)
+        return lookup
 
 
-log = structlog.get_logger(__name__)
+class AccountLookups:
+    """Looks up the addresses that a pass needs, on another thread, so that a slow Slack delays no pass.
 
-_MOST_CALLS = 10  # in one turn: messages wait meanwhile
-
-
-class Acquainting:
-    """A pass names whom it may have to tell something soon, and decides with who is known; another thread asks.
-
-    Slack being away only delays that, but nobody who is unknown can be reminded meanwhile.
+    The pass decides with what is known. An owner who was not looked up yet is not reminded.
     """
 
     def __init__(self, database: Database, notifier: Notifier, clock: Clock) -> None:
@@ -142,64 +124,80 @@ class Acquainting:
         self._notifier = notifier
         self._clock = clock
         self._lock = threading.Lock()
-        self._named: set[str] | None = None  # None: nobody has named anyone since the last turn
-        self.trouble = ""  # what keeps Slack from saying who they are
+        self._queue: set[str] | None = None  # None: no pass has asked since the last turn
+        self.trouble = ""  # why lookups fail
 
-    def name(self, addresses: Collection[str]) -> None:
-        """In lower case. They take the place of those who were named before."""
+    def enqueue(self, addresses: Collection[str]) -> None:
+        """In lower case. They replace the earlier queue."""
         with self._lock:
-            self._named = set(addresses)
+            self._queue = set(addresses)
 
-    def look_up(self, fence: Lease | None = None, stop: threading.Event | None = None) -> bool:
-        """Ask Slack about some of those named. Whether a pass may decide now what it could not before.
+    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> bool:
+        """Looks up some of the queue. Whether a pass may now decide what it could not before.
 
         Raises LeaseLost, and StoreError where the database fails; what Slack refuses waits for the next pass.
         """
         with self._lock:
-            named, self._named = self._named, None
-        if named is None:
+            addresses, self._queue = self._queue, None
+        if addresses is None:
             return False
         now = self._clock.now()
         with self._database.read() as connection:
-            known = people.of_addresses(connection, named)
-        missing = sorted(address for address in named if is_stale(known.get(address), now))
+            lookups = people.of_addresses(connection, addresses)
+        missing = sorted(address for address in addresses if _is_stale(lookups.get(address), now))
         is_news, trouble = False, ""
         for address in missing[:_MOST_CALLS]:
             if stop is not None and stop.is_set():
                 return is_news
-            before = known.get(address)
+            before = lookups.get(address)
             try:
-                found = self._ask(address, before)
+                lookup = self._look_up(address, before)
             except SlackError as error:
                 log.warning("person_not_looked_up", address=address, error=str(error))
                 if not isinstance(error, SlackLimited):
-                    trouble = self._tell(error, fence)
+                    trouble = self._record(error, fence)
                 break
             with self._database.write(fence) as connection:
-                people.save(connection, found)
-            is_news = is_news or before is None or before.person != found.person
+                people.save(connection, lookup)
+            is_news = is_news or before is None or before.person != lookup.person
         else:
-            self._go_on_with(missing[_MOST_CALLS:])
+            self._requeue(missing[_MOST_CALLS:])
         self.trouble = trouble
         return is_news
 
-    def _ask(self, address: str, before: Acquaintance | None) -> Acquaintance:
+    def _look_up(self, address: str, before: AccountLookup | None) -> AccountLookup:
         try:
-            return looked_up(self._notifier, address, before, self._clock.now())
+            return _look_up(self._notifier, address, before, self._clock.now())
         except (SlackLimited, SlackRefused, SlackUnavailable):
             raise
-        except SlackError as error:  # what Slack minds about one address must not hide the others
+        except SlackError as error:  # an error about one address must not hide the others
             log.warning("address_refused", address=address, error=str(error))
-            return Acquaintance(address, None, self._clock.now())
+            return AccountLookup(address, None, self._clock.now())
 
-    def _tell(self, error: SlackError, fence: Lease | None) -> str:
+    def _record(self, error: SlackError, fence: Lease | None) -> str:
         now = self._clock.now()
         with self._database.write(fence) as connection:
             facts.append(connection, [people_unknown(error, now)], now)
         return str(error)
 
-    def _go_on_with(self, rest: Collection[str]) -> None:
-        """At the next turn, unless a pass has named others since."""
+    def _requeue(self, rest: Collection[str]) -> None:
+        """For the next turn, unless a pass has queued others since."""
         with self._lock:
-            if self._named is None and rest:
-                self._named = set(rest)
+            if self._queue is None and rest:
+                self._queue = set(rest)
+
+
+def _is_stale(lookup: AccountLookup | None, now: datetime) -> bool:
+    return lookup is None or now - lookup.looked_up_at >= (_MISSED_FOR if lookup.person is None else _KNOWN_FOR)
+
+
+def _look_up(notifier: Notifier, address: str, before: AccountLookup | None, now: datetime) -> AccountLookup:
+    """Slack's answer now. Raises SlackError; the direct channel is kept with its person."""
+    person = notifier.person_of(address)
+    channel = before.direct_channel if before is not None and before.person == person else ""
+    return AccountLookup(address.lower(), person, now, channel)
+
+
+def _is_person(address: str) -> bool:
+    """An e-mail address or a user's id, not a channel's name or id."""
+    return "@" in address or address.startswith(("U", "W"))

@@ -20,34 +20,34 @@ from costguard.messages import cards
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.action import StopOutcome
 from costguard.model.lifetime import EndReason, Lifetime
-from costguard.model.message import Button, ReminderContent, State, StateKind, VmCard
+from costguard.model.message import Button, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.moments import moment_text
-from costguard.model.reminder import About, Asked, Claim, Keep, Subject
+from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectKind
 from costguard.reminders import gather, stop_rows
-from costguard.reminders.context import Surroundings
-from costguard.reminders.message_rows import Message
+from costguard.reminders.context import DecisionContext
+from costguard.reminders.message_rows import StoredMessage
 from costguard.reminders.stop_rows import Stop
-from costguard.reminders.watched import Decision, Watched, subject_of
+from costguard.reminders.watched import Decision, WatchedVm, subject_of
 
 _ASKING = frozenset({StateKind.OPEN, StateKind.FAILED})
 _NOT_NOW = "It is not due any more. Somebody is asked again once it is idle or past its limit."
 _WISH = {
-    Asked.STOP: "asked to stop it",
-    Asked.KEEP: "asked to keep it",
-    Asked.CLAIM: "said that it is theirs",
-    Asked.DISOWN: "said that it is not theirs",
+    RequestKind.STOP: "asked to stop it",
+    RequestKind.KEEP: "asked to keep it",
+    RequestKind.CLAIM: "said that it is theirs",
+    RequestKind.DISOWN: "said that it is not theirs",
 }
 
 
 @dataclass(frozen=True)
-class _Scene:
+class _ReminderScene:
     """The subject of messages and what is decided about it now; `vm` and `decision` are None when it is over."""
 
     connection: Connection
     accrual: Accrual
     rules: Rules
     subject: Subject
-    vm: Watched | None
+    vm: WatchedVm | None
     decision: Decision | None
 
     @property
@@ -72,7 +72,7 @@ class _Scene:
         if self.vm is None:
             return False
         known = people.of_addresses(self.connection, [self.vm.owner])
-        return Surroundings(self.rules, known, self.now).quiet_until(self.vm, self.now) is not None
+        return DecisionContext(self.rules, known, self.now).quiet_until(self.vm, self.now) is not None
 
     def owners_zone(self, owner: str) -> ZoneInfo:
         return cards.zone_of(people.of_addresses(self.connection, [owner]).get(owner.lower()), self.rules)
@@ -90,7 +90,7 @@ class ReminderComposer:
         self._rules = rules
         self._url = url
 
-    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+    def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         """What the message is to show; before it is sent, whether it is still true."""
         assert message.subject is not None  # reminders have both
         assert message.target is not None
@@ -117,13 +117,13 @@ class ReminderComposer:
         )
         return Composed(content, _shown(scene, state), is_final=state.kind is StateKind.ENDED)
 
-    def changed(self, connection: Connection, live: Sequence[Message], now: datetime) -> list[Message]:
+    def changed(self, connection: Connection, live: Sequence[StoredMessage], now: datetime) -> list[StoredMessage]:
         """Those that show a state which is over. The fleet is looked at once for all of them."""
         ids = {message.subject.instance_id for message in live if message.subject is not None}
         plan, fleet = gather.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = accrual_at(connection, now)
-        scenes: dict[Subject, _Scene] = {}
+        scenes: dict[Subject, _ReminderScene] = {}
         found = []
         for message in live:
             if message.subject is None:
@@ -132,7 +132,9 @@ class ReminderComposer:
             if decision is not None and not decision.is_known:
                 continue  # what it shows was true when its zone was last read
             if message.subject not in scenes:
-                scenes[message.subject] = _Scene(connection, accrual, self._rules, message.subject, vm, decision)
+                scenes[message.subject] = _ReminderScene(
+                    connection, accrual, self._rules, message.subject, vm, decision
+                )
             scene = scenes[message.subject]
             if _shown(scene, _state(scene, message)) != message.shown:
                 found.append(message)
@@ -150,16 +152,19 @@ class ReminderComposer:
                 found.append((card, offered, card.at_rest or scene.decision.reason))
         return found
 
-    def _scene(self, connection: Connection, subject: Subject, now: datetime) -> _Scene:
+    def _scene(self, connection: Connection, subject: Subject, now: datetime) -> _ReminderScene:
         return self._scenes(connection, [subject], now)[0]
 
-    def _scenes(self, connection: Connection, subjects: Sequence[Subject], now: datetime) -> list[_Scene]:
+    def _scenes(self, connection: Connection, subjects: Sequence[Subject], now: datetime) -> list[_ReminderScene]:
         """The fleet is looked at once for all of them."""
         ids = {subject.instance_id for subject in subjects}
         plan, fleet = gather.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = accrual_at(connection, now)
-        return [_Scene(connection, accrual, self._rules, each, *decided.get(each, (None, None))) for each in subjects]
+        return [
+            _ReminderScene(connection, accrual, self._rules, each, *decided.get(each, (None, None)))
+            for each in subjects
+        ]
 
 
 def told(shown: str) -> str:
@@ -168,7 +173,7 @@ def told(shown: str) -> str:
     return rest.rsplit("|", 3)[0] if kind in _ASKING and rest.count("|") >= 3 else rest
 
 
-def _shown(scene: _Scene, state: State) -> str:
+def _shown(scene: _ReminderScene, state: ReminderState) -> str:
     """What the message shows that may change. A button carries its due moment: a moved one makes it stale."""
     shown = f"{state.kind.value}|{state.sentence}"
     if state.kind not in _ASKING or scene.vm is None or scene.decision is None:
@@ -176,16 +181,16 @@ def _shown(scene: _Scene, state: State) -> str:
     return f"{shown}|{scene.decision.due_at}|{scene.decision.stop_at}|{scene.vm.owner}"
 
 
-def _since(connection: Connection, subject: Subject, vm: Watched | None, now: datetime) -> datetime:
+def _since(connection: Connection, subject: Subject, vm: WatchedVm | None, now: datetime) -> datetime:
     if vm is not None:
         return vm.running_since or vm.rest_since or now
     before = _lifetime(connection, subject)
     if before is None:
         return now
-    return before.started_at if subject.about is About.RUN else before.ended_at or now
+    return before.started_at if subject.about is SubjectKind.RUN else before.ended_at or now
 
 
-def _state(scene: _Scene, message: Message) -> State:
+def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
     if scene.vm is None:
         return _over(scene)
     answers: list[Keep | Claim] = sorted([*scene.vm.keeps, *scene.vm.claims], key=lambda each: each.at)
@@ -193,50 +198,52 @@ def _state(scene: _Scene, message: Message) -> State:
         return _answered(answers[message.cycle], scene.owners_zone(scene.vm.owner))
     asked = [each for each in scene.vm.requests if each.subject == scene.subject]
     if asked:
-        return State(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].asked]}.", asked[-1].at)
+        return ReminderState(StateKind.ASKED, f"{asked[-1].by} {_WISH[asked[-1].asked]}.", asked[-1].at)
     ordered = scene.stops
     if ordered and scene.vm.stop in stop_rows.OPEN:
-        return State(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
+        return ReminderState(StateKind.ASKED, f"It is being stopped: {ordered[-1].reason}", ordered[-1].intended_at)
     if ordered and scene.vm.stop is StopOutcome.FAILED:
-        return State(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)
+        return ReminderState(StateKind.FAILED, f"It could not be stopped: {ordered[-1].error}", ordered[-1].settled_at)
     if cancelled := _done_stops(scene):
-        return State(StateKind.ASKED, cancelled[-1].outcome, cancelled[-1].settled_at)
+        return ReminderState(StateKind.ASKED, cancelled[-1].outcome, cancelled[-1].settled_at)
     refused = [each for each in scene.requests if each.status == "refused"]
     if refused and refused[-1].settled_at is not None and refused[-1].settled_at >= message.intended_at:
-        return State(StateKind.FAILED, refused[-1].outcome, refused[-1].settled_at)
+        return ReminderState(StateKind.FAILED, refused[-1].outcome, refused[-1].settled_at)
     is_known = scene.decision is not None and scene.decision.is_known
-    return State(StateKind.OPEN, _NOT_NOW if is_known and not scene.is_due else "")
+    return ReminderState(StateKind.OPEN, _NOT_NOW if is_known and not scene.is_due else "")
 
 
-def _done_stops(scene: _Scene) -> list[StoredRequest]:
+def _done_stops(scene: _ReminderScene) -> list[StoredRequest]:
     """While the VM runs on, what was done is that its job was cancelled."""
-    return [each for each in scene.requests if each.status == "done" and each.request.asked is Asked.STOP]
+    return [each for each in scene.requests if each.status == "done" and each.request.asked is RequestKind.STOP]
 
 
-def _answered(answer: Keep | Claim, zone: ZoneInfo) -> State:
+def _answered(answer: Keep | Claim, zone: ZoneInfo) -> ReminderState:
     if isinstance(answer, Claim):
         whose = f"It is {answer.owner}'s now" if answer.owner else "It is nobody's until somebody claims it"
-        return State(StateKind.REASSIGNED, f"{answer.by} said whose it is. {whose}.", answer.at)
+        return ReminderState(StateKind.REASSIGNED, f"{answer.by} said whose it is. {whose}.", answer.at)
     why = f": {answer.reason}" if answer.reason else ""
-    return State(
+    return ReminderState(
         StateKind.KEPT, f"Kept by {answer.by} until {moment_text(answer.until, zone, answer.at)}{why}.", answer.at
     )
 
 
-def _over(scene: _Scene) -> State:
+def _over(scene: _ReminderScene) -> ReminderState:
     """What became of it: nothing is left to ask."""
-    if scene.subject.about is About.REST:
-        return State(StateKind.ENDED, "It does not rest any more: it was started again, deleted, or lost its disks.")
+    if scene.subject.about is SubjectKind.REST:
+        return ReminderState(
+            StateKind.ENDED, "It does not rest any more: it was started again, deleted, or lost its disks."
+        )
     life = _lifetime(scene.connection, scene.subject)
     if life is None or life.ended_at is None:
-        return State(StateKind.ENDED, "It is gone.")
+        return ReminderState(StateKind.ENDED, "It is gone.")
     by = _by(scene, life)
     cost = _cost(scene, life)
     words = ended_text(life.end_reason or EndReason.UNKNOWN)
-    return State(StateKind.ENDED, f"It {words}{by} {after_text(life)}; that run cost {cost}.", life.ended_at)
+    return ReminderState(StateKind.ENDED, f"It {words}{by} {after_text(life)}; that run cost {cost}.", life.ended_at)
 
 
-def _by(scene: _Scene, life: Lifetime) -> str:
+def _by(scene: _ReminderScene, life: Lifetime) -> str:
     """Who ended it: for our own stops, whoever asked or the rule, not the account that the guard acts by."""
     ours = [each for each in scene.stops if each.outcome in {StopOutcome.ASKED, StopOutcome.DONE}]
     if ours and life.end_reason in {EndReason.STOPPED, EndReason.SUSPENDED}:
@@ -253,7 +260,7 @@ def _lifetime(connection: Connection, subject: Subject) -> Lifetime | None:
     return next((each.lifetime for each in stored if each.id == subject.lifetime_id), None)
 
 
-def _cost(scene: _Scene, life: Lifetime) -> str:
+def _cost(scene: _ReminderScene, life: Lifetime) -> str:
     for each in history.lifetimes_of(scene.connection, scene.accrual, scene.subject.instance_id):
         if each.stored.id == life.id or each.stored.id == scene.subject.lifetime_id:
             return f"{'' if each.cost.whole else 'at least '}{each.cost.amount}"

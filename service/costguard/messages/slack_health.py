@@ -15,10 +15,10 @@ from costguard.errors import (
 from costguard.ledger import fleet_rows
 from costguard.model.fact import Fact
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 
 
-def sent(connection: Connection, message: Message, now: datetime) -> list[Fact]:
+def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[Fact]:
     """Of reminders alone: what else is sent tells of facts that stand already."""
     if message.kind != "reminder" or message.instance_id is None:
         return []

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Priced
-from costguard.model.reminder import Asked, Subject, Target
+from costguard.model.reminder import RequestKind, Subject, Target
 from costguard.model.utilisation import Evidence
 
 
@@ -42,7 +42,7 @@ class VmCard:
 class Button:
     """`value` is what comes back when it is pressed: see `Press`. A price of None shows none."""
 
-    asked: Asked
+    asked: RequestKind
     label: str  # `Keep 4 h (+$14.69)`
     hours: int | None = None
     is_danger: bool = False
@@ -59,7 +59,7 @@ class StateKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ReminderState:
     """`sentence` is for people: `Stopped by ana at 14:02 after 12 h; it cost $41.20.` Empty while open."""
 
     kind: StateKind
@@ -73,14 +73,14 @@ class ReminderContent:
     stage: int  # 0 is the first
     target: Target
     reason: str
-    state: State
+    state: ReminderState
     buttons: tuple[Button, ...] = ()
     due_at: datetime | None = None
     stop_at: datetime | None = None  # when it will be stopped if nobody answers; None: it will not be
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DigestLine:
     """A row of a digest: what, how much, and a remark."""
 
     label: str
@@ -96,12 +96,12 @@ class DigestContent:
     first: date
     last: date
     headline: str
-    sections: tuple[tuple[str, tuple[Line, ...]], ...]
+    sections: tuple[tuple[str, tuple[DigestLine, ...]], ...]
     url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeContent:
+class NotificationContent:
     """A budget's threshold, an anomaly, a trouble, how a job stands: a title, what happened, what to do, and figures.
 
     `output` is what a command printed, shown as it is.
@@ -117,7 +117,7 @@ class NoticeContent:
 
 
 @dataclass(frozen=True, slots=True)
-class WhisperContent:
+class EphemeralContent:
     """For one person's eyes: why a press did nothing, or what came of it."""
 
     text: str
@@ -132,7 +132,7 @@ class ListContent:
     more: int = 0  # VMs that are left out for length
 
 
-Content = ReminderContent | DigestContent | NoticeContent | WhisperContent
+Content = ReminderContent | DigestContent | NotificationContent | EphemeralContent
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class Standing(StrEnum):
+class Membership(StrEnum):
     """What somebody is in the workspace that the app is installed in. Only members may ask for anything."""
 
     MEMBER = "member"
@@ -28,11 +28,11 @@ class Person:
     name: str
     time_zone: str = ""
     team_id: str = ""
-    standing: Standing = Standing.MEMBER
+    membership: Membership = Membership.MEMBER
 
 
 @dataclass(frozen=True, slots=True)
-class Acquaintance:
+class AccountLookup:
     """What was found when an address was looked up. `person` is None where nobody active has that address."""
 
     address: str

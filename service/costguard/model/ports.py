@@ -110,7 +110,7 @@ class Notifier(Protocol):
         """Show this in its place; harmless when repeated."""
         ...
 
-    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+    def post_ephemeral(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
         """For this person's eyes only. Nobody can find out later whether it arrived."""
         ...
 

@@ -10,7 +10,7 @@ from costguard.model.access import Authority
 from costguard.model.money import Money
 
 
-class About(StrEnum):
+class SubjectKind(StrEnum):
     """A running VM that is past its limit or idle, or one at rest whose storage goes on billing."""
 
     RUN = "run"
@@ -24,7 +24,7 @@ class Subject:
     Written `run:12:7` and `rest:12:7`: about, instance row, lifetime row.
     """
 
-    about: About
+    about: SubjectKind
     instance_id: int
     lifetime_id: int
 
@@ -35,7 +35,7 @@ class Subject:
     def parse(cls, text: str) -> Subject:
         """Raises ValueError for what is no subject."""
         about, instance_id, lifetime_id = text.split(":")
-        return cls(About(about), int(instance_id), int(lifetime_id))
+        return cls(SubjectKind(about), int(instance_id), int(lifetime_id))
 
 
 class Target(StrEnum):
@@ -82,7 +82,7 @@ class QuietRule:
 
 
 @dataclass(frozen=True, slots=True)
-class RestRule:
+class StorageRule:
     """When storage of a stopped VM is worth a reminder. `after` None: never."""
 
     after: timedelta | None = timedelta(days=3)
@@ -134,7 +134,7 @@ class Ownership:
     claim: Claim | None = None
 
 
-class Asked(StrEnum):
+class RequestKind(StrEnum):
     """What a person can ask for, by a button, a command or REST."""
 
     STOP = "stop"
@@ -153,7 +153,7 @@ class Request:
     """
 
     key: str
-    asked: Asked
+    asked: RequestKind
     subject: Subject
     by: str  # the person's address
     user_id: str  # their Slack id; "" when they did not come by Slack

@@ -21,7 +21,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebhookResponse:
     """What a receiver answered. `words` is how its body begins, in one line."""
 
     status: int

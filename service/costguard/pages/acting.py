@@ -13,11 +13,11 @@ from costguard.ledger.burn_rates import priced
 from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Priced
-from costguard.model.reminder import Asked, ReminderRule
+from costguard.model.reminder import ReminderRule, RequestKind
 from costguard.pages.asked import BadAddress, never_seen
 from costguard.pages.rows import Row, rows_of
 from costguard.pages.source import Source
-from costguard.reminders.requests import Outcome, ask
+from costguard.reminders.requests import RequestReceipt, ask
 from costguard.spend import fleet
 
 _HOUR = timedelta(hours=1)
@@ -29,7 +29,7 @@ _AGAIN = "Load the page again, and repeat it there."
 class Question:
     """`key` names this form, so that sending it twice asks once. `refusal` says why there is nothing to ask."""
 
-    asked: Asked
+    asked: RequestKind
     row: Row
     refusal: str
     key: str
@@ -71,7 +71,7 @@ def question(source: Source, me: Principal | None, key: InstanceKey, asked: str,
     )
 
 
-def answer(source: Source, me: Principal, key: InstanceKey, asked: str, form: Mapping[str, str]) -> Outcome:
+def answer(source: Source, me: Principal, key: InstanceKey, asked: str, form: Mapping[str, str]) -> RequestReceipt:
     """Raises BadAddress for a form that no page of ours sends, and what `ask` raises."""
     wish = wish_of(asked)
     return ask(
@@ -81,7 +81,7 @@ def answer(source: Source, me: Principal, key: InstanceKey, asked: str, form: Ma
         me,
         key,
         wish,
-        hours=_hours(form) if wish is Asked.KEEP else None,
+        hours=_hours(form) if wish is RequestKind.KEEP else None,
         reason=form.get("reason", ""),
         idempotency_key=form.get("key") or None,
         via="page",
@@ -91,10 +91,10 @@ def answer(source: Source, me: Principal, key: InstanceKey, asked: str, form: Ma
     )
 
 
-def wish_of(asked: str) -> Asked:
-    if asked not in list(Asked):
+def wish_of(asked: str) -> RequestKind:
+    if asked not in list(RequestKind):
         raise BadAddress("There is no such page.", "Look for the VM in the fleet.", HTTPStatus.NOT_FOUND)
-    return Asked(asked)
+    return RequestKind(asked)
 
 
 def _hours(form: Mapping[str, str]) -> int | None:

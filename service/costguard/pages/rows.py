@@ -12,7 +12,7 @@ from costguard.access import roles
 from costguard.access.rules import Rules
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import elapsed
-from costguard.model.reminder import Asked, Ownership, Request
+from costguard.model.reminder import Ownership, Request, RequestKind
 from costguard.reminders import claims
 from costguard.reminders.gather import look_at
 from costguard.reminders.request_rules import pointless
@@ -35,7 +35,7 @@ class Bar:
 class Offer:
     """Something that it would make sense to ask for; `refusal` says why this person may not, "" where they may."""
 
-    asked: Asked
+    asked: RequestKind
     refusal: str
 
 
@@ -84,12 +84,12 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision,
     actor, vm = roles.actor(me), view.instance
     is_mine = actor.address == vm.owner.lower()
     runs = view.started_at is not None
-    wishes = [] if pointless(Asked.STOP, actor.address, vm, runs) else [Asked.STOP]
-    wishes += [Asked.KEEP] if decision.due_at is not None else []
-    wishes.append(Asked.DISOWN if is_mine else Asked.CLAIM)
+    wishes = [] if pointless(RequestKind.STOP, actor.address, vm, runs) else [RequestKind.STOP]
+    wishes += [RequestKind.KEEP] if decision.due_at is not None else []
+    wishes.append(RequestKind.DISOWN if is_mine else RequestKind.CLAIM)
     owned = Ownership(vm.created_by)
 
-    def refusal(wish: Asked) -> str:
+    def refusal(wish: RequestKind) -> str:
         return claims.refusal(wish, actor.address, vm, owned, rules, actor.authority, now) or ""
 
     return tuple(Offer(wish, refusal(wish)) for wish in wishes)

@@ -13,14 +13,14 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from costguard.ledger.narrate import ended_text, sentence
-from costguard.messages.message_log import Entry
+from costguard.messages.message_log import LogEntry
 from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.unseen import shown
 from costguard.pages import spoken_times
-from costguard.reminders.not_stopped import NotStopped
+from costguard.reminders.not_stopped import StopDiagnosis
 
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")
 _LONGEST = 2_000  # characters of one value; the API has the whole
@@ -106,9 +106,9 @@ def clauses(reason: str) -> list[str]:
     return _SPAN.sub("\\1\u00a0\\2", reason).split("; ")
 
 
-def entry(of: Entry) -> str:
+def entry(of: LogEntry) -> str:
     """Which kind of entry it is; its class in the style sheet, too."""
-    return type(of).__name__.lower()
+    return type(of).__name__.lower().removesuffix("entry")
 
 
 def how_known(source: str) -> str:
@@ -199,7 +199,7 @@ def how_ended(lifetime: Lifetime) -> str:
     return f"{ended_text(lifetime.end_reason or EndReason.UNKNOWN)}{by}"
 
 
-def why_not(of: NotStopped, now: datetime) -> Markup:
+def why_not(of: StopDiagnosis, now: datetime) -> Markup:
     """The sentence, with its moment as all moments of a page are shown."""
     before, mark, after = of.sentence(now, lambda _: "\0").partition("\0")
     shown = clock(of.at) if mark and of.at is not None else ""

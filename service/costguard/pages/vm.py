@@ -12,7 +12,7 @@ from costguard.ledger import history, prices
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.history import LifetimeView, StorageView
 from costguard.messages import message_log
-from costguard.messages.message_log import Entry
+from costguard.messages.message_log import LogEntry
 from costguard.model.access import Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
@@ -22,7 +22,7 @@ from costguard.pages.folding import Folded, folded
 from costguard.pages.rows import Row, rows_of
 from costguard.pages.source import Source
 from costguard.reminders import gather
-from costguard.reminders.not_stopped import NotStopped
+from costguard.reminders.not_stopped import StopDiagnosis
 from costguard.spend import fleet
 
 _FACTS = 100
@@ -54,14 +54,14 @@ class Strip:
 @dataclass(frozen=True, slots=True)
 class Vm:
     row: Row
-    not_stopped: NotStopped
+    not_stopped: StopDiagnosis
     lifetimes: Sequence[LifetimeView]  # the latest
     runs: int  # in all
     strip: Strip | None  # None: it did not run within a month
     storage: Sequence[StorageView]
     prices: Mapping[int, Price]
     facts: Sequence[Folded]
-    said: Sequence[Entry]
+    said: Sequence[LogEntry]
     facts_shown: int = _FACTS
     said_shown: int = _SAID
 

@@ -76,15 +76,15 @@ def refuse(connection: Connection, request: Request, reason: str, now: datetime)
     assert request.id is not None  # only stored requests are carried out
     requests.settle(connection, request.id, "refused", reason, now)
     if request.user_id:
-        whisper = NewMessage(
-            key=f"whisper/{request.id}",
-            kind="whisper",
+        reply = NewMessage(
+            key=f"ephemeral/{request.id}",
+            kind="ephemeral",
             address=request.user_id,
             data={"text": reason, "channel": ""},
             subject=request.subject,
             instance_id=request.subject.instance_id,
         )
-        message_rows.intend(connection, whisper, now)
+        message_rows.intend(connection, reply, now)
 
 
 def _kept(vm: KnownInstance, action: KeepLifetime, now: datetime) -> Fact:

@@ -11,12 +11,12 @@ from costguard.access.teams import channel_of, team_of
 from costguard.ledger.owner import is_person
 from costguard.model.access import Authority, Role
 from costguard.model.instance import InstanceKey
-from costguard.model.reminder import Asked, Ownership, Team
+from costguard.model.reminder import Ownership, RequestKind, Team
 
 HOLD = timedelta(hours=1)  # how long a claim gives no right to stop, unless the team's channel is notified sooner
 
 
-class Vm(Protocol):
+class ClaimableVm(Protocol):
     """What is known of a VM, by a plan or by a single request."""
 
     @property
@@ -30,7 +30,13 @@ class Vm(Protocol):
 
 
 def refusal(
-    asked: Asked, by: str, vm: Vm, ownership: Ownership, rules: Rules, authority: Authority | None, now: datetime
+    asked: RequestKind,
+    by: str,
+    vm: ClaimableVm,
+    ownership: Ownership,
+    rules: Rules,
+    authority: Authority | None,
+    now: datetime,
 ) -> str | None:
     """Why this person may not do this to this VM at this moment; None: they may.
 
@@ -41,9 +47,9 @@ def refusal(
     refused = roles.refusal(asked, by, vm.name, vm.owner, team, rules.access, authority, vm.job)
     if refused or roles.role_for(by, rules.access, authority) is Role.ADMIN:
         return refused
-    if asked is Asked.CLAIM and not vm.owner:
+    if asked is RequestKind.CLAIM and not vm.owner:
         return outsider_text(vm.name, ownership, team)
-    if asked is not Asked.STOP or vm.job or not is_held(ownership, now):
+    if asked is not RequestKind.STOP or vm.job or not is_held(ownership, now):
         return None
     assert ownership.claim is not None  # it is held
     before = team_of(vm.key.project, "", rules.teams)

@@ -10,16 +10,16 @@ from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.model.moments import zone_of
 from costguard.model.money import Money
-from costguard.model.person import Acquaintance, Person
+from costguard.model.person import AccountLookup, Person
 from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, Team
-from costguard.reminders.watched import Watched
+from costguard.reminders.watched import WatchedVm
 
 
-class Surroundings:
+class DecisionContext:
     """The settings, the people and the moment of one plan. Answers are remembered for as long as the plan is made."""
 
-    def __init__(self, rules: Rules, people: Mapping[str, Acquaintance], now: datetime) -> None:
+    def __init__(self, rules: Rules, people: Mapping[str, AccountLookup], now: datetime) -> None:
         self.rules = rules
         self.people = people
         self.now = now
@@ -28,7 +28,7 @@ class Surroundings:
         self._contacts: dict[tuple[str, str, str], str] = {}
         self._quiet: dict[tuple[str, datetime], datetime | None] = {}
 
-    def preset(self, vm: Watched) -> Preset | None:
+    def preset(self, vm: WatchedVm) -> Preset | None:
         return self.rules.presets.get(vm.preset)
 
     def is_looked_up(self, address: str) -> bool:
@@ -47,22 +47,22 @@ class Surroundings:
     def zone_of(self, address: str) -> ZoneInfo:
         return zone_of(self.zone_name(address), self.rules.time_zone)
 
-    def team(self, vm: Watched) -> Team | None:
+    def team(self, vm: WatchedVm) -> Team | None:
         key = (vm.key.project, vm.owner)
         if key not in self._teams:
             self._teams[key] = teams.team_of(*key, self.rules.teams)
         return self._teams[key]
 
-    def channel(self, vm: Watched) -> str:
+    def channel(self, vm: WatchedVm) -> str:
         return teams.channel_of(self.team(vm), self.rules)
 
-    def contact(self, vm: Watched) -> str:
+    def contact(self, vm: WatchedVm) -> str:
         key = (vm.key.project, vm.preset, vm.owner)
         if key not in self._contacts:
             self._contacts[key] = teams.contact_of(*key, self.rules)
         return self._contacts[key]
 
-    def quiet_until(self, vm: Watched, at: datetime) -> datetime | None:
+    def quiet_until(self, vm: WatchedVm, at: datetime) -> datetime | None:
         """When the quiet around this moment ends, where the VM's owner is."""
         above = self.rules.quiet.unless_above
         if above is not None and vm.rate is not None and vm.rate > above:

@@ -12,51 +12,49 @@ from costguard.model.action import StopOutcome as Stop
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
-from costguard.model.person import Acquaintance
-from costguard.model.reminder import About, Asked, Enforcement, Subject, Target
+from costguard.model.person import AccountLookup
+from costguard.model.reminder import Enforcement, RequestKind, Subject, SubjectKind, Target
 from costguard.reminders import enforcement, ladder
-from costguard.reminders.context import Surroundings
-from costguard.reminders.due import Due, due_of_rest, due_of_run, kept_to, past_limit, why_running
+from costguard.reminders.context import DecisionContext
+from costguard.reminders.due import DueMoment, due_of_rest, due_of_run, kept_to, past_limit, why_running
 from costguard.reminders.enforcement import protected_because
-from costguard.reminders.ladder import Standing
+from costguard.reminders.ladder import LadderPosition
 from costguard.reminders.request_rules import settle
-from costguard.reminders.watched import Decision, Plan, Watched, subject_of
-
-__all__ = ["Decision", "Plan", "Watched", "addresses_needed", "decide", "subject_of"]
+from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_of
 
 _SOON = timedelta(hours=1)
 
 
 def decide(
-    fleet: Sequence[Watched],
+    fleet: Sequence[WatchedVm],
     rules: Rules,
     unread: Mapping[str, frozenset[str]],
-    people: Mapping[str, Acquaintance],
+    people: Mapping[str, AccountLookup],
     now: datetime,
-) -> Plan:
+) -> FleetPlan:
     """`unread` holds the zones of each project that the last look could not read; "*" stands for all.
 
     `people` are those who were looked up, by their addresses in lower case.
     """
-    about = Surroundings(rules, people, now)
+    about = DecisionContext(rules, people, now)
     decisions: list[Decision] = []
     actions: list[Action] = []
     for vm in fleet:
         decision, found = _decide(vm, about, unread.get(vm.key.project, frozenset()))
         decisions.append(decision)
         actions += found
-    return Plan(tuple(decisions), tuple(actions))
+    return FleetPlan(tuple(decisions), tuple(actions))
 
 
-def addresses_needed(fleet: Sequence[Watched], rules: Rules, now: datetime) -> set[str]:
+def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) -> set[str]:
     """Whose Slack accounts decisions within the next hour may rest on; in lower case."""
     if not rules.channel:
         return set()
-    about = Surroundings(rules, {}, now)
+    about = DecisionContext(rules, {}, now)
     needed: set[str] = set()
     for vm in fleet:
         if vm.requests:
-            needed |= {each.by.lower() for each in vm.requests if each.asked is Asked.KEEP and each.hours is None}
+            needed |= {each.by.lower() for each in vm.requests if each.asked is RequestKind.KEEP and each.hours is None}
         due = due_of(vm, subject_of(vm), about)
         if due is not None and due.at <= now + _SOON:
             needed.add(vm.owner.lower())
@@ -65,7 +63,7 @@ def addresses_needed(fleet: Sequence[Watched], rules: Rules, now: datetime) -> s
     return needed - {""}
 
 
-def _decide(vm: Watched, about: Surroundings, unread: frozenset[str]) -> tuple[Decision, tuple[Action, ...]]:
+def _decide(vm: WatchedVm, about: DecisionContext, unread: frozenset[str]) -> tuple[Decision, tuple[Action, ...]]:
     subject = subject_of(vm)
     due = due_of(vm, subject, about)
     due_at = due.at if due is not None else None
@@ -88,7 +86,7 @@ def _decide(vm: Watched, about: Surroundings, unread: frozenset[str]) -> tuple[D
     return decision, (*answers, *step.actions)
 
 
-def _left_alone(vm: Watched, due: Due | None, about: Surroundings) -> str:
+def _left_alone(vm: WatchedVm, due: DueMoment | None, about: DecisionContext) -> str:
     until = kept_to(vm.keeps)
     if due is not None and until == due.at:
         by = next(keep.by for keep in vm.keeps if keep.until == until)
@@ -100,7 +98,7 @@ def _left_alone(vm: Watched, due: Due | None, about: Surroundings) -> str:
     )
 
 
-def due_of(vm: Watched, subject: Subject | None, about: Surroundings) -> Due | None:
+def due_of(vm: WatchedVm, subject: Subject | None, about: DecisionContext) -> DueMoment | None:
     if subject is None:
         return None
     if vm.running_since is not None:
@@ -113,7 +111,7 @@ _MINUTE = timedelta(minutes=1)
 _BEING_STOPPED = frozenset({Stop.INTENDED, Stop.ASKED, Stop.UNKNOWN})
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """The words for people, when the next reminder and the stop are to be expected, and what is done now."""
 
     reason: str
@@ -122,25 +120,25 @@ class Step(NamedTuple):
     actions: tuple[Action, ...] = ()
 
 
-def next_step(vm: Watched, subject: Subject, due: Due, about: Surroundings) -> Step:
+def next_step(vm: WatchedVm, subject: Subject, due: DueMoment, about: DecisionContext) -> NextStep:
     if not about.rules.channel:
-        return Step(f"{due.why}; no reminder is sent: Slack is not set up")
+        return NextStep(f"{due.why}; no reminder is sent: Slack is not set up")
     if vm.status is Status.PENDING_STOP:
-        return Step(f"{due.why}; it is shutting down")
+        return NextStep(f"{due.why}; it is shutting down")
     if vm.stop in _BEING_STOPPED:
-        return Step(f"{due.why}; it is being stopped")
+        return NextStep(f"{due.why}; it is being stopped")
     standing = ladder.standing_of(vm.sent, vm.cycle)
-    if subject.about is About.REST:
+    if subject.about is SubjectKind.REST:
         return _remind(vm, subject, due, about, standing)
     stop, remark, stop_at = _enforce(vm, subject, due, about, standing)
     if stop is not None:
-        return Step(f"{remark}: {stop.reason}", None, stop_at, (stop,))
+        return NextStep(f"{remark}: {stop.reason}", None, stop_at, (stop,))
     reason, next_at, _, actions = _remind(vm, subject, due, about, standing)
-    return Step(f"{reason}{remark}", next_at, stop_at, actions)
+    return NextStep(f"{reason}{remark}", next_at, stop_at, actions)
 
 
 def _enforce(
-    vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing
+    vm: WatchedVm, subject: Subject, due: DueMoment, about: DecisionContext, standing: LadderPosition
 ) -> tuple[StopInstance | None, str, datetime | None]:
     """The stop by rule, or what people should know about why there is none yet, and when there will be one."""
     preset = about.preset(vm)
@@ -183,45 +181,47 @@ def _enforce(
     return stop, "is stopped now", at
 
 
-def _remind(vm: Watched, subject: Subject, due: Due, about: Surroundings, standing: Standing) -> Step:
+def _remind(
+    vm: WatchedVm, subject: Subject, due: DueMoment, about: DecisionContext, standing: LadderPosition
+) -> NextStep:
     number = standing.stage + 1
     if standing.is_intended:
-        return Step(f"{due.why}; waits until Slack accepts reminder {number}", about.quiet_until(vm, about.now))
+        return NextStep(f"{due.why}; waits until Slack accepts reminder {number}", about.quiet_until(vm, about.now))
     contact = about.contact(vm) if ladder.may_need_contact(standing) else ""
     for address in (vm.owner, contact):
         if not about.is_looked_up(address):
-            return Step(f"{due.why}; Slack was not asked yet who {address} is")
+            return NextStep(f"{due.why}; Slack was not asked yet who {address} is")
     has_owner = about.person(vm.owner) is not None
     has_contact = about.person(contact) is not None and not (has_owner and contact.lower() == vm.owner.lower())
     targets = ladder.targets_of(standing, has_owner, has_contact)
     if not targets:
         if standing.waiting:
-            return Step(f"{due.why}; waits until Slack accepts an earlier reminder")
-        return Step(f"{due.why}; Slack refused reminder {number} for good wherever it could go")
+            return NextStep(f"{due.why}; waits until Slack accepts an earlier reminder")
+        return NextStep(f"{due.why}; Slack refused reminder {number} for good wherever it could go")
     at = max(about.now, ladder.next_at(standing, due.at, _every(vm, subject, about)))
     quiet_end = about.quiet_until(vm, at)
     if at > about.now:
         in_time = _rounded((quiet_end or at) - about.now)
         after = ", when the quiet hours are over" if quiet_end is not None else ""
         reason = f"{due.why}; reminder {number} to {_names(targets, vm, contact, about)} in {in_time}{after}"
-        return Step(reason, quiet_end or at)
+        return NextStep(reason, quiet_end or at)
     if quiet_end is not None:
         until = moment_text(quiet_end, about.zone_of(vm.owner), about.now, with_zone=not has_owner)
-        return Step(f"{due.why}; quiet hours{f' of {vm.owner}' if has_owner else ''} until {until}", quiet_end)
+        return NextStep(f"{due.why}; quiet hours{f' of {vm.owner}' if has_owner else ''} until {until}", quiet_end)
     send = SendReminder(subject, vm.key, vm.cycle, standing.stage, targets, due.why)
     reason = f"{due.why}; reminder {number} goes to {_names(targets, vm, contact, about)}"
-    return Step(reason, about.now, None, (send,))
+    return NextStep(reason, about.now, None, (send,))
 
 
-def _every(vm: Watched, subject: Subject, about: Surroundings) -> timedelta:
-    if subject.about is About.REST:
+def _every(vm: WatchedVm, subject: Subject, about: DecisionContext) -> timedelta:
+    if subject.about is SubjectKind.REST:
         return about.rules.rest.every
     preset = about.preset(vm)
     assert preset is not None  # only a preset makes a run due
     return preset.reminders.every
 
 
-def _names(targets: tuple[Target, ...], vm: Watched, contact: str, about: Surroundings) -> str:
+def _names(targets: tuple[Target, ...], vm: WatchedVm, contact: str, about: DecisionContext) -> str:
     named = {Target.OWNER: vm.owner, Target.CHANNEL: about.channel(vm), Target.CONTACT: contact}
     names = [named[target] for target in targets]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -9,12 +9,12 @@ from functools import lru_cache
 
 from costguard.model.duration import elapsed, span_text
 from costguard.model.preset import Preset
-from costguard.model.reminder import Keep, RestRule
+from costguard.model.reminder import Keep, StorageRule
 from costguard.model.utilisation import Evidence, IdleState
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueMoment:
     """The due moment, past or to come, and the state of things in words.
 
     `firm_at` is the same without weak evidence of idleness: what may stop a VM goes by it. None: never.
@@ -28,7 +28,7 @@ class Due:
 
 def due_of_run(
     preset: Preset | None, running_since: datetime, idle: Evidence | None, keeps: Collection[Keep], now: datetime
-) -> Due | None:
+) -> DueMoment | None:
     """When its limit passes, or it came to be known as idle before that, and not within a keep.
 
     None without a limit, idle or not. What is not known of idleness makes nothing due.
@@ -44,16 +44,20 @@ def due_of_run(
     until = kept_to(keeps)
     if until is not None:
         at, firm_at = max(at, until), max(firm_at, until)
-    return Due(at, why_running(preset, preset.name, running_since, idle, now), firm_at, is_weak=at <= now < firm_at)
+    return DueMoment(
+        at, why_running(preset, preset.name, running_since, idle, now), firm_at, is_weak=at <= now < firm_at
+    )
 
 
-def due_of_rest(rule: RestRule, rest_since: datetime, keeps: Collection[Keep], what: str, now: datetime) -> Due | None:
+def due_of_rest(
+    rule: StorageRule, rest_since: datetime, keeps: Collection[Keep], what: str, now: datetime
+) -> DueMoment | None:
     """When its storage has billed for long enough to ask about it. `what` is `stopped` or `suspended`."""
     if rule.after is None:
         return None
     at, until = rest_since + rule.after, kept_to(keeps)
     at = at if until is None else max(at, until)
-    return Due(at, f"{what} for {span_text(elapsed(rest_since, now))}, and its storage is billed", None)
+    return DueMoment(at, f"{what} for {span_text(elapsed(rest_since, now))}, and its storage is billed", None)
 
 
 def kept_to(keeps: Collection[Keep]) -> datetime | None:

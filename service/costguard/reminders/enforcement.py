@@ -13,11 +13,11 @@ from costguard.model.moments import moment_text
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.reminders.due import Due
-from costguard.reminders.ladder import Standing, Warned
+from costguard.reminders.due import DueMoment
+from costguard.reminders.ladder import AcceptedStage, LadderPosition
 
 
-def stop_at(rule: ReminderRule, standing: Standing, due: Due | None, protection: str) -> datetime | None:
+def stop_at(rule: ReminderRule, standing: LadderPosition, due: DueMoment | None, protection: str) -> datetime | None:
     """From when on nobody having answered is enough to stop it.
 
     None: it never is, or not as many reminders as the rule wants were accepted yet. `protection` is what
@@ -29,7 +29,7 @@ def stop_at(rule: ReminderRule, standing: Standing, due: Due | None, protection:
     return counted[-1].at + rule.grace if counted else None
 
 
-def counted_of(rule: ReminderRule, standing: Standing, due: Due) -> tuple[Warned, ...]:
+def counted_of(rule: ReminderRule, standing: LadderPosition, due: DueMoment) -> tuple[AcceptedStage, ...]:
     """The reminders that a stop rests on, all of them or none, in the order in which they were accepted.
 
     Only those accepted since it is due for good reason: one about weak evidence, or about idleness that ended
@@ -52,7 +52,9 @@ def rule_text(preset: Preset) -> str:
     )
 
 
-def reason_text(due: Due, counted: tuple[Warned, ...], idle: Evidence | None, zone: ZoneInfo, now: datetime) -> str:
+def reason_text(
+    due: DueMoment, counted: tuple[AcceptedStage, ...], idle: Evidence | None, zone: ZoneInfo, now: datetime
+) -> str:
     """The sentence that stands in the fact of the stop."""
     first, last = (moment_text(each.at, zone, now) for each in (counted[0], counted[-1]))
     count = (
@@ -64,7 +66,7 @@ def reason_text(due: Due, counted: tuple[Warned, ...], idle: Evidence | None, zo
     return f"{due.why}{evidence}; nobody answered {count}"
 
 
-def evidence_of(due: Due, counted: tuple[Warned, ...], idle: Evidence | None) -> Mapping[str, object]:
+def evidence_of(due: DueMoment, counted: tuple[AcceptedStage, ...], idle: Evidence | None) -> Mapping[str, object]:
     """What the stop rested on, for whoever asks later."""
     found: dict[str, object] = {
         "due_at": due.at.isoformat(),

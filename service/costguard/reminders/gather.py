@@ -19,15 +19,15 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.action import SendReminder, StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
-from costguard.model.reminder import About, Claim, Keep, Ownership, Request, Sent, Subject, Target
+from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind, Target
 from costguard.model.utilisation import Evidence
 from costguard.reminders import message_rows, not_stopped, watched_rows
 from costguard.reminders import stop_rows as stops
 from costguard.reminders.decide import decide
 from costguard.reminders.message_rows import NewMessage
-from costguard.reminders.not_stopped import NotStopped
+from costguard.reminders.not_stopped import StopDiagnosis
 from costguard.reminders.stop_rows import Stop
-from costguard.reminders.watched import Plan, Watched
+from costguard.reminders.watched import FleetPlan, WatchedVm
 from costguard.reminders.watched_rows import WatchedRow
 
 
@@ -83,7 +83,7 @@ class _Past:
 
 def look_at(
     connection: Connection, rules: Rules, now: datetime, ids: Collection[int] | None = None
-) -> tuple[Plan, list[Watched]]:
+) -> tuple[FleetPlan, list[WatchedVm]]:
     """What would be done now about the fleet as the ledger knows it, or about these VMs of it, in one order."""
     found = gather(connection, rules, now, ids)
     return decide_about(connection, found, rules, now), found
@@ -91,7 +91,7 @@ def look_at(
 
 def why_not_stopped(
     connection: Connection, rules: Rules, instance_id: int, measured: Evidence | None, now: datetime
-) -> NotStopped:
+) -> StopDiagnosis:
     """What keeps this VM from being stopped, by the rules of a pass at this moment."""
     vm = next(iter(gather(connection, rules, now, [instance_id])), None)
     if vm is None:
@@ -100,7 +100,7 @@ def why_not_stopped(
     return not_stopped.why_not_stopped(vm, rules, zones, people.of_addresses(connection, None), measured, now)
 
 
-def decide_about(connection: Connection, fleet: Sequence[Watched], rules: Rules, now: datetime) -> Plan:
+def decide_about(connection: Connection, fleet: Sequence[WatchedVm], rules: Rules, now: datetime) -> FleetPlan:
     """What would be done about these VMs, with what is known of projects and people by now."""
     return decide(
         fleet, rules, projects.unread(projects.read_all(connection)), people.of_addresses(connection, None), now
@@ -113,7 +113,7 @@ def gather(
     now: datetime,
     ids: Collection[int] | None = None,
     without_stop: int | None = None,
-) -> list[Watched]:
+) -> list[WatchedVm]:
     """All that decisions rest on: of every VM that is there, or of these. `without_stop`: as if it had not begun."""
     rows = watched_rows.read(connection, ids)
     idle = utilisation.idle_runs(connection, now, ids)
@@ -151,7 +151,7 @@ def gather(
     )
     ownerships = answers.ownerships(connection, list(asked))
     found = [
-        Watched(
+        WatchedVm(
             key=row.key,
             name=row.name,
             zone=row.zone,
@@ -181,7 +181,7 @@ def gather(
 def intend(
     connection: Connection,
     sends: Sequence[SendReminder],
-    vms: Mapping[InstanceKey, Watched],
+    vms: Mapping[InstanceKey, WatchedVm],
     rules: Rules,
     now: datetime,
 ) -> int:
@@ -191,7 +191,7 @@ def intend(
     )
 
 
-def recipients(send: SendReminder, vm: Watched, rules: Rules) -> list[tuple[Target, str]]:
+def recipients(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[tuple[Target, str]]:
     """The addresses that the stage goes to; a target that nobody is named for is left out."""
     team = teams.team_of(vm.key.project, vm.owner, rules.teams)
     addresses = {
@@ -202,7 +202,7 @@ def recipients(send: SendReminder, vm: Watched, rules: Rules) -> list[tuple[Targ
     return [(target, addresses[target]) for target in send.targets if addresses[target]]
 
 
-def _messages(send: SendReminder, vm: Watched, rules: Rules) -> list[NewMessage]:
+def _messages(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[NewMessage]:
     return [
         NewMessage(
             key=f"reminder/{send.subject}/{send.cycle}/{send.stage}/{target.value}",
@@ -219,10 +219,10 @@ def _messages(send: SendReminder, vm: Watched, rules: Rules) -> list[NewMessage]
     ]
 
 
-def _gone(connection: Connection, ids: Sequence[int], asked: Mapping[int, Sequence[Request]]) -> list[Watched]:
+def _gone(connection: Connection, ids: Sequence[int], asked: Mapping[int, Sequence[Request]]) -> list[WatchedVm]:
     """VMs that somebody asked something of, and that are no more: the asker is to be told."""
     return [
-        Watched(
+        WatchedVm(
             key=vm.key,
             name=vm.name,
             zone=vm.zone,
@@ -240,8 +240,8 @@ def _gone(connection: Connection, ids: Sequence[int], asked: Mapping[int, Sequen
 
 def _subject(row: WatchedRow, stores: bool) -> Subject | None:
     if row.started_at is not None:
-        return Subject(About.RUN, row.instance_id, row.lifetime_id)
-    return Subject(About.REST, row.instance_id, row.lifetime_id) if stores else None
+        return Subject(SubjectKind.RUN, row.instance_id, row.lifetime_id)
+    return Subject(SubjectKind.REST, row.instance_id, row.lifetime_id) if stores else None
 
 
 def _may_be_due(row: WatchedRow, rules: Rules, idle: Mapping[InstanceKey, Evidence], now: datetime) -> bool:

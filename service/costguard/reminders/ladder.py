@@ -15,7 +15,7 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class AcceptedStage:
     """A stage that Slack accepted: when first, and which message that was."""
 
     at: datetime
@@ -23,10 +23,10 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LadderPosition:
     """How far the stages of one cycle came. The present stage is the first that was not accepted."""
 
-    warned: tuple[Warned, ...] = ()
+    warned: tuple[AcceptedStage, ...] = ()
     waiting: frozenset[Target] = frozenset()  # who has a message that Slack has not accepted yet
     is_intended: bool = False  # the present stage waits for Slack
     failed: frozenset[Target] = frozenset()  # to whom the present stage cannot be sent
@@ -36,23 +36,23 @@ class Standing:
         return len(self.warned)
 
 
-def standing_of(sent: Iterable[Sent], cycle: int) -> Standing:
+def standing_of(sent: Iterable[Sent], cycle: int) -> LadderPosition:
     """A stage counts as accepted once one of its targets has it, at the first such moment.
 
     One that failed for all warned nobody: it is not over, and the ladder does not climb past it.
     """
     mine = [each for each in sent if each.cycle == cycle]
     if not mine:
-        return Standing()
-    accepted: dict[int, Warned] = {}
+        return LadderPosition()
+    accepted: dict[int, AcceptedStage] = {}
     for each in mine:
         before = accepted.get(each.stage)
         if each.accepted_at is not None and (before is None or each.accepted_at < before.at):
-            accepted[each.stage] = Warned(each.accepted_at, each.key)
+            accepted[each.stage] = AcceptedStage(each.accepted_at, each.key)
     warned = tuple(accepted[stage] for stage in sorted(accepted))
     open_ones = [each for each in mine if each.accepted_at is None]
     now_sent = [each for each in open_ones if each.stage not in accepted]
-    return Standing(
+    return LadderPosition(
         warned,
         frozenset(each.target for each in open_ones if not each.is_failed),
         any(not each.is_failed for each in now_sent),
@@ -60,7 +60,7 @@ def standing_of(sent: Iterable[Sent], cycle: int) -> Standing:
     )
 
 
-def next_at(standing: Standing, due_at: datetime, every: timedelta) -> datetime:
+def next_at(standing: LadderPosition, due_at: datetime, every: timedelta) -> datetime:
     """When the present stage is due: silence is counted from when the stage before was accepted."""
     if not standing.warned:
         return due_at
@@ -68,12 +68,12 @@ def next_at(standing: Standing, due_at: datetime, every: timedelta) -> datetime:
     return max(due_at, standing.warned[-1].at + gap)
 
 
-def may_need_contact(standing: Standing, ahead: int = 0) -> bool:
+def may_need_contact(standing: LadderPosition, ahead: int = 0) -> bool:
     """Whether the present stage, or one as far ahead as that, may go to the contact."""
     return standing.stage <= _CONTACT_AT <= standing.stage + ahead or bool(standing.failed)
 
 
-def targets_of(standing: Standing, has_owner: bool, has_contact: bool) -> tuple[Target, ...]:
+def targets_of(standing: LadderPosition, has_owner: bool, has_contact: bool) -> tuple[Target, ...]:
     """Whom the present stage goes to; nobody where those are still waiting for an earlier message.
 
     `has_owner`: Slack knows the owner. Where Slack refused everybody who should get it, it goes to whoever is

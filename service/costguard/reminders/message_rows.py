@@ -26,7 +26,7 @@ class NewMessage:
     """
 
     key: str
-    kind: str  # "reminder", "digest", "notice", "job" or "whisper"
+    kind: str  # "reminder", "digest", "notification", "job" or "ephemeral"
     address: str
     data: Mapping[str, object] = field(default_factory=dict)
     subject: Subject | None = None
@@ -38,7 +38,7 @@ class NewMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StoredMessage:
     """A stored one. `shown` is the state that it shows in Slack; `is_live` that it may have to be edited yet."""
 
     id: int
@@ -122,11 +122,11 @@ def data_of(connection: Connection, keys: Collection[str]) -> dict[str, Mapping[
     }
 
 
-_ABOUT_VMS = ("reminder", "whisper")  # kinds; the threads of others are no subjects
+_ABOUT_VMS = ("reminder", "ephemeral")  # kinds; the threads of others are no subjects
 _RENEWED = ("address", "data", "intended_at", "try_after")
 
 
-def waiting(connection: Connection, now: datetime, limit: int) -> list[Message]:
+def waiting(connection: Connection, now: datetime, limit: int) -> list[StoredMessage]:
     """What may be sent or settled by now, the oldest first: of each address so many at most.
 
     A message waits for those before it to the same address about the same subject, whatever keeps them.
@@ -218,13 +218,13 @@ def doubt(connection: Connection, message_id: int, try_after: datetime, error: s
     _waits(connection, message_id, {"status": "sending", "try_after": try_after, "error": storable(error)})
 
 
-def intended(connection: Connection) -> list[Message]:
+def intended(connection: Connection) -> list[StoredMessage]:
     """Those that were never begun, as this database knows it, the oldest first."""
     query = select(messages).where(text(WAITING), messages.c.status == "intended").order_by(messages.c.id)
     return [_message(row) for row in connection.execute(query)]
 
 
-def suspect(connection: Connection, message: Message, channel: str, thread_ts: str, now: datetime) -> None:
+def suspect(connection: Connection, message: StoredMessage, channel: str, thread_ts: str, now: datetime) -> None:
     """Another copy of this database may have sent it, at any time since it was intended: Slack is asked first."""
     values = {
         "status": "sending",
@@ -246,7 +246,7 @@ def withdraw(connection: Connection, message_id: int, why: str) -> None:
     _waits(connection, message_id, {"status": "withdrawn", "error": storable(why)})
 
 
-def live(connection: Connection) -> list[Message]:
+def live(connection: Connection) -> list[StoredMessage]:
     """Those in Slack that may have to be edited yet, the oldest first."""
     query = select(messages).where(text("is_live"), messages.c.status == "accepted").order_by(messages.c.id)
     return [_message(row) for row in connection.execute(query)]
@@ -270,7 +270,7 @@ def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subje
     return {subject: tuple(each) for subject, each in found.items()}
 
 
-def root_of(connection: Connection, thread: str, address: str, channel: str) -> Message | None:
+def root_of(connection: Connection, thread: str, address: str, channel: str) -> StoredMessage | None:
     """The message that began this recipient's thread, if it stands in this channel.
 
     `channel` may still be a name: Slack tells its id only when a message is accepted.
@@ -289,9 +289,9 @@ def lose(connection: Connection, message_id: int) -> None:
     connection.execute(update(messages).where(messages.c.id == message_id).values(ts="", is_live=False))
 
 
-def reminders_of(connection: Connection, subjects: Collection[Subject], limit: int) -> list[Message]:
+def reminders_of(connection: Connection, subjects: Collection[Subject], limit: int) -> list[StoredMessage]:
     """Of these subjects, whatever became of them: those meant last, first."""
-    found: list[Message] = []
+    found: list[StoredMessage] = []
     for chunk in chunks(sorted({str(subject) for subject in subjects})):
         query = select(messages).where(messages.c.subject.in_(chunk), messages.c.kind == "reminder")
         found += [_message(row) for row in connection.execute(query.order_by(messages.c.id.desc()).limit(limit))]
@@ -303,8 +303,8 @@ def _waits(connection: Connection, message_id: int, values: Mapping[str, object]
     connection.execute(update(messages).where(messages.c.id == message_id, text(WAITING)).values(values))
 
 
-def _message(row: Row[Any]) -> Message:
-    return Message(
+def _message(row: Row[Any]) -> StoredMessage:
+    return StoredMessage(
         id=row.id,
         key=row.key,
         kind=row.kind,

@@ -13,19 +13,19 @@ from costguard.model.action import StopOutcome
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
-from costguard.model.person import Acquaintance
+from costguard.model.person import AccountLookup
 from costguard.model.preset import Preset
-from costguard.model.reminder import Asked, Enforcement
+from costguard.model.reminder import Enforcement, RequestKind
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders import enforcement, ladder
-from costguard.reminders.context import Surroundings
+from costguard.reminders.context import DecisionContext
 from costguard.reminders.decide import due_of, next_step
-from costguard.reminders.due import Due, kept_to
+from costguard.reminders.due import DueMoment, kept_to
 from costguard.reminders.enforcement import protected_because
-from costguard.reminders.watched import Watched, subject_of
+from costguard.reminders.watched import WatchedVm, subject_of
 
 
-class Cause(StrEnum):
+class StopBlocker(StrEnum):
     """What keeps a VM from being stopped, the first that applies."""
 
     GONE = "gone"
@@ -50,10 +50,10 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NotStopped:
+class StopDiagnosis:
     """`reason` is a clause; `missing` is what a stop by the rule still needs, in order; `step` happens at `at`."""
 
-    cause: Cause
+    cause: StopBlocker
     reason: str
     rule: str = ""  # `preset a100: stop after 3 unanswered reminders and 1 h`; "" where no rule stops anything
     missing: tuple[str, ...] = ()
@@ -70,7 +70,11 @@ class NotStopped:
 
 
 _UTC = ZoneInfo("UTC")
-_OPENINGS = {Cause.GONE: "Nothing to stop", Cause.NOT_RUNNING: "Nothing to stop", Cause.STOPPING: "Not stopped yet"}
+_OPENINGS = {
+    StopBlocker.GONE: "Nothing to stop",
+    StopBlocker.NOT_RUNNING: "Nothing to stop",
+    StopBlocker.STOPPING: "Not stopped yet",
+}
 _BEING_STOPPED = frozenset({StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN})
 _OFF = {
     Status.STOPPED: "it is stopped already",
@@ -79,79 +83,85 @@ _OFF = {
     Status.SUSPENDING: "it is being suspended already",
     Status.DEPROVISIONING: "it is being deleted already",
 }
-GONE = NotStopped(Cause.GONE, "it is gone already")
+GONE = StopDiagnosis(StopBlocker.GONE, "it is gone already")
 
 
 def why_not_stopped(
-    vm: Watched,
+    vm: WatchedVm,
     rules: Rules,
     unread: Collection[str],
-    people: Mapping[str, Acquaintance],
+    people: Mapping[str, AccountLookup],
     measured: Evidence | None,
     now: datetime,
-) -> NotStopped:
+) -> StopDiagnosis:
     """`unread` are the zones of its project that could not be read ("*": all); `measured` is what is known of its use.
 
     The same rules as a pass decides by, asked for the first thing that keeps a stop from happening.
     """
-    about = Surroundings(rules, people, now)
+    about = DecisionContext(rules, people, now)
     if (found := _state(vm, unread)) is not None:
         return found
     preset = about.preset(vm)
     if preset is None:
-        return NotStopped(Cause.NO_PRESET, f"no rule is set for preset {vm.preset}")
+        return StopDiagnosis(StopBlocker.NO_PRESET, f"no rule is set for preset {vm.preset}")
     if (found := _out_of_reach(vm, preset, rules)) is not None:
         return found
     due = due_of(vm, subject_of(vm), about)
     found = _waiting(vm, preset, due, measured, about)
-    if rules.is_shadow and found.cause not in (Cause.SHADOW, Cause.NO_LIMIT):
+    if rules.is_shadow and found.cause not in (StopBlocker.SHADOW, StopBlocker.NO_LIMIT):
         note = f"{found.reason}; and shadow mode is on, in which rules stop nothing"
-        return NotStopped(found.cause, note, found.rule, found.missing, found.step, found.at)
+        return StopDiagnosis(found.cause, note, found.rule, found.missing, found.step, found.at)
     return found
 
 
-def _state(vm: Watched, unread: Collection[str]) -> NotStopped | None:
+def _state(vm: WatchedVm, unread: Collection[str]) -> StopDiagnosis | None:
     """What the VM itself is at, whatever the rules say."""
     if vm.is_gone:
         return GONE
     if vm.zone in unread or "*" in unread:
-        return NotStopped(Cause.NOT_READ, f"zone {vm.zone} could not be read, so nothing is decided about it")
+        return StopDiagnosis(StopBlocker.NOT_READ, f"zone {vm.zone} could not be read, so nothing is decided about it")
     if vm.status is Status.PENDING_STOP:
-        return NotStopped(Cause.STOPPING, "it is shutting down")
+        return StopDiagnosis(StopBlocker.STOPPING, "it is shutting down")
     if vm.running_since is None:
         is_off = vm.status in _OFF
-        return NotStopped(Cause.NOT_RUNNING, _OFF[vm.status] if is_off else f"it is {vm.status.value}, not running yet")
+        return StopDiagnosis(
+            StopBlocker.NOT_RUNNING, _OFF[vm.status] if is_off else f"it is {vm.status.value}, not running yet"
+        )
     if vm.stop in _BEING_STOPPED:
-        return NotStopped(Cause.STOPPING, "its stop is under way")
-    stops = [each for each in vm.requests if each.asked is Asked.STOP]
+        return StopDiagnosis(StopBlocker.STOPPING, "its stop is under way")
+    stops = [each for each in vm.requests if each.asked is RequestKind.STOP]
     if stops:
-        return NotStopped(Cause.REQUESTED, f"{stops[0].by} asked to stop it, and the next pass carries that out")
+        return StopDiagnosis(
+            StopBlocker.REQUESTED, f"{stops[0].by} asked to stop it, and the next pass carries that out"
+        )
     if vm.stop is StopOutcome.FAILED:
-        return NotStopped(Cause.FAILED, "its stop failed; its events say how Google answered")
+        return StopDiagnosis(StopBlocker.FAILED, "its stop failed; its events say how Google answered")
     return None
 
 
-def _out_of_reach(vm: Watched, preset: Preset, rules: Rules) -> NotStopped | None:
+def _out_of_reach(vm: WatchedVm, preset: Preset, rules: Rules) -> StopDiagnosis | None:
     """What no rule ever stops."""
     rule = preset.reminders
     if rule.enforcement is Enforcement.REMIND:
         how = f'presets.{preset.name}.when_unanswered = "stop" would change that'
-        return NotStopped(Cause.REMINDS_ONLY, f"preset {preset.name} only reminds ({how})")
+        return StopDiagnosis(StopBlocker.REMINDS_ONLY, f"preset {preset.name} only reminds ({how})")
     text = enforcement.rule_text(preset)
     if vm.job:
-        return NotStopped(Cause.JOB, f"it works on job {vm.job}, which has limits of its own", text)
+        return StopDiagnosis(StopBlocker.JOB, f"it works on job {vm.job}, which has limits of its own", text)
     if vm.is_unknown:
-        return NotStopped(Cause.JOB, "the database was restored and does not know which job it works on", text)
+        return StopDiagnosis(StopBlocker.JOB, "the database was restored and does not know which job it works on", text)
     if protection := protected_because(vm.name, vm.key.project, vm.labels, rules.protection):
-        return NotStopped(Cause.PROTECTED, f"it is protected by {protection}", text)
+        return StopDiagnosis(StopBlocker.PROTECTED, f"it is protected by {protection}", text)
     if preset.limit is None:
-        return NotStopped(Cause.NO_LIMIT, f"preset {preset.name} sets no limit, so its rule never begins", text)
+        return StopDiagnosis(
+            StopBlocker.NO_LIMIT, f"preset {preset.name} sets no limit, so its rule never begins", text
+        )
     return None
 
 
 def _waiting(
-    vm: Watched, preset: Preset, due: Due | None, measured: Evidence | None, about: Surroundings
-) -> NotStopped:
+    vm: WatchedVm, preset: Preset, due: DueMoment | None, measured: Evidence | None, about: DecisionContext
+) -> StopDiagnosis:
     """How far its rule has come, and what it still needs."""
     assert due is not None  # it runs, and its preset has a limit
     rule, text, now = preset.reminders, enforcement.rule_text(preset), about.now
@@ -160,23 +170,27 @@ def _waiting(
     if until is not None and until > now and until >= due.at:
         keep = next(each for each in vm.keeps if each.until == until)
         why = f" ({keep.reason})" if keep.reason else ""
-        return NotStopped(Cause.KEPT, f"{keep.by} keeps it{why}", text, (warnings, grace), "the keep ends", until)
+        return StopDiagnosis(
+            StopBlocker.KEPT, f"{keep.by} keeps it{why}", text, (warnings, grace), "the keep ends", until
+        )
     if due.at > now:
         reason = f"its limit of {_limit(preset)} has not passed, and {_use(measured)}"
-        return NotStopped(Cause.NOT_DUE, reason, text, ("the limit", warnings, grace), "it is due", due.at)
+        return StopDiagnosis(StopBlocker.NOT_DUE, reason, text, ("the limit", warnings, grace), "it is due", due.at)
     if vm.stop is StopOutcome.SHADOW:
-        return NotStopped(Cause.SHADOW, "shadow mode is on, else it would have been stopped", text, (), _SHADOW)
+        return StopDiagnosis(
+            StopBlocker.SHADOW, "shadow mode is on, else it would have been stopped", text, (), _SHADOW
+        )
     if not about.rules.channel:
         reason = "Slack is not set up, and nothing is stopped without reminders that were accepted"
-        return NotStopped(Cause.NO_SLACK, reason, text, (warnings, grace))
+        return StopDiagnosis(StopBlocker.NO_SLACK, reason, text, (warnings, grace))
     if due.firm_at is not None and due.firm_at > now:
         reason = "it may be idle by CPU and network alone, which is enough to remind and not to stop"
         missing = ("firm evidence or the limit", warnings, grace)
-        return NotStopped(Cause.WEAK_EVIDENCE, reason, text, missing, "its limit passes", due.firm_at)
+        return StopDiagnosis(StopBlocker.WEAK_EVIDENCE, reason, text, missing, "its limit passes", due.firm_at)
     return _warned(vm, preset, due, about, text)
 
 
-def _warned(vm: Watched, preset: Preset, due: Due, about: Surroundings, text: str) -> NotStopped:
+def _warned(vm: WatchedVm, preset: Preset, due: DueMoment, about: DecisionContext, text: str) -> StopDiagnosis:
     rule = preset.reminders
     standing = ladder.standing_of(vm.sent, vm.cycle)
     at = enforcement.stop_at(rule, standing, due, "")
@@ -191,14 +205,14 @@ def _warned(vm: Watched, preset: Preset, due: Due, about: Surroundings, text: st
         step = next_step(vm, subject, due, about)
         missing = (_reminders(wanted - count, "more "), grace)
         if standing.is_intended or step.next_at is None:
-            return NotStopped(Cause.WARNINGS, reason, text, missing, "Slack has to accept the next one")
-        return NotStopped(Cause.WARNINGS, reason, text, missing, "the next one is due", step.next_at)
+            return StopDiagnosis(StopBlocker.WARNINGS, reason, text, missing, "Slack has to accept the next one")
+        return StopDiagnosis(StopBlocker.WARNINGS, reason, text, missing, "the next one is due", step.next_at)
     if at > about.now:
         reason = f"the grace of {span_text(rule.grace)} after the last reminder is not over"
-        return NotStopped(Cause.GRACE, reason, text, (), "if nobody answers, it is stopped", at)
+        return StopDiagnosis(StopBlocker.GRACE, reason, text, (), "if nobody answers, it is stopped", at)
     if about.rules.is_shadow:
-        return NotStopped(Cause.SHADOW, "shadow mode is on, else it would be stopped now", text, (), _SHADOW)
-    return NotStopped(Cause.DUE_NOW, "everything is there, and the next pass stops it", text)
+        return StopDiagnosis(StopBlocker.SHADOW, "shadow mode is on, else it would be stopped now", text, (), _SHADOW)
+    return StopDiagnosis(StopBlocker.DUE_NOW, "everything is there, and the next pass stops it", text)
 
 
 _SHADOW = "set enforcement.shadow = false to let rules stop VMs"

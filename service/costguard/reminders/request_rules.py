@@ -22,17 +22,17 @@ from costguard.model.action import (
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
-from costguard.model.reminder import About, Asked, Keep, ReminderRule, Request
+from costguard.model.reminder import Keep, ReminderRule, Request, RequestKind, SubjectKind
 from costguard.reminders.claims import refusal
-from costguard.reminders.context import Surroundings
-from costguard.reminders.due import Due
-from costguard.reminders.watched import Watched, subject_of
+from costguard.reminders.context import DecisionContext
+from costguard.reminders.due import DueMoment
+from costguard.reminders.watched import WatchedVm, subject_of
 
 _VIA = {"slack": "in Slack", "page": "on a page", "api": "over REST", "cli": "from the command line"}
-_DONE = {Asked.STOP: "stop", Asked.KEEP: "keep"}
+_DONE = {RequestKind.STOP: "stop", RequestKind.KEEP: "keep"}
 
 
-class Vm(Protocol):
+class RequestedVm(Protocol):
     """What is known of a VM, by a plan or by who only reads it."""
 
     @property
@@ -47,12 +47,12 @@ class Vm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    vm: Watched
-    due: Due | None
-    about: Surroundings
+    vm: WatchedVm
+    due: DueMoment | None
+    about: DecisionContext
 
 
-def settle(vm: Watched, due: Due | None, about: Surroundings) -> tuple[Action, ...]:
+def settle(vm: WatchedVm, due: DueMoment | None, about: DecisionContext) -> tuple[Action, ...]:
     """Refusals, up to the first request that is carried out.
 
     That one changes what the later ones are about, so they wait for the next pass.
@@ -79,13 +79,13 @@ def _answer(asking: _Asking, request: Request) -> Action | str:
     return refused or _WAYS[request.asked](asking, request)
 
 
-def pointless(asked: Asked, by: str, vm: Vm, runs: bool) -> str | None:
+def pointless(asked: RequestKind, by: str, vm: RequestedVm, runs: bool) -> str | None:
     """Why there is nothing to do, as far as the VM itself shows it; None: there is something."""
-    if asked is Asked.CLAIM and by.lower() == vm.owner.lower():
+    if asked is RequestKind.CLAIM and by.lower() == vm.owner.lower():
         return f"{vm.name} is yours already."
-    if asked is Asked.DISOWN and not vm.owner:
+    if asked is RequestKind.DISOWN and not vm.owner:
         return f"{vm.name} is nobody's already."
-    if asked is not Asked.STOP:
+    if asked is not RequestKind.STOP:
         return None
     if not runs:
         return f"{vm.name} is {vm.status.value} already. What it stores is billed until somebody deletes it."
@@ -151,22 +151,22 @@ def _stop(asking: _Asking, request: Request) -> Action | str:
     )
 
 
-_WAYS: Mapping[Asked, Callable[[_Asking, Request], Action | str]] = {
-    Asked.STOP: _stop,
-    Asked.KEEP: _keep,
-    Asked.CLAIM: _claim,
-    Asked.DISOWN: _disown,
+_WAYS: Mapping[RequestKind, Callable[[_Asking, Request], Action | str]] = {
+    RequestKind.STOP: _stop,
+    RequestKind.KEEP: _keep,
+    RequestKind.CLAIM: _claim,
+    RequestKind.DISOWN: _disown,
 }
 
 
 def _is_claim(request: Request) -> bool:
     """Whose a VM is outlives its runs: such a request is never too late while the VM is there."""
-    return request.asked in (Asked.CLAIM, Asked.DISOWN)
+    return request.asked in (RequestKind.CLAIM, RequestKind.DISOWN)
 
 
 def _over(asking: _Asking, request: Request) -> str:
     vm, verb = asking.vm, _DONE[request.asked]
-    if request.subject.about is About.REST:
+    if request.subject.about is SubjectKind.REST:
         return f"{vm.name} was started again, or keeps nothing any more: nothing was done. /gpu shows it as it is."
     if vm.running_since is None:
         return f"{vm.name} does not run any more ({vm.status.value}): there is nothing left to {verb}."

@@ -21,23 +21,23 @@ from costguard.model.access import Principal
 from costguard.model.fact import Fact
 from costguard.model.instance import InstanceKey
 from costguard.model.ports import Clock
-from costguard.model.reminder import About, Asked, Ownership, Request, Subject
+from costguard.model.reminder import Ownership, Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import claims, watched_rows
 from costguard.reminders.request_rules import pointless
 from costguard.reminders.watched_rows import WatchedRow
 
 _WISH = {
-    Asked.STOP: "to stop {name}",
-    Asked.KEEP: "to keep {name}",
-    Asked.CLAIM: "for {name} to be theirs",
-    Asked.DISOWN: "for {name} not to be theirs any more",
+    RequestKind.STOP: "to stop {name}",
+    RequestKind.KEEP: "to keep {name}",
+    RequestKind.CLAIM: "for {name} to be theirs",
+    RequestKind.DISOWN: "for {name} not to be theirs any more",
 }
 _LONGEST = 500
 _LOOK = "Look at it as it is now, and ask again if that is still what you want."
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestReceipt:
     """What was stored; `is_new` is False where this key had asked for it before. `text` says it to who asked."""
 
     stored: StoredRequest
@@ -59,7 +59,7 @@ def ask(
     rules: Rules,
     principal: Principal,
     key: InstanceKey,
-    asked: Asked,
+    asked: RequestKind,
     *,
     hours: int | None = None,
     reason: str = "",
@@ -69,14 +69,14 @@ def ask(
     by: str = "",
     started_at: datetime | None = None,
     due_at: datetime | None = None,
-) -> Outcome:
+) -> RequestReceipt:
     """Stored exactly as a press in Slack is; raises AskError, or ActorError, where it cannot be.
 
     `by` names another whom an admin acts for. `started_at` and `due_at` are what was seen: something else by now
     is refused, by this or by the pass. Without hours a keep lasts until tomorrow morning.
     """
     actor = roles.actor(principal, by)
-    if hours is not None and (asked is not Asked.KEEP or hours < 1):
+    if hours is not None and (asked is not RequestKind.KEEP or hours < 1):
         raise AskWrong("Only a keep has hours, and they are 1 or more.", "Correct the hours, or leave them out.")
     if len(reason) > _LONGEST or len(idempotency_key or "") > _LONGEST:
         raise AskWrong(f"A reason or a key has at most {_LONGEST} characters.", "Say it in fewer words.")
@@ -92,7 +92,7 @@ def ask(
         new = Request(
             key=_key(via, actor, idempotency_key or f"{asked.value}/{instance_id}/{now.isoformat()}"),
             asked=asked,
-            subject=subject_of(row) if row is not None else Subject(About.REST, instance_id, 0),
+            subject=subject_of(row) if row is not None else Subject(SubjectKind.REST, instance_id, 0),
             by=actor.address,
             user_id="",
             via=via,
@@ -105,7 +105,7 @@ def ask(
         name = row.name if row is not None else fleet_rows.known(connection, [instance_id])[0].name
         known = requests.of_key(connection, new.key)
         if known is not None:
-            return Outcome(_same(known, new), False, name)
+            return RequestReceipt(_same(known, new), False, name)
         ownership = ownership_of(connection, row) if row is not None else Ownership()
         refused = _refused(rules, new, actor, row, ownership, name, started_at)
         store(connection, new, row, name, None if refused is None else refused.message)
@@ -114,7 +114,7 @@ def ask(
         raise refused
     assert stored is not None  # it was just added
     wake()
-    return Outcome(stored, True, name)
+    return RequestReceipt(stored, True, name)
 
 
 def store(connection: Connection, new: Request, row: WatchedRow | None, name: str, refused: str | None) -> None:
@@ -158,12 +158,12 @@ def _asked_with(new: Request) -> dict[str, str]:
 
 def subject_of(row: WatchedRow) -> Subject:
     """Of a VM at rest without asking whether its storage bills: the next pass does."""
-    about = About.RUN if row.started_at is not None else About.REST
+    about = SubjectKind.RUN if row.started_at is not None else SubjectKind.REST
     return Subject(about, row.instance_id, row.lifetime_id)
 
 
 def refusal(
-    rules: Rules, asked: Asked, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
+    rules: Rules, asked: RequestKind, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
 ) -> str | None:
     """Why this person may not do this to this VM; None: they may."""
     return claims.refusal(asked, actor.address, row, ownership, rules, actor.authority, now)

@@ -15,7 +15,7 @@ from costguard.model.observation import Sighting
 from costguard.reminders import gather
 from costguard.reminders.stop_case import Case
 from costguard.reminders.stop_rows import Stop
-from costguard.reminders.watched import Decision, Plan, Watched, subject_of
+from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ByTheRules:
             return _of_rule(stop, gather.decide_about(connection, [vm], rules, now))
         return self._of_request(connection, vm, stop, now)
 
-    def _of_request(self, connection: Connection, vm: Watched, stop: Stop, now: datetime) -> Hold | None:
+    def _of_request(self, connection: Connection, vm: WatchedVm, stop: Stop, now: datetime) -> Hold | None:
         """Judged alone: what others ask of the VM is settled by passes, in the order in which it came."""
         request = next((each for each in vm.requests if each.id == stop.request_id), None)
         if request is None:
@@ -69,7 +69,7 @@ class ByTheRules:
         return Hold(_reason(decision), is_final=False)
 
 
-def _of_rule(stop: Stop, plan: Plan) -> Hold | None:
+def _of_rule(stop: Stop, plan: FleetPlan) -> Hold | None:
     """A stop rests on its rule and on the reminder whose grace passed: on others it is decided again."""
     (decision,) = plan.decisions
     stops = [each for each in plan.actions if isinstance(each, StopInstance) and each.request is None]

@@ -9,12 +9,12 @@ from datetime import datetime
 from costguard.model.action import Action, StopOutcome
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.money import Money
-from costguard.model.reminder import About, Claim, Keep, Ownership, Request, Sent, Subject
+from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind
 from costguard.model.utilisation import Evidence
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedVm:
     """One VM as the ledger knows it. `sent`, `keeps` and `claims` are of its present subject alone.
 
     A VM that is gone is given only where somebody still asks for something: it is told to them, and no more.
@@ -65,7 +65,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FleetPlan:
     """One decision for every VM that is there, in the order in which they were given, and what is to be done."""
 
     decisions: tuple[Decision, ...] = ()
@@ -76,12 +76,12 @@ class Plan:
         return tuple(decision for decision in self.decisions if decision.overdue)
 
 
-def subject_of(vm: Watched) -> Subject | None:
+def subject_of(vm: WatchedVm) -> Subject | None:
     """What reminders of this VM are about now; None where nothing of it bills, or it is between two states."""
     if vm.is_gone:
         return None
     if vm.running_since is not None:
-        return Subject(About.RUN, vm.instance_id, vm.lifetime_id)
+        return Subject(SubjectKind.RUN, vm.instance_id, vm.lifetime_id)
     if vm.rest_since is not None:
-        return Subject(About.REST, vm.instance_id, vm.lifetime_id)
+        return Subject(SubjectKind.REST, vm.instance_id, vm.lifetime_id)
     return None

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from costguard.access.rules import Protection
 from costguard.model.money import Money
-from costguard.model.reminder import QuietRule, RestRule, Team
+from costguard.model.reminder import QuietRule, StorageRule, Team
 from costguard.settings.problems import Raw, SettingProblem, check_known, did_you_mean, table, watched_projects
 from costguard.settings.values import (
     Channel,
@@ -119,8 +119,8 @@ class RemindersSection(Section):
         return QuietRule(*self.quiet_hours, self.quiet_days, self.quiet_unless_above)
 
     @property
-    def rest(self) -> RestRule:
-        return RestRule(self.storage_after, self.storage_every)
+    def rest(self) -> StorageRule:
+        return StorageRule(self.storage_after, self.storage_every)
 
     @property
     def digests(self) -> Digests:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from costguard.model.message import Button
-from costguard.model.reminder import Asked, Subject
+from costguard.model.reminder import RequestKind, Subject
 from costguard.slack.payloads import pack
 from costguard.slack.text import length, plain
 
@@ -87,7 +87,7 @@ def _button(button: Button, subject: Subject, due_at: datetime | None, name: str
 
 
 _QUESTIONS = {
-    Asked.STOP: (
+    RequestKind.STOP: (
         "Stop",
         "is shut down now. Its disks stay, and go on billing; what is in memory and on local SSDs is lost. "
         "It can be started again at any time.",

@@ -8,13 +8,13 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from costguard.errors import SlackError
-from costguard.model.message import NoticeContent
+from costguard.model.message import NotificationContent
 from costguard.slack.client import SCOPES, SlackNotifier
 from costguard.slack.web_api import ENDPOINT, WebApi
 
 MOST_SKEW_SECONDS = 60  # Slack's requests are refused when they are 300 seconds old
 _INVITE = "Invite the app in that channel: /invite @costguard"
-_TEST = NoticeContent(
+_TEST = NotificationContent(
     icon="test",
     title="Costguard is connected",
     text="Somebody asked for this message, to see whether Costguard can write here. Nothing is wrong.",

@@ -9,7 +9,7 @@ from typing import Any
 
 from costguard.errors import ChannelRefused, SlackError, SlackUncertain
 from costguard.model.message import Content, Posted
-from costguard.model.person import Person, Standing
+from costguard.model.person import Membership, Person
 from costguard.slack.render import render
 from costguard.slack.web_api import ENDPOINT, TIMEOUT_SECONDS, WebApi
 
@@ -22,19 +22,19 @@ class Workspace:
     enterprise_id: str = ""
 
 
-def standing_of(user: Mapping[str, Any], ours: Workspace) -> Standing:
+def membership_of(user: Mapping[str, Any], ours: Workspace) -> Membership:
     """What `user`, a user object of Slack's, is in our workspace or organisation.
 
     Slack leaves `is_email_confirmed` out of some answers; only an explicit false counts as unconfirmed. Those who
     were invited and never signed in have not confirmed theirs either.
     """
     if user.get("is_stranger") or not _is_of(user, ours):
-        return Standing.EXTERNAL
+        return Membership.EXTERNAL
     if user.get("is_restricted") or user.get("is_ultra_restricted"):
-        return Standing.GUEST
+        return Membership.GUEST
     if user.get("is_email_confirmed") is False or user.get("is_invited_user"):
-        return Standing.UNCONFIRMED
-    return Standing.MEMBER
+        return Membership.UNCONFIRMED
+    return Membership.MEMBER
 
 
 def _is_of(user: Mapping[str, Any], ours: Workspace) -> bool:
@@ -95,7 +95,7 @@ class SlackNotifier:
         """Show this in its place; harmless when repeated. The key stays with it."""
         self._web.call("chat.update", acts=True, channel=at.channel, ts=at.ts, **_body(content, key))
 
-    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+    def post_ephemeral(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
         """For this person's eyes only."""
         self._web.call(
             "chat.postEphemeral",
@@ -139,7 +139,7 @@ class SlackNotifier:
         if not address.strip():
             return None
         found = self._person("users.lookupByEmail", address, {"email": address.strip()})
-        return found if found is not None and found.standing is Standing.MEMBER else None
+        return found if found is not None and found.membership is Membership.MEMBER else None
 
     def person_by_id(self, user_id: str) -> Person | None:
         """With what they are in the workspace; None for no account, for those who left, and for apps.
@@ -188,7 +188,7 @@ class SlackNotifier:
             name=str(name or ""),
             time_zone=str(user.get("tz") or ""),
             team_id=str(user.get("team_id") or ""),
-            standing=standing_of(user, self._workspace()),
+            membership=membership_of(user, self._workspace()),
         )
 
     def _workspace(self) -> Workspace:

@@ -1,4 +1,4 @@
-"""The way in over HTTP: what Slack signed and nobody repeated. Everything else is refused, and told nothing."""
+"""Button clicks and slash commands from Slack: verified, handed to their handlers, and refusals counted."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Any, Protocol
 
 import structlog
 from slack_sdk.signature import Clock as SignatureClock
 from slack_sdk.signature import SignatureVerifier
 
 from costguard.errors import CostguardError
-from costguard.model.message import ListContent, WhisperContent
-from costguard.model.press import Answer, Command, Press
+from costguard.model.interaction import ButtonClick, InteractionReply, SlashCommand
+from costguard.model.message import EphemeralContent, ListContent
+from costguard.model.ports import Clock
 from costguard.slack import payloads
+from costguard.slack.render import render
 
 log = structlog.get_logger(__name__)
 
+BODY_LIMIT = 256 * 1024  # bytes; Slack's own are a few kilobytes
+_WINDOW = 300  # seconds, before and after, as the verifier has it
+_FORM = "application/x-www-form-urlencoded"
+# The verifier raises all kinds of errors for headers that do not look like these.
+_TIMESTAMP = re.compile(r"[0-9]{1,12}")
+_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
 
-class Rendered(Protocol):
-    @property
-    def text(self) -> str: ...
 
-    @property
-    def blocks(self) -> list[dict[str, Any]]: ...
+class InteractionDispatcher:
+    """Calls the handlers of clicks and commands, whether they came over HTTP or Socket Mode.
 
-
-class Reception:
-    """Hands on what was understood. The handlers answer within 3 s and are called from many threads."""
+    The handlers answer within 3 s and are called from many threads.
+    """
 
     def __init__(
         self,
-        handle_press: Callable[[Press], None],
-        handle_command: Callable[[Command], ListContent | WhisperContent],
-        render: Callable[[ListContent | WhisperContent], Rendered],
+        handle_click: Callable[[ButtonClick], None],
+        handle_command: Callable[[SlashCommand], ListContent | EphemeralContent],
     ) -> None:
-        self._handle_press = handle_press
+        self._handle_click = handle_click
         self._handle_command = handle_command
-        self._render = render
         self._lock = threading.Lock()
         self._refused: Counter[str] = Counter()
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """How often something was refused, by a reason out of few."""
+        """The number of refused requests by reason."""
         with self._lock:
             return dict(self._refused)
 
@@ -55,82 +55,71 @@ class Reception:
             self._refused[reason] += 1
         log.warning("slack_refused", reason=reason)
 
-    def take(self, found: Press | Command | None) -> Mapping[str, object]:
-        """What Slack is answered. None is a link that was followed: there is nothing to do."""
-        match found:
-            case Press():
-                self._handle_press(found)
-            case Command():
-                return self._list(found)
+    def take(self, interaction: ButtonClick | SlashCommand | None) -> Mapping[str, object]:
+        """The body of the reply to Slack. None is a clicked link, which needs no action."""
+        match interaction:
+            case ButtonClick():
+                self._handle_click(interaction)
+            case SlashCommand():
+                return self._reply(interaction)
         return {}
 
-    def _list(self, command: Command) -> Mapping[str, object]:
-        """For the person's eyes only. What went wrong is told in words: they wait for it."""
+    def _reply(self, command: SlashCommand) -> Mapping[str, object]:
+        """An ephemeral message. Errors are answered in words: the person is waiting."""
         try:
             content = self._handle_command(command)
         except CostguardError as error:
             log.error("command_failed", error=str(error))
-            content = WhisperContent(f"That did not work: {error}")
-        shown = self._render(content)
-        return {"response_type": "ephemeral", "text": shown.text, "blocks": shown.blocks}
+            content = EphemeralContent(f"That did not work: {error}")
+        message = render(content)
+        return {"response_type": "ephemeral", "text": message.text, "blocks": message.blocks}
 
 
-BODY_LIMIT = 256 * 1024  # bytes; Slack's own are a few kilobytes
-_WINDOW = 300  # seconds, before and after, as the verifier has it
-_FORM = "application/x-www-form-urlencoded"
-# What does not look like these makes the verifier raise all kinds of errors.
-_TIMESTAMP = re.compile(r"[0-9]{1,12}")
-_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
+class SignedRequests:
+    """Accepts interactions over HTTP: only what Slack signed, and only once.
 
-
-class Clock(Protocol):
-    def now(self) -> datetime: ...
-
-
-class Door:
-    """`clock` is the machine's, whatever time the guard keeps: Slack signs by it.
-
-    A signature is good for once. Another process does not know of it, but there the natural keys of presses hold.
+    `clock` is the computer's, whatever time the guard keeps: Slack signs by it. Another process does not know which
+    signatures were used, but there the natural keys of clicks hold.
     """
 
     body_limit = BODY_LIMIT
 
-    def __init__(self, signing_secret: str, clock: Clock, reception: Reception) -> None:
+    def __init__(self, signing_secret: str, clock: Clock, dispatcher: InteractionDispatcher) -> None:
         self._clock = _Seconds(clock)
         self._verifier = SignatureVerifier(signing_secret, self._clock)
-        self._reception = reception
+        self._dispatcher = dispatcher
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}  # signature -> when it is too old anyhow
 
-    def refuse(self, reason: str) -> Answer:
-        self._reception.refuse(reason)
-        return Answer(401)
+    def refuse(self, reason: str) -> InteractionReply:
+        self._dispatcher.refuse(reason)
+        return InteractionReply(401)
 
-    def interaction(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """A press is stored before this answers. StoreError: it is not, and Slack shows that it failed."""
+    def interaction(self, headers: Mapping[str, str], body: bytes) -> InteractionReply:
+        """Stores a click before it replies. StoreError: it was not stored, and Slack shows that it failed."""
         return self._take(headers, body, payloads.interaction_of)
 
-    def command(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def command(self, headers: Mapping[str, str], body: bytes) -> InteractionReply:
         return self._take(headers, body, payloads.command_in)
 
     def _take(
-        self, headers: Mapping[str, str], body: bytes, parse: Callable[[bytes], Press | Command | None]
-    ) -> Answer:
-        if reason := self._wrong(headers, body):
+        self, headers: Mapping[str, str], body: bytes, parse: Callable[[bytes], ButtonClick | SlashCommand | None]
+    ) -> InteractionReply:
+        if reason := self._refusal(headers, body):
             return self.refuse(reason)
         try:
-            found = parse(body)
+            interaction = parse(body)
         except ValueError:
             return self.refuse("malformed")
-        return Answer(200, self._reception.take(found))
+        return InteractionReply(200, self._dispatcher.take(interaction))
 
-    def _wrong(self, headers: Mapping[str, str], body: bytes) -> str:
-        """Why this is not Slack's, or was there before; "" when all is well."""
-        given = {name.lower(): value for name, value in headers.items()}
+    def _refusal(self, headers: Mapping[str, str], body: bytes) -> str:
+        """Why this request is not Slack's, or is a replay; "" when it is genuine."""
+        lowered = {name.lower(): value for name, value in headers.items()}
         if len(body) > BODY_LIMIT:
             return "oversized"
-        timestamp = given.get("x-slack-request-timestamp", "")
-        signature = given.get("x-slack-signature", "")
+        timestamp = lowered.get("x-slack-request-timestamp", "")
+        signature = lowered.get("x-slack-signature", "")
         if not _TIMESTAMP.fullmatch(timestamp) or not _SIGNATURE.fullmatch(signature):
             return "unsigned"
         if abs(self._clock.now() - int(timestamp)) > _WINDOW:
@@ -143,14 +132,14 @@ class Door:
             return "forged"
         if not self._is_new(signature, int(timestamp)):
             return "replayed"
-        if given.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+        if lowered.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
             return "content_type"
         return ""
 
     def _is_new(self, signature: str, timestamp: int) -> bool:
         now = self._clock.now()
         with self._lock:
-            self._seen = {each: until for each, until in self._seen.items() if until >= now}
+            self._seen = {seen: until for seen, until in self._seen.items() if until >= now}
             if signature in self._seen:
                 return False
             self._seen[signature] = timestamp + _WINDOW

@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from costguard.model.press import Command, Press
-from costguard.model.reminder import Asked, Subject
+from costguard.model.interaction import ButtonClick, SlashCommand
+from costguard.model.reminder import RequestKind, Subject
 
 LONGEST = 300  # characters: what `pack` writes is shorter, and Slack would take 2,000
 _MOST_HOURS = 24 * 366
@@ -27,12 +27,12 @@ class Pressed:
     """`hours` None on a keep means until tomorrow morning."""
 
     subject: Subject
-    asked: Asked
+    asked: RequestKind
     hours: int | None = None
     due_at: datetime | None = None
 
 
-def pack(subject: Subject, asked: Asked, hours: int | None = None, due_at: datetime | None = None) -> str:
+def pack(subject: Subject, asked: RequestKind, hours: int | None = None, due_at: datetime | None = None) -> str:
     """`due_at` keeps its microseconds: a press is stale unless it equals the present one."""
     value: dict[str, str | int] = {"s": str(subject), "a": asked.value}
     if hours is not None:
@@ -55,7 +55,7 @@ def unpack(value: str) -> Pressed:
     due_at = None if due is None else datetime.fromisoformat(str(due))
     if due_at is not None and due_at.tzinfo is None:
         raise ValueError("the due moment has no time zone")
-    return Pressed(Subject.parse(str(found.get("s"))), Asked(str(found.get("a"))), hours, due_at)
+    return Pressed(Subject.parse(str(found.get("s"))), RequestKind(str(found.get("a"))), hours, due_at)
 
 
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}")
@@ -78,7 +78,7 @@ class Envelope:
     payload: object
 
 
-def interaction_of(body: bytes) -> Press | None:
+def interaction_of(body: bytes) -> ButtonClick | None:
     """The press in a form's `payload`. None: a link that was followed, which Slack tells too."""
     form = _form(body)
     if "payload" not in form:
@@ -86,7 +86,7 @@ def interaction_of(body: bytes) -> Press | None:
     return press_of(orjson.loads(form["payload"]))
 
 
-def press_of(payload: object) -> Press | None:
+def press_of(payload: object) -> ButtonClick | None:
     """The one button of `block_actions` that was pressed; None where it was a link."""
     found = _object(payload)
     if found.get("type") != "block_actions":
@@ -118,7 +118,7 @@ def press_of(payload: object) -> Press | None:
         due_at = None if pressed.due_at is None else pressed.due_at.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("the due moment is outside all calendars") from error
-    return Press(
+    return ButtonClick(
         key=f"slack/{_team(found)}/{channel}/{message_ts}/{pressed_at}/{user_id}",
         user_id=user_id,
         channel=channel,
@@ -132,18 +132,18 @@ def press_of(payload: object) -> Press | None:
     )
 
 
-def command_in(body: bytes) -> Command:
+def command_in(body: bytes) -> SlashCommand:
     return command_of(_form(body))
 
 
-def command_of(payload: object) -> Command:
+def command_of(payload: object) -> SlashCommand:
     found = _object(payload)
     user_id = _word(found, "user_id", _USER)
     text = found.get("text", "")
     if not isinstance(text, str) or not str(found.get("command", "")).startswith("/"):
         raise ValueError("it is no command")
     team = _word(found, "team_id", _TEAM)
-    return Command(
+    return SlashCommand(
         key=f"slack/{team}/{_word(found, 'trigger_id', _TRIGGER)}/{user_id}",
         user_id=user_id,
         channel=_word(found, "channel_id", _CHANNEL),

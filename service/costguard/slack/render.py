@@ -9,11 +9,11 @@ from datetime import date
 from costguard.model.message import (
     Content,
     DigestContent,
-    Line,
+    DigestLine,
+    EphemeralContent,
     ListContent,
-    NoticeContent,
+    NotificationContent,
     ReminderContent,
-    WhisperContent,
 )
 from costguard.slack import vm_blocks as cards
 from costguard.slack.blocks import Block, actions, clipped, context, divider, fields, header, section
@@ -55,16 +55,16 @@ def render(content: Content | ListContent) -> Rendered:
             return Rendered(reminder_text(content), reminder_blocks(content))
         case DigestContent():
             return _digest(content)
-        case NoticeContent():
+        case NotificationContent():
             return _notice(content)
-        case WhisperContent():
+        case EphemeralContent():
             text = lines(content.text) or "Done."
             return Rendered(text, [section(text)])
         case ListContent():
             return _list(content)
 
 
-def _notice(content: NoticeContent) -> Rendered:
+def _notice(content: NotificationContent) -> Rendered:
     title = line(content.title, 140) or "Costguard"
     text = lines(content.text)
     icon = _ICONS.get(content.icon, ":information_source:")
@@ -98,7 +98,7 @@ def _digest(content: DigestContent) -> Rendered:
     return Rendered(f"{title}: {line(content.headline, _MOST_TEXT)}" if headline else title, clipped(blocks, rest))
 
 
-def _rows(rows: Sequence[Line]) -> str:
+def _rows(rows: Sequence[DigestLine]) -> str:
     """One line each; how many had to be left out is said."""
     if not rows:
         return "None."

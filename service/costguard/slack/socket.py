@@ -19,9 +19,9 @@ from slack_sdk.socket_mode.builtin import SocketModeClient
 from slack_sdk.socket_mode.client import BaseSocketModeClient
 
 from costguard.errors import CostguardError
-from costguard.model.press import Command, Press
+from costguard.model.interaction import ButtonClick, SlashCommand
 from costguard.slack import payloads
-from costguard.slack.incoming import Reception
+from costguard.slack.incoming import InteractionDispatcher
 from costguard.slack.payloads import Envelope
 
 log = structlog.get_logger(__name__)
@@ -36,7 +36,9 @@ class Socket:
     `web` reaches Slack; the app-level token, which begins with `xapp-`, is for the socket alone.
     """
 
-    def __init__(self, app_token: str, web: WebClient, reception: Reception, ping_every: float = 5.0) -> None:
+    def __init__(
+        self, app_token: str, web: WebClient, reception: InteractionDispatcher, ping_every: float = 5.0
+    ) -> None:
         self._app_token = app_token
         self._web = web
         self._reception = reception
@@ -128,7 +130,7 @@ def _hang_up(client: SocketModeClient) -> None:
             session.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _understood(envelope: Envelope) -> Press | Command | None:
+def _understood(envelope: Envelope) -> ButtonClick | SlashCommand | None:
     match envelope.kind:
         case "interactive":
             return payloads.press_of(envelope.payload)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from costguard.model.duration import span_text
 from costguard.model.message import ReminderContent, StateKind, VmCard
 from costguard.model.money import Money, Priced
-from costguard.model.reminder import About, Target
+from costguard.model.reminder import SubjectKind, Target
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.slack.blocks import Block, actions, context, fields, header, section
 from costguard.slack.text import ago, line, lines, link, mention, moment, plain
@@ -53,7 +53,7 @@ def owner(card: VmCard) -> str:
 
 def figures(card: VmCard) -> list[tuple[str, str]]:
     """The titled values of a card."""
-    is_run = card.subject.about is About.RUN
+    is_run = card.subject.about is SubjectKind.RUN
     return [
         ("Cost so far" if is_run else "Storage so far", f"*{amount(card.cost)}*"),
         ("Per hour", f"{rate(card.rate)}\nplus its disks" if is_run else rate(card.rate)),
@@ -65,7 +65,7 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
 
 
 def since(card: VmCard) -> str:
-    return f"{'running' if card.subject.about is About.RUN else 'at rest'} since {moment(card.since)}"
+    return f"{'running' if card.subject.about is SubjectKind.RUN else 'at rest'} since {moment(card.since)}"
 
 
 def in_short(card: VmCard) -> str:
@@ -155,13 +155,13 @@ def _waiting(content: ReminderContent) -> list[Block]:
 
 
 def _icon(content: ReminderContent) -> str:
-    if content.card.subject.about is About.REST:
+    if content.card.subject.about is SubjectKind.REST:
         return ":zzz:"
     return ":hourglass_flowing_sand:" if content.stage == 0 else ":rotating_light:"
 
 
 def _is_what(content: ReminderContent) -> str:
-    return "is still running" if content.card.subject.about is About.RUN else "is at rest, and its storage bills"
+    return "is still running" if content.card.subject.about is SubjectKind.RUN else "is at rest, and its storage bills"
 
 
 def _lead(content: ReminderContent) -> str:
@@ -184,9 +184,9 @@ def _lead(content: ReminderContent) -> str:
 def _next(content: ReminderContent) -> str:
     if content.state.kind is StateKind.OPEN and content.state.sentence:
         return f":bell: *What happens next:* {_sentence(content)}"
-    if content.card.at_rest and content.card.subject.about is About.REST:
+    if content.card.at_rest and content.card.subject.about is SubjectKind.REST:
         return f":bell: *What happens next:* You are reminded again. {line(content.card.at_rest, 1000)}"
-    if content.stop_at is None and content.card.subject.about is About.REST:
+    if content.stop_at is None and content.card.subject.about is SubjectKind.REST:
         return ":bell: *What happens next:* Its storage bills until somebody deletes it. You are reminded again."
     if content.stop_at is None:
         what = "Nothing is stopped by itself. You are reminded again until somebody answers."

@@ -12,7 +12,7 @@ from costguard.db.tables import instances, keeps, lifetimes, requests
 from costguard.ledger.rows import lifetime_of
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
-from costguard.model.reminder import About, Subject
+from costguard.model.reminder import Subject, SubjectKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def keeps_between(connection: Connection, since: datetime, until: datetime) -> l
         select(keeps, vm.project, vm.gce_id, vm.name, vm.preset, vm.owner, requests.c.due_at)
         .join_from(keeps, instances, vm.id == of.instance_id)
         .join(requests, requests.c.id == of.request_id)
-        .where(of.at < until, of.subject.startswith(f"{About.RUN.value}:"))
+        .where(of.at < until, of.subject.startswith(f"{SubjectKind.RUN.value}:"))
         .order_by(of.at, of.id)
     )
     found = list(connection.execute(query))

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 import httpx2
 
 from costguard.errors import WebhookUnreachable
-from costguard.model.webhook import Answer
+from costguard.model.webhook import WebhookResponse
 
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 4096  # of an answer
@@ -27,14 +27,14 @@ class HttpPoster:
         self._lock = threading.Lock()
         self._clients: dict[bool, httpx2.Client] = {}  # by whether a proxy of the environment's is used
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookResponse:
         """What was answered, whatever its status. Raises WebhookUnreachable."""
         # A proxy knows nothing of this machine's own receivers, which alone are reached without TLS.
         client = self._client(by_proxy=not url.startswith("http:"))
         try:
             with client.stream("POST", url, content=body, headers=dict(headers)) as response:
                 words = self._words(response)
-                return Answer(response.status_code, words, _retry_after(response.headers))
+                return WebhookResponse(response.status_code, words, _retry_after(response.headers))
         except httpx2.TimeoutException as error:
             raise WebhookUnreachable(
                 f"The receiver at {_shown(url)} did not answer within {self._timeout_s:g} s.",

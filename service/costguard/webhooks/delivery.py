@@ -19,7 +19,7 @@ from costguard.events import stream
 from costguard.events.facts import StoredFact
 from costguard.model.fact import Fact
 from costguard.model.ports import Clock
-from costguard.model.webhook import Answer, Webhook, WebhookState
+from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.webhooks import rows
 from costguard.webhooks import signature as policy
 
@@ -33,7 +33,7 @@ _SKIPPED = 500  # facts of no interest to a receiver, after which its place is w
 class Poster(Protocol):
     """Carries one message to an address. Raises WebhookUnreachable."""
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer: ...
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookResponse: ...
 
 
 class Delivery:
@@ -65,7 +65,7 @@ class Delivery:
         while (stop is None or not stop.is_set()) and self._send_batch(fence, stop):
             pass
 
-    def send_test(self) -> Answer:
+    def send_test(self) -> WebhookResponse:
         """What the receiver answers to a message that is no fact. Raises WebhookUnreachable."""
         now = self._clock.now()
         name = self.receiver.name
@@ -107,7 +107,7 @@ class Delivery:
         self.seen = through
         return is_full
 
-    def _try(self, stored: StoredFact) -> tuple[Answer | None, str]:
+    def _try(self, stored: StoredFact) -> tuple[WebhookResponse | None, str]:
         """What was answered, and why the fact has to be sent again; "" when it was accepted."""
         try:
             answer = self._post(stored, self._clock.now())
@@ -119,7 +119,7 @@ class Delivery:
         self._told(self.receiver.name, "accepted" if answer.is_accepted else "refused")
         return answer, "" if answer.is_accepted else policy.refusal(answer)
 
-    def _post(self, stored: StoredFact, now: datetime) -> Answer:
+    def _post(self, stored: StoredFact, now: datetime) -> WebhookResponse:
         content = policy.body(stored.fact, stored.id, stored.recorded_at)
         headers = policy.headers(self.receiver, policy.message_id(stored.fact), content, now)
         return self._poster.post(self.receiver.url, content, headers)
@@ -128,7 +128,9 @@ class Delivery:
         with self._database.write(fence) as connection:
             rows.accepted(connection, self.receiver.name, fact_id, self._clock.now())
 
-    def _refuse(self, fact_id: int, tries: int, answer: Answer | None, error: str, fence: Lease | None) -> None:
+    def _refuse(
+        self, fact_id: int, tries: int, answer: WebhookResponse | None, error: str, fence: Lease | None
+    ) -> None:
         if answer is not None and answer.is_gone:
             self.is_gone = True
         wait = policy.wait(tries, answer)
@@ -205,7 +207,7 @@ class Webhooks:
     def states(self, connection: Connection) -> list[WebhookState]:
         return states(connection, [each.receiver for each in self._deliveries.values()])
 
-    def send_test(self, name: str) -> Answer:
+    def send_test(self, name: str) -> WebhookResponse:
         """What the receiver answers to a message that is no fact. Raises WebhookUnknown and WebhookUnreachable."""
         if name not in self._deliveries:
             known = ", ".join(sorted(self._deliveries)) or "there are none"

@@ -18,7 +18,7 @@ _MOST_READ = 100_000  # facts that are looked at for it: a receiver of few kinds
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReceiverPosition:
     """`fact_id` is the last fact that was accepted, or passed over; `tries` are those of the next one that failed."""
 
     name: str
@@ -37,9 +37,9 @@ class Waiting:
     since: datetime | None
 
 
-def places(connection: Connection) -> dict[str, Place]:
+def places(connection: Connection) -> dict[str, ReceiverPosition]:
     return {
-        row.name: Place(row.name, row.fact_id, row.tries, row.try_after, row.accepted_at, row.error)
+        row.name: ReceiverPosition(row.name, row.fact_id, row.tries, row.try_after, row.accepted_at, row.error)
         for row in connection.execute(select(webhooks).order_by(webhooks.c.name))
     }
 

@@ -99,8 +99,8 @@ class FragileNotifier:
     def update(self, at: Posted, content: Content, key: str) -> None:
         self._call("update", at, content, key)
 
-    def whisper(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
-        self._call("whisper", channel, user_id, content, thread_ts)
+    def post_ephemeral(self, channel: str, user_id: str, content: Content, thread_ts: str = "") -> None:
+        self._call("ephemeral", channel, user_id, content, thread_ts)
 
     def find(self, channel: str, key: str, since: datetime, thread_ts: str = "") -> Posted | None:
         return self._call("find", channel, key, since, thread_ts)  # type: ignore[no-any-return]

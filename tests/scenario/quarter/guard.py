@@ -18,18 +18,17 @@ from costguard.gce.client import ComputeCloud
 from costguard.ledger.idle_watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
-from costguard.messages.clicks import Desk
+from costguard.messages.clicks import InteractionHandler
 from costguard.messages.outbox import Compose, Composed, Outbox, Withdrawn
-from costguard.messages.recipients import Acquainting
+from costguard.messages.recipients import AccountLookups
 from costguard.messages.reminder import ReminderComposer
-from costguard.model.message import WhisperContent
+from costguard.model.message import EphemeralContent
 from costguard.model.ports import Clock
 from costguard.reminders.execute import LiveExecutor
-from costguard.reminders.message_rows import Message
+from costguard.reminders.message_rows import StoredMessage
 from costguard.reminders.still_due import ByTheRules
 from costguard.slack.client import SlackNotifier
-from costguard.slack.incoming import Door, Reception
-from costguard.slack.render import render
+from costguard.slack.incoming import InteractionDispatcher, SignedRequests
 from costguard_sandbox.slack.access import BOT_TOKEN, SIGNING_SECRET
 
 PROJECT = "acme-training"
@@ -60,19 +59,19 @@ class Guard:
         self.cloud = FragileCloud(self._compute, fuse, place.loses)
         self.notifier = FragileNotifier(SlackNotifier(BOT_TOKEN, f"{place.endpoint}/slack/api/"), fuse)
         self._reminders = ReminderComposer(rules)
-        compose = _ByKind({"reminder": self._reminders, "whisper": _whisper})
+        compose = _ByKind({"reminder": self._reminders, "ephemeral": _ephemeral})
         self.outbox = Outbox(
             self.database, self.notifier, compose, clock, rules.channel, self._reminders.changed, self._seconds
         )
-        self._acquainting = Acquainting(self.database, self.notifier, clock)
+        self._lookups = AccountLookups(self.database, self.notifier, clock)
         executor = LiveExecutor(self.database, self.cloud, clock, ByTheRules(rules))
         belonging = Belonging(tuple(rules.presets.values()), OwnerRules(domain="example.com"))
         self._reconciler = Reconciler(
-            self.database, self.cloud, clock, [PROJECT], rules, belonging, 1, self._acquainting.name, executor
+            self.database, self.cloud, clock, [PROJECT], rules, belonging, 1, self._lookups.enqueue, executor
         )
         self._idle = IdleWatch(self.database, self.cloud, clock, [PROJECT], rules.presets, timedelta(hours=3))
         self._rules = rules
-        self.door, self._desk = self._entrance()
+        self.door, self._handler = self._entrance()
 
     def hold(self) -> bool:
         """Whether it may act: the lease, got or renewed. Raises LeaseLost."""
@@ -91,7 +90,7 @@ class Guard:
 
     def look_up(self) -> bool:
         """Whether someone was met, so that a pass follows."""
-        return self._acquainting.look_up(self.lease)
+        return self._lookups.run(self.lease)
 
     def deliver(self) -> timedelta | None:
         return self.outbox.deliver(self.lease)
@@ -105,23 +104,23 @@ class Guard:
         try:
             status = self.door.interaction(headers, body).status
         finally:
-            self._desk.close()
-            self.door, self._desk = self._entrance()
+            self._handler.close()
+            self.door, self._handler = self._entrance()
         if self.database.fuse.kills > kills:
             raise Killed
         return status
 
     def close(self) -> None:
-        self._desk.close()
+        self._handler.close()
         self._compute.close()
         self.database.close()
 
-    def _entrance(self) -> tuple[Door, Desk]:
-        desk = Desk(
+    def _entrance(self) -> tuple[SignedRequests, InteractionHandler]:
+        handler = InteractionHandler(
             self.database, self._clock, self._rules, self.notifier, self._reminders.cards, lambda: None, _PATIENCE
         )
-        reception = Reception(desk.press, desk.command, render)
-        return Door(SIGNING_SECRET, self._clock, reception), desk
+        dispatcher = InteractionDispatcher(handler.click, handler.command)
+        return SignedRequests(SIGNING_SECRET, self._clock, dispatcher), handler
 
     def _seconds(self) -> float:
         return self._clock.now().timestamp()
@@ -131,9 +130,9 @@ class _ByKind:
     def __init__(self, composers: Mapping[str, Compose]) -> None:
         self._composers = composers
 
-    def __call__(self, connection: Connection, message: Message, now: datetime) -> Composed | Withdrawn:
+    def __call__(self, connection: Connection, message: StoredMessage, now: datetime) -> Composed | Withdrawn:
         return self._composers[message.kind](connection, message, now)
 
 
-def _whisper(connection: Connection, message: Message, now: datetime) -> Composed:
-    return Composed(WhisperContent(str(message.data["text"])), shown="", is_final=True)
+def _ephemeral(connection: Connection, message: StoredMessage, now: datetime) -> Composed:
+    return Composed(EphemeralContent(str(message.data["text"])), shown="", is_final=True)

@@ -51,7 +51,7 @@ def judge(quarter: Quarter, database: Database) -> Verdict:
 def _nothing_lost_or_doubled(story: Story, connection: Connection, verdict: Verdict) -> None:
     """Every key once in Slack, and the ledger knows of exactly those."""
     posted = Counter(post.key for _, post in story.posts)
-    said = posted + Counter(story.whispers)
+    said = posted + Counter(story.ephemerals)
     doubled = [f"{key} was posted {count} times" for key, count in said.items() if count > 1]
     verdict.wrong += doubled
     verdict.counts["messages posted twice"] = len(doubled)
@@ -223,12 +223,12 @@ def _what_is_over_says_so(story: Story, verdict: Verdict) -> None:
 def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
     """Every press that was answered well is one request, settled once, or was refused in private."""
     rows = {row.key: row for row in connection.execute(select(requests))}
-    private = set(connection.execute(select(messages.c.key).where(messages.c.kind == "whisper")).scalars())
+    private = set(connection.execute(select(messages.c.key).where(messages.c.kind == "ephemeral")).scalars())
     effects: Counter[tuple[str, int]] = Counter()
     for table in (keeps, claims, stops):
         effects.update((table.name, row.request_id) for row in connection.execute(select(table.c.request_id)))
     for pressed in story.quarter.people.pressed:
-        if (pressed.key in rows) == (f"whisper/{pressed.key}" in private):
+        if (pressed.key in rows) == (f"ephemeral/{pressed.key}" in private):
             verdict.wrong.append(f"press {pressed.key} is neither a request nor refused, or both")
     for key, row in rows.items():
         kind = {"keep": "keeps", "claim": "claims", "disown": "claims"}.get(row.asked, "stops")
@@ -238,9 +238,9 @@ def _requests(story: Story, connection: Connection, verdict: Verdict) -> None:
             verdict.wrong.append(f"request {key} is open in the end")
         elif row.status == "done" and done != 1:
             verdict.wrong.append(f"request {key} to {row.asked} was settled {done} times")
-        elif row.status == "refused" and ((done and kind != "stops") or f"whisper/{row.id}" not in private):
+        elif row.status == "refused" and ((done and kind != "stops") or f"ephemeral/{row.id}" not in private):
             verdict.wrong.append(f"request {key} to {row.asked} was refused, with {done} effects")
-    verdict.counts["refused in private at once"] = sum(key.startswith("whisper/slack/") for key in private)
+    verdict.counts["refused in private at once"] = sum(key.startswith("ephemeral/slack/") for key in private)
 
 
 def _count(story: Story, verdict: Verdict) -> None:

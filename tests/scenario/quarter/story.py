@@ -88,7 +88,7 @@ class Story:
     quarter: Quarter
     topics: list[Topic]
     posts: list[tuple[Topic, Post]]
-    whispers: list[str]  # the keys of those that are messages of their own
+    ephemerals: list[str]  # the keys of those that are messages of their own
     strangers: list[str]  # what could not be put in its place
 
     @property
@@ -112,13 +112,13 @@ class Story:
 def tell(quarter: Quarter, connection: Connection) -> Story:
     topics, strangers = _topics(quarter, connection)
     posts: list[tuple[Topic, Post]] = []
-    whispers: list[str] = []
+    ephemerals: list[str] = []
     for message, version in quarter.world.slack.record:
         if version is not message.versions[0] or not version.metadata:
             continue
         key = str(version.metadata["event_payload"]["key"])
-        if key.startswith("whisper/"):  # what is said in private, among direct messages
-            whispers.append(key)
+        if key.startswith("ephemeral/"):  # what is said in private, among direct messages
+            ephemerals.append(key)
             continue
         kind, subject, cycle, stage, target = key.split("/")
         topic = topics.get(subject)
@@ -128,7 +128,7 @@ def tell(quarter: Quarter, connection: Connection) -> Story:
         post = Post(version.at, key, int(cycle), int(stage), target, message)
         topic.posts.append(post)
         posts.append((topic, post))
-    return Story(quarter, list(topics.values()), posts, whispers, strangers)
+    return Story(quarter, list(topics.values()), posts, ephemerals, strangers)
 
 
 def _topics(quarter: Quarter, connection: Connection) -> tuple[dict[str, Topic], list[str]]:

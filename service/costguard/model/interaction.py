@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from costguard.model.reminder import Asked, Subject
+from costguard.model.reminder import RequestKind, Subject
 
 
 @dataclass(frozen=True, slots=True)
-class Press:
+class ButtonClick:
     """A button that somebody pressed. `key` is natural: Slack may deliver one press more than once."""
 
     key: str
@@ -18,7 +18,7 @@ class Press:
     channel: str
     message_ts: str
     thread_ts: str
-    asked: Asked
+    asked: RequestKind
     subject: Subject
     hours: int | None = None
     due_at: datetime | None = None  # the due moment that the message showed
@@ -26,7 +26,7 @@ class Press:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SlashCommand:
     """`/gpu`, with what was typed after it."""
 
     key: str
@@ -37,7 +37,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InteractionReply:
     """What a request of Slack's is answered with. `body` None: nothing at all."""
 
     status: int
