@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from costguard_sandbox import control
 from costguard_sandbox.gce.errors import Refused
-from costguard_sandbox.gce.routes import batch, disks, images, instances, monitoring, networks, operations, places
+from costguard_sandbox.gce.routes import batch, disks, instances, monitoring, operations, places
 from costguard_sandbox.gce.routes.call import refusal
 from costguard_sandbox.guest import metadata
 from costguard_sandbox.serving import QuickServer
@@ -37,8 +37,6 @@ def create_app(world: World) -> Starlette:
         *operations.routes(world),
         *disks.routes(world),
         *places.routes(world),
-        *images.routes(world),
-        *networks.routes(world),
         *monitoring.routes(world),
         *control.routes(world),
         *metadata.routes(world),

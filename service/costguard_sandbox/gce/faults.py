@@ -35,6 +35,10 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _WHEN, _HOW = ("after", "before"), ("reset", "error", "silence")
 
 
+_TYPES = {"spot": bool, "writes": bool, "limit": int, "code": int, "count": int, "seconds": float, "page": int}
+_WORDS = {bool: "true or false", int: "a whole number from 0 up", float: "a number from 0 up", str: "a text"}
+
+
 @dataclass(slots=True)
 class CloudFault:
     """One fault; which fields matter depends on its kind."""
@@ -71,9 +75,6 @@ class CloudFault:
         values = asdict(self)
         keys = ("id", "kind", *required, *(key for key in optional if values[key] not in ("", None)))
         return {key: values[key] for key in keys}
-
-
-_TYPES = {"spot": bool, "writes": bool, "limit": int, "code": int, "count": int, "seconds": float, "page": int}
 
 
 class CloudFaults(ActiveFaults[CloudFault]):
@@ -205,7 +206,6 @@ def _check_value(key: str, value: Any) -> None:
             raise BadFault(f"'path' must be a regular expression: {broken}") from None
 
 
-_WORDS = {bool: "true or false", int: "a whole number from 0 up", float: "a number from 0 up", str: "a text"}
 assert all(key in {one.name for one in fields(CloudFault)} for pair in _KINDS.values() for keys in pair for key in keys)
 
 

@@ -34,6 +34,9 @@ _N1_GPUS = frozenset(
 _GIB_PER_SCRATCH_DISK = 375
 
 
+Disks = Mapping[tuple[str, str, str], Disk]
+
+
 @dataclass(frozen=True, slots=True)
 class WantedDisk:
     """A disk as requested. `source` names a disk that exists already; otherwise one is made."""
@@ -184,9 +187,6 @@ def _disk(vm_name: str, index: int, given: Mapping[str, Any]) -> WantedDisk:
         source=last_part(str(given.get("source") or "")),
         scratch=scratch,
     )
-
-
-Disks = Mapping[tuple[str, str, str], Disk]
 
 
 class Factory:

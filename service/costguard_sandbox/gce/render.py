@@ -16,6 +16,24 @@ EMPTY_FINGERPRINT = "42WmSpB8rSM="  # of no labels and of no tags, in every proj
 _GUEST_FEATURES = ("VIRTIO_SCSI_MULTIQUEUE", "SEV_CAPABLE", "UEFI_COMPATIBLE", "GVNIC")
 
 
+_KEPT_AS_GIVEN = frozenset(
+    {
+        "advancedMachineFeatures",
+        "confidentialInstanceConfig",
+        "displayDevice",
+        "hostname",
+        "keyRevocationActionType",
+        "minCpuPlatform",
+        "networkPerformanceConfig",
+        "params",
+        "privateIpv6GoogleAccess",
+        "reservationAffinity",
+        "resourcePolicies",
+        "shieldedInstanceConfig",
+    }
+)
+
+
 def fingerprint(value: object) -> str:
     """Eight bytes in base64 that change with the value."""
     if not value:
@@ -91,24 +109,6 @@ def _instance(base: str, vm: VM) -> dict[str, Any]:
     shown["resourceStatus"] = status
     shown["fingerprint"] = fingerprint([shown["id"], shown["metadata"], shown["tags"], shown["scheduling"], labels])
     return shown
-
-
-_KEPT_AS_GIVEN = frozenset(
-    {
-        "advancedMachineFeatures",
-        "confidentialInstanceConfig",
-        "displayDevice",
-        "hostname",
-        "keyRevocationActionType",
-        "minCpuPlatform",
-        "networkPerformanceConfig",
-        "params",
-        "privateIpv6GoogleAccess",
-        "reservationAffinity",
-        "resourcePolicies",
-        "shieldedInstanceConfig",
-    }
-)
 
 
 def _tags(given: Mapping[str, Any]) -> dict[str, Any]:

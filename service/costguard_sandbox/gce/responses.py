@@ -3,12 +3,17 @@
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, Union
 
 # A selection maps a key, or `*` for every key, to what is wanted beneath it; None wants all of it.
 Selection = dict[str, Union["Selection", None]]
 _TOKEN = re.compile(r"\s*([A-Za-z0-9_\-*]+|[(),/.])\s*")
+
+
+Row = TypeVar("Row")
+MAX_RESULTS = 500
+"""Both the default and the ceiling of `maxResults`."""
 
 
 class BadMask(ValueError):
@@ -108,12 +113,6 @@ def _keeper(selection: Selection | None) -> Callable[[Any], Any]:
     return keep
 
 
-Row = TypeVar("Row")
-
-MAX_RESULTS = 500
-"""Both the default and the ceiling of `maxResults`."""
-
-
 class BadPageToken(ValueError):
     """The token was not given out by this server."""
 
@@ -127,44 +126,6 @@ def paginate(rows: Sequence[Row], max_results: int, page_token: str | None) -> t
     start = position_of(page_token) if page_token else 0
     end = start + size
     return list(rows[start:end]), page_token_at(end) if end < len(rows) else None
-
-
-def aggregated(
-    kind: str,
-    list_key: str,
-    by_scope: Mapping[str, list[dict[str, Any]]],
-    all_scopes: Sequence[str],
-    self_link: str,
-    next_page_token: str | None,
-    unreachables: Sequence[str],
-) -> dict[str, Any]:
-    """An aggregated list: a map in which every scope appears on every page.
-
-    A scope without rows says so by a warning; one that could not be read says UNREACHABLE
-    instead, because nothing is known about it. Scopes are keys such as `zones/us-central1-a`.
-    """
-    lost = set(unreachables)
-    items: dict[str, Any] = {}
-    for scope in all_scopes:
-        rows = by_scope.get(scope)
-        if scope in lost:
-            items[scope] = {"warning": _warning("UNREACHABLE", f"The scope '{scope}' is unreachable.", scope)}
-        elif rows:
-            items[scope] = {list_key: rows}
-        else:
-            text = f"There are no results for scope '{scope}' on this page."
-            items[scope] = {"warning": _warning("NO_RESULTS_ON_PAGE", text, scope)}
-    answer: dict[str, Any] = {"kind": kind, "id": self_link.partition("/compute/v1/")[2], "items": items}
-    if next_page_token:
-        answer["nextPageToken"] = next_page_token
-    answer["selfLink"] = self_link
-    if unreachables:
-        answer["unreachables"] = list(unreachables)
-    return answer
-
-
-def _warning(code: str, message: str, scope: str) -> dict[str, Any]:
-    return {"code": code, "message": message, "data": [{"key": "scope", "value": scope}]}
 
 
 def page_token_at(position: int) -> str:

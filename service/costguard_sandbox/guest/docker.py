@@ -48,6 +48,11 @@ _INSIDE_BEFORE, _INSIDE_AFTER = r"(?<![\w./\-})\]~*%])", r"(?![\w.-])"
 _SHORT = {"-v": "--volume", "-w": "--workdir", "-e": "--env"}
 
 
+_FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_KILLS_EVERY_S = 0.05
+
+
 class DockerFailed(Exception):
     """A failure of Docker itself: exit code 125."""
 
@@ -130,11 +135,6 @@ def _source(source: str, disk: Path) -> Path:
         return disk / "var/lib/docker/volumes" / source
     path = Path(source)
     return path if path.is_relative_to(disk) else disk / source.lstrip("/")
-
-
-_FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
-_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-_KILLS_EVERY_S = 0.05
 
 
 def run(words: Sequence[str], disk: Path, environment: Mapping[str, str]) -> int:

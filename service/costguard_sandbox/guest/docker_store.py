@@ -19,6 +19,9 @@ _REFERENCE = re.compile(
 )
 
 
+NEVER = "0001-01-01T00:00:00Z"
+
+
 class NoImage(Exception):
     """No such image; the text is the daemon's."""
 
@@ -101,9 +104,6 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-NEVER = "0001-01-01T00:00:00Z"
 
 
 def now() -> str:

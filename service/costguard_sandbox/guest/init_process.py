@@ -22,6 +22,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 DEV_NULL = ((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),)
 
 
+STARTUP, SHUTDOWN = "startup-script", "shutdown-script"
+_NEVER = float("inf")
+_LOOKS_EVERY_S = 1.0  # grandchildren end without a SIGCHLD for us
+_KILLS_EVERY_S = 0.05
+
+
 class Process(NamedTuple):
     """`born` is in ticks since the boot."""
 
@@ -100,12 +106,6 @@ class Signals:
         ready = select.select([self._inbox, *others], [], [], seconds)[0]
         received = os.read(self._inbox, 4096) if self._inbox in ready else b""
         return received, [one for one in others if one in ready]
-
-
-STARTUP, SHUTDOWN = "startup-script", "shutdown-script"
-_NEVER = float("inf")
-_LOOKS_EVERY_S = 1.0  # grandchildren end without a SIGCHLD for us
-_KILLS_EVERY_S = 0.05
 
 
 class InitProcess:

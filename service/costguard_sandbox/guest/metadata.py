@@ -24,15 +24,16 @@ ROOT = "computeMetadata/v1"
 _TOKEN_LASTS_S = 3599
 
 
+Directory = dict[str, Any]
+_FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
+
+
 @dataclass(frozen=True, slots=True)
 class Json:
     """A value that is always shown as JSON; a secret one is left out of recursive answers."""
 
     value: Any
     is_secret: bool = False
-
-
-Directory = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +210,6 @@ def _partial(link: str) -> str:
 
 def _flag(flag: object) -> str:
     return "TRUE" if flag else "FALSE"
-
-
-_FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 
 
 def routes(cloud: Cloud) -> list[Route]:

@@ -35,6 +35,29 @@ BOT_SCOPES = (
 )
 
 
+_MINUTE = timedelta(minutes=1)
+_SECOND = timedelta(seconds=1)
+# Slack promises "1+", "20+", "50+" and "100+" a minute, and a small burst in tier 1.
+_TIER_1, _TIER_2, _TIER_3, _TIER_4, _SPECIAL = 5, 20, 50, 100, 600
+PER_MINUTE: Mapping[str, int] = {
+    "apps.connections.open": _TIER_1,
+    "auth.test": _SPECIAL,
+    "chat.delete": _TIER_3,
+    "chat.postEphemeral": _TIER_4,
+    "chat.update": _TIER_3,
+    "conversations.history": _TIER_3,
+    "conversations.info": _TIER_3,
+    "conversations.join": _TIER_3,
+    "conversations.list": _TIER_2,
+    "conversations.open": _TIER_3,
+    "conversations.replies": _TIER_3,
+    "users.info": _TIER_4,
+    "users.list": _TIER_2,
+    "users.lookupByEmail": _TIER_3,
+    "views.open": _TIER_4,
+}
+
+
 class Tokens:
     """The two tokens of the app. A call with an invalidated one gets the reason as its error."""
 
@@ -113,29 +136,6 @@ def invalid_blocks(problems: Sequence[str], code: str = "invalid_blocks") -> Sla
 
 def invalid_arguments(*problems: str) -> SlackError:
     return SlackError("invalid_arguments", response_metadata={"messages": [f"[ERROR] {one}" for one in problems]})
-
-
-_MINUTE = timedelta(minutes=1)
-_SECOND = timedelta(seconds=1)
-# Slack promises "1+", "20+", "50+" and "100+" a minute, and a small burst in tier 1.
-_TIER_1, _TIER_2, _TIER_3, _TIER_4, _SPECIAL = 5, 20, 50, 100, 600
-PER_MINUTE: Mapping[str, int] = {
-    "apps.connections.open": _TIER_1,
-    "auth.test": _SPECIAL,
-    "chat.delete": _TIER_3,
-    "chat.postEphemeral": _TIER_4,
-    "chat.update": _TIER_3,
-    "conversations.history": _TIER_3,
-    "conversations.info": _TIER_3,
-    "conversations.join": _TIER_3,
-    "conversations.list": _TIER_2,
-    "conversations.open": _TIER_3,
-    "conversations.replies": _TIER_3,
-    "users.info": _TIER_4,
-    "users.list": _TIER_2,
-    "users.lookupByEmail": _TIER_3,
-    "views.open": _TIER_4,
-}
 
 
 class Limits:

@@ -21,6 +21,11 @@ _BUTTONS = 25
 Problems = Iterator[str]
 
 
+_STYLES = ("primary", "danger")
+_MENUS: Mapping[str, int] = {"static_select": 100, "overflow": 5, "radio_buttons": 10, "checkboxes": 10}
+_INPUTS = ("plain_text_input", "number_input", "datepicker", "datetimepicker", "timepicker")
+
+
 def checked(value: object, *, modal: bool = False) -> list[dict[str, Any]]:
     """The blocks as Slack stores them. Raises invalid_blocks with a pointer to each problem."""
     code = "invalid_arguments" if modal else "invalid_blocks"
@@ -183,11 +188,6 @@ def _flag_texts(value: Any) -> None:
             value.setdefault("verbatim", False)
         for one in value.values():
             _flag_texts(one)
-
-
-_STYLES = ("primary", "danger")
-_MENUS: Mapping[str, int] = {"static_select": 100, "overflow": 5, "radio_buttons": 10, "checkboxes": 10}
-_INPUTS = ("plain_text_input", "number_input", "datepicker", "datetimepicker", "timepicker")
 
 
 def check_text(value: object, at: str, most: int, *, plain: bool = False) -> Iterator[str]:

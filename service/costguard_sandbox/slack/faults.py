@@ -25,6 +25,16 @@ KINDS: Mapping[str, str] = {
 }
 
 
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "method": (str,),
+    "channel": (str,),
+    "count": (int,),
+    "seconds": (int, float),
+    "code": (str,),
+    "chance": (int, float),
+}
+
+
 @dataclass(slots=True)
 class SlackFault:
     """One fault. `method`, `channel` and the probability `chance` narrow down the calls that meet it."""
@@ -43,16 +53,6 @@ class SlackFault:
 
     def applies_to(self, method: str, channel: str) -> bool:
         return (not self.method or re.fullmatch(self.method, method) is not None) and self.channel in ("", channel)
-
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "method": (str,),
-    "channel": (str,),
-    "count": (int,),
-    "seconds": (int, float),
-    "code": (str,),
-    "chance": (int, float),
-}
 
 
 class SlackFaults(ActiveFaults[SlackFault]):

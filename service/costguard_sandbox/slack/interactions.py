@@ -30,6 +30,9 @@ from costguard_sandbox.slack.responses import View
 _VERIFICATION_TOKEN = "deprecated-verification-token"  # noqa: S105  Slack still sends it
 
 
+ANSWER_SECONDS = 3.0  # https://docs.slack.dev/interactivity/handling-user-interaction#acknowledgment_response
+
+
 def block_actions(
     user: User,
     channel: Channel,
@@ -126,9 +129,6 @@ def signed_headers(secret: str, body: bytes, timestamp: int) -> dict[str, str]:
     base = b"v0:%d:%b" % (timestamp, body)
     digest = hmac.new(secret.encode(), base, hashlib.sha256).hexdigest()
     return {"X-Slack-Request-Timestamp": str(timestamp), "X-Slack-Signature": f"v0={digest}"}
-
-
-ANSWER_SECONDS = 3.0  # https://docs.slack.dev/interactivity/handling-user-interaction#acknowledgment_response
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ DEFAULT_PEOPLE = (
 DEFAULT_CHANNELS = ("gpu-costs", "ml-team")
 
 
+Blocks = Sequence[Mapping[str, Any]]
+
+
 def make_id(prefix: str, name: str) -> str:
     """An id in Slack's form, the same in every run."""
     digest = hashlib.sha256(f"{prefix}/{name}".encode()).digest()
@@ -159,9 +162,6 @@ class Channel:
             "topic": {"value": "", "creator": "", "last_set": 0},
             "purpose": {"value": "", "creator": "", "last_set": 0},
         }
-
-
-Blocks = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,10 @@ TRIGGER_SECONDS = 3.0
 _TITLE = 24
 
 
+MOST_USES = 5
+VALID_FOR = timedelta(minutes=30)
+
+
 @dataclass(slots=True)
 class View:
     """An open modal. `errors` are the texts under its inputs, by block id."""
@@ -123,10 +127,6 @@ def checked_view(content: Mapping[str, Any]) -> dict[str, Any]:
     if problems:
         raise invalid_blocks(problems, "invalid_arguments")
     return {**content, "blocks": checked(blocks, modal=True)}
-
-
-MOST_USES = 5
-VALID_FOR = timedelta(minutes=30)
 
 
 @dataclass(slots=True)

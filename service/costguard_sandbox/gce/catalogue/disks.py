@@ -61,6 +61,9 @@ PUBLISHERS = frozenset(
 DEFAULT_FAMILY = ("debian-cloud", "debian-12")
 
 
+_SINCE = "1969-12-31T16:00:00.000-08:00"
+
+
 def image_resource(base_url: str, project: str, family: str) -> dict[str, Any]:
     """`images.getFromFamily`; a KeyError for a family that the project does not publish."""
     name, size_gb, description = _FAMILIES[project, family]
@@ -122,9 +125,6 @@ def image_of(base_url: str, source_image: str) -> dict[str, Any] | None:
         if owner == project and name == (image if kind.endswith("global/images") else family):
             return image_resource(base_url, owner, family)
     return None
-
-
-_SINCE = "1969-12-31T16:00:00.000-08:00"
 
 
 @dataclass(frozen=True, slots=True)

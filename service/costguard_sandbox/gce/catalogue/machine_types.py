@@ -18,117 +18,15 @@ _LOCAL_SSD_GIB = 375
 _EVERY_MODEL = ("STANDARD", "SPOT", "FLEX_START", "RESERVATION_BOUND")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineType:
-    """A shape of VM; `accelerators` are built in, so only accelerator-optimized types have any."""
-
-    name: str
-    vcpus: int
-    memory_mb: int
-    accelerators: tuple[tuple[str, int], ...] = ()
-    local_ssd_gib: int = 0
-    """Bundled local SSD; what a VM attaches by itself is not counted here."""
-    models: tuple[str, ...] = _EVERY_MODEL
-    """The provisioning models in which Google sells it; the rest are refused."""
-
-
-def _series(pattern: str, mb_per_vcpu: int, sizes: str) -> list[MachineType]:
-    return [MachineType(pattern.format(size), int(size), int(size) * mb_per_vcpu) for size in sizes.split()]
-
-
-def _sizes(pattern: str, sizes: str) -> list[MachineType]:
-    """Sizes are written as vCPUs:GiB where memory does not follow the vCPUs."""
-    pairs = (size.split(":") for size in sizes.split())
-    return [MachineType(pattern.format(vcpus), int(vcpus), int(gib) * 1024) for vcpus, gib in pairs]
-
-
-def _gpu(
-    name: str,
-    vcpus: int,
-    memory_gib: int,
-    accelerator: str,
-    count: int,
-    local_ssds: int = 0,
-    models: tuple[str, ...] = _EVERY_MODEL,
-) -> MachineType:
-    return MachineType(name, vcpus, memory_gib * 1024, ((accelerator, count),), local_ssds * _LOCAL_SSD_GIB, models)
-
-
 _A100, _A100_80, _L4 = "nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-l4"
 _H100, _H100_MEGA, _H200 = "nvidia-h100-80gb", "nvidia-h100-mega-80gb", "nvidia-h200-141gb"
 _B200, _GB200, _RTX_PRO = "nvidia-b200", "nvidia-gb200", "nvidia-rtx-pro-6000"
-
 # "GPU machine types": a3-highgpu-1g, -2g and -4g "you must create ... by using Spot VMs or Flex-start VMs".
 _SMALL_A3 = ("SPOT", "FLEX_START")
 # The same page: A3 Ultra and A4 by reservation, Spot, Flex-start or a resize request, so never on demand.
 _NOT_ON_DEMAND = ("SPOT", "FLEX_START", "RESERVATION_BOUND")
 # The same page: for A4X "you must reserve capacity"; "Spot VMs" lists it among what Spot does not support.
 _RESERVED = ("RESERVATION_BOUND",)
-
-MACHINE_TYPES: Mapping[str, MachineType] = {
-    machine.name: machine
-    for machine in [
-        MachineType("f1-micro", 1, 614),
-        MachineType("g1-small", 1, 1740),
-        *_series("n1-standard-{}", 3840, "1 2 4 8 16 32 64 96"),
-        *_series("n1-highmem-{}", 6656, "2 4 8 16 32 64 96"),
-        *_series("n1-highcpu-{}", 922, "2 4 8 16 32 64 96"),
-        MachineType("e2-micro", 2, 1024),
-        MachineType("e2-small", 2, 2048),
-        MachineType("e2-medium", 2, 4096),
-        *_series("e2-standard-{}", 4096, "2 4 8 16 32"),
-        *_series("e2-highmem-{}", 8192, "2 4 8 16"),
-        *_series("e2-highcpu-{}", 1024, "2 4 8 16 32"),
-        *_series("n2-standard-{}", 4096, "2 4 8 16 32 48 64 80 96 128"),
-        *_series("n2-highmem-{}", 8192, "2 4 8 16 32 48 64 80"),
-        *_series("n2-highcpu-{}", 1024, "2 4 8 16 32 48 64 80 96"),
-        *_series("n2d-standard-{}", 4096, "2 4 8 16 32 48 64 80 96 128 224"),
-        *_series("n2d-highmem-{}", 8192, "2 4 8 16 32 48 64 80 96"),
-        *_series("c2-standard-{}", 4096, "4 8 16 30 60"),
-        *_series("c3-standard-{}", 4096, "4 8 22 44 88 176"),
-        *_sizes("c4-standard-{}", "2:7 4:15 8:30 16:60 24:90 32:120 48:180 96:360 144:540 192:720 288:1080"),
-        *_sizes("c4-highmem-{}", "2:15 4:31 8:62 16:124 24:186 32:248 48:372 96:744 144:1116 192:1488 288:2232"),
-        *_series("c4-highcpu-{}", 2048, "2 4 8 16 24 32 48 96 144 192 288"),
-        *_series("t2d-standard-{}", 4096, "1 2 4 8 16 32 48 60"),
-        _gpu("a2-highgpu-1g", 12, 85, _A100, 1),
-        _gpu("a2-highgpu-2g", 24, 170, _A100, 2),
-        _gpu("a2-highgpu-4g", 48, 340, _A100, 4),
-        _gpu("a2-highgpu-8g", 96, 680, _A100, 8),
-        _gpu("a2-megagpu-16g", 96, 1360, _A100, 16),
-        _gpu("a2-ultragpu-1g", 12, 170, _A100_80, 1, 1),
-        _gpu("a2-ultragpu-2g", 24, 340, _A100_80, 2, 2),
-        _gpu("a2-ultragpu-4g", 48, 680, _A100_80, 4, 4),
-        _gpu("a2-ultragpu-8g", 96, 1360, _A100_80, 8, 8),
-        _gpu("a3-highgpu-1g", 26, 234, _H100, 1, 2, _SMALL_A3),
-        _gpu("a3-highgpu-2g", 52, 468, _H100, 2, 4, _SMALL_A3),
-        _gpu("a3-highgpu-4g", 104, 936, _H100, 4, 8, _SMALL_A3),
-        _gpu("a3-highgpu-8g", 208, 1872, _H100, 8, 16),
-        _gpu("a3-edgegpu-8g", 208, 1872, _H100, 8, 16),
-        _gpu("a3-edgegpu-8g-nolssd", 208, 1872, _H100, 8),
-        _gpu("a3-megagpu-8g", 208, 1872, _H100_MEGA, 8, 16),
-        _gpu("a3-ultragpu-8g", 224, 2952, _H200, 8, 32, _NOT_ON_DEMAND),
-        _gpu("a3-ultragpu-8g-nolssd", 224, 2952, _H200, 8, 0, _NOT_ON_DEMAND),
-        _gpu("a4-highgpu-8g", 224, 3968, _B200, 8, 32, _NOT_ON_DEMAND),
-        _gpu("a4x-highgpu-4g", 140, 884, _GB200, 4, 32, _RESERVED),
-        _gpu("g2-standard-4", 4, 16, _L4, 1),
-        _gpu("g2-standard-8", 8, 32, _L4, 1),
-        _gpu("g2-standard-12", 12, 48, _L4, 1),
-        _gpu("g2-standard-16", 16, 64, _L4, 1),
-        _gpu("g2-standard-24", 24, 96, _L4, 2),
-        _gpu("g2-standard-32", 32, 128, _L4, 1),
-        _gpu("g2-standard-48", 48, 192, _L4, 4),
-        _gpu("g2-standard-96", 96, 384, _L4, 8),
-        # An eighth, a quarter and half of a GPU: machineTypes.list gives them a count of 1 all the same.
-        _gpu("g4-standard-6", 6, 22, _RTX_PRO, 1),
-        _gpu("g4-standard-12", 12, 45, _RTX_PRO, 1),
-        _gpu("g4-standard-24", 24, 90, _RTX_PRO, 1),
-        _gpu("g4-standard-48", 48, 180, _RTX_PRO, 1),
-        _gpu("g4-standard-96", 96, 360, _RTX_PRO, 2),
-        _gpu("g4-standard-192", 192, 720, _RTX_PRO, 4),
-        _gpu("g4-standard-384", 384, 1440, _RTX_PRO, 8),
-    ]
-}
-
 # name -> (what people call it, most cards on one VM, zones); as Google lists them.
 _ACCELERATORS: Mapping[str, tuple[str, int, str]] = {
     "nvidia-tesla-p100": (
@@ -221,13 +119,113 @@ ACCELERATOR_TYPES: Mapping[str, tuple[str, ...]] = {
     for zone in ZONES
 }
 """The accelerator types of each zone."""
-
 _GPU_FRACTIONS = {"g4-standard-6": "1/8", "g4-standard-12": "1/4", "g4-standard-24": "1/2"}
 _CUSTOM = re.compile(r"(?:(n1|n2|n2d|e2)-)?custom-(\d+)-(\d+)(-ext)?")
 # E2 shared-core, custom: two vCPUs for the guest and from 1, 2 or 4 GiB up to twice that, in steps of 256 MiB.
 _CUSTOM_SHARED = re.compile(r"e2-custom-(micro|small|medium)-(\d+)")
 _LEAST_MIB = {"micro": 1024, "small": 2048, "medium": 4096}
 _SHARED_CORE = re.compile(r"f1-micro|g1-small|e2-(custom-)?(micro|small|medium)(-\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineType:
+    """A shape of VM; `accelerators` are built in, so only accelerator-optimized types have any."""
+
+    name: str
+    vcpus: int
+    memory_mb: int
+    accelerators: tuple[tuple[str, int], ...] = ()
+    local_ssd_gib: int = 0
+    """Bundled local SSD; what a VM attaches by itself is not counted here."""
+    models: tuple[str, ...] = _EVERY_MODEL
+    """The provisioning models in which Google sells it; the rest are refused."""
+
+
+def _series(pattern: str, mb_per_vcpu: int, sizes: str) -> list[MachineType]:
+    return [MachineType(pattern.format(size), int(size), int(size) * mb_per_vcpu) for size in sizes.split()]
+
+
+def _sizes(pattern: str, sizes: str) -> list[MachineType]:
+    """Sizes are written as vCPUs:GiB where memory does not follow the vCPUs."""
+    pairs = (size.split(":") for size in sizes.split())
+    return [MachineType(pattern.format(vcpus), int(vcpus), int(gib) * 1024) for vcpus, gib in pairs]
+
+
+def _gpu(
+    name: str,
+    vcpus: int,
+    memory_gib: int,
+    accelerator: str,
+    count: int,
+    local_ssds: int = 0,
+    models: tuple[str, ...] = _EVERY_MODEL,
+) -> MachineType:
+    return MachineType(name, vcpus, memory_gib * 1024, ((accelerator, count),), local_ssds * _LOCAL_SSD_GIB, models)
+
+
+MACHINE_TYPES: Mapping[str, MachineType] = {
+    machine.name: machine
+    for machine in [
+        MachineType("f1-micro", 1, 614),
+        MachineType("g1-small", 1, 1740),
+        *_series("n1-standard-{}", 3840, "1 2 4 8 16 32 64 96"),
+        *_series("n1-highmem-{}", 6656, "2 4 8 16 32 64 96"),
+        *_series("n1-highcpu-{}", 922, "2 4 8 16 32 64 96"),
+        MachineType("e2-micro", 2, 1024),
+        MachineType("e2-small", 2, 2048),
+        MachineType("e2-medium", 2, 4096),
+        *_series("e2-standard-{}", 4096, "2 4 8 16 32"),
+        *_series("e2-highmem-{}", 8192, "2 4 8 16"),
+        *_series("e2-highcpu-{}", 1024, "2 4 8 16 32"),
+        *_series("n2-standard-{}", 4096, "2 4 8 16 32 48 64 80 96 128"),
+        *_series("n2-highmem-{}", 8192, "2 4 8 16 32 48 64 80"),
+        *_series("n2-highcpu-{}", 1024, "2 4 8 16 32 48 64 80 96"),
+        *_series("n2d-standard-{}", 4096, "2 4 8 16 32 48 64 80 96 128 224"),
+        *_series("n2d-highmem-{}", 8192, "2 4 8 16 32 48 64 80 96"),
+        *_series("c2-standard-{}", 4096, "4 8 16 30 60"),
+        *_series("c3-standard-{}", 4096, "4 8 22 44 88 176"),
+        *_sizes("c4-standard-{}", "2:7 4:15 8:30 16:60 24:90 32:120 48:180 96:360 144:540 192:720 288:1080"),
+        *_sizes("c4-highmem-{}", "2:15 4:31 8:62 16:124 24:186 32:248 48:372 96:744 144:1116 192:1488 288:2232"),
+        *_series("c4-highcpu-{}", 2048, "2 4 8 16 24 32 48 96 144 192 288"),
+        *_series("t2d-standard-{}", 4096, "1 2 4 8 16 32 48 60"),
+        _gpu("a2-highgpu-1g", 12, 85, _A100, 1),
+        _gpu("a2-highgpu-2g", 24, 170, _A100, 2),
+        _gpu("a2-highgpu-4g", 48, 340, _A100, 4),
+        _gpu("a2-highgpu-8g", 96, 680, _A100, 8),
+        _gpu("a2-megagpu-16g", 96, 1360, _A100, 16),
+        _gpu("a2-ultragpu-1g", 12, 170, _A100_80, 1, 1),
+        _gpu("a2-ultragpu-2g", 24, 340, _A100_80, 2, 2),
+        _gpu("a2-ultragpu-4g", 48, 680, _A100_80, 4, 4),
+        _gpu("a2-ultragpu-8g", 96, 1360, _A100_80, 8, 8),
+        _gpu("a3-highgpu-1g", 26, 234, _H100, 1, 2, _SMALL_A3),
+        _gpu("a3-highgpu-2g", 52, 468, _H100, 2, 4, _SMALL_A3),
+        _gpu("a3-highgpu-4g", 104, 936, _H100, 4, 8, _SMALL_A3),
+        _gpu("a3-highgpu-8g", 208, 1872, _H100, 8, 16),
+        _gpu("a3-edgegpu-8g", 208, 1872, _H100, 8, 16),
+        _gpu("a3-edgegpu-8g-nolssd", 208, 1872, _H100, 8),
+        _gpu("a3-megagpu-8g", 208, 1872, _H100_MEGA, 8, 16),
+        _gpu("a3-ultragpu-8g", 224, 2952, _H200, 8, 32, _NOT_ON_DEMAND),
+        _gpu("a3-ultragpu-8g-nolssd", 224, 2952, _H200, 8, 0, _NOT_ON_DEMAND),
+        _gpu("a4-highgpu-8g", 224, 3968, _B200, 8, 32, _NOT_ON_DEMAND),
+        _gpu("a4x-highgpu-4g", 140, 884, _GB200, 4, 32, _RESERVED),
+        _gpu("g2-standard-4", 4, 16, _L4, 1),
+        _gpu("g2-standard-8", 8, 32, _L4, 1),
+        _gpu("g2-standard-12", 12, 48, _L4, 1),
+        _gpu("g2-standard-16", 16, 64, _L4, 1),
+        _gpu("g2-standard-24", 24, 96, _L4, 2),
+        _gpu("g2-standard-32", 32, 128, _L4, 1),
+        _gpu("g2-standard-48", 48, 192, _L4, 4),
+        _gpu("g2-standard-96", 96, 384, _L4, 8),
+        # An eighth, a quarter and half of a GPU: machineTypes.list gives them a count of 1 all the same.
+        _gpu("g4-standard-6", 6, 22, _RTX_PRO, 1),
+        _gpu("g4-standard-12", 12, 45, _RTX_PRO, 1),
+        _gpu("g4-standard-24", 24, 90, _RTX_PRO, 1),
+        _gpu("g4-standard-48", 48, 180, _RTX_PRO, 1),
+        _gpu("g4-standard-96", 96, 360, _RTX_PRO, 2),
+        _gpu("g4-standard-192", 192, 720, _RTX_PRO, 4),
+        _gpu("g4-standard-384", 384, 1440, _RTX_PRO, 8),
+    ]
+}
 
 
 def find(zone: str, name: str) -> MachineType | None:

@@ -10,6 +10,62 @@ from functools import cache
 from costguard_sandbox.gce.catalogue.machine_types import ACCELERATOR_TYPES
 from costguard_sandbox.gce.catalogue.regions import REGIONS, zones_of
 
+# Regional price over us-central1, per mille, of the order of Google's; the rest of the world costs a tenth more.
+_FACTORS: Mapping[str, int] = {
+    "us-central1": 1000,
+    "us-east1": 1000,
+    "us-west1": 1000,
+    "us-east5": 1000,
+    "us-east4": 1126,
+    "us-west2": 1201,
+    "us-west3": 1201,
+    "us-west4": 1126,
+    "asia-east1": 1158,
+    "asia-northeast1": 1285,
+    "asia-northeast3": 1283,
+    "asia-southeast1": 1234,
+    "asia-south1": 1201,
+    "australia-southeast1": 1419,
+    "europe-west4": 1101,
+    "europe-west2": 1288,
+    "europe-west6": 1399,
+    "southamerica-east1": 1587,
+}
+_ELSEWHERE = 1100
+# Where Google's figure does not follow the region's factor.
+_EXACT: Mapping[tuple[str, str], tuple[int, int]] = {
+    ("gpu:nvidia-tesla-t4", "asia-east1"): (350_000_000, 140_000_000),
+    ("gpu:nvidia-tesla-v100", "asia-east1"): (2_480_000_000, 879_200_000),
+    ("gpu:nvidia-tesla-t4", "europe-west4"): (367_500_000, 140_000_000),
+    ("gpu:nvidia-l4", "europe-west4"): (588_040_000, 210_600_000),
+    ("gpu:nvidia-tesla-v100", "europe-west4"): (2_604_000_000, 714_800_000),
+}
+# Spot A3 High in eight regions, (core, memory, GPU), as the Cloud Billing Catalog had it (Source.CATALOG_2025).
+_SPOT_A3: Mapping[str, tuple[int, int, int]] = {
+    "asia-south2": (21_600_420, 1_880_942, 8_298_989_000),
+    "asia-southeast1": (5_660_000, 493_000, 2_291_800_000),
+    "europe-west1": (5_050_000, 440_000, 1_941_700_000),
+    "europe-west3": (5_420_000, 472_000, 2_080_800_000),
+    "us-central1": (5_860_000, 511_000, 2_253_000_000),
+    "us-east4": (4_590_000, 400_000, 1_763_200_000),
+    "us-east5": (5_170_000, 450_000, 1_985_600_000),
+    "us-west1": (5_860_000, 511_000, 2_253_000_000),
+}
+STORAGE_BASE_REGIONS = ("asia-east1", "europe-west1", "us-central1", "us-east1", "us-west1")
+"""Disks cost the same in these, and one SKU without a place name covers them all."""
+_STORAGE_ELSEWHERE = 1100
+_BUILT_IN = {
+    "a2": ("nvidia-tesla-a100", "nvidia-a100-80gb"),
+    "a3": ("nvidia-h100-80gb",),
+    "a3plus": ("nvidia-h100-mega-80gb",),
+    "a3ultra": ("nvidia-h200-141gb",),
+    "g2": ("nvidia-l4",),
+    "g4": ("nvidia-rtx-pro-6000",),
+}
+OPENING = datetime(2024, 1, 1, 8, 0, tzinfo=UTC)
+"""When the first prices came into force."""
+Timeline = tuple[tuple[datetime, int], ...]
+
 
 class Source(StrEnum):
     """Where a figure was read. Spot prices change daily: a figure with a date was right then."""
@@ -107,63 +163,6 @@ BASE: Mapping[str, Price] = {
     "suspended-memory": Price(170_000_000, None, _PAGE),
 }
 
-# Regional price over us-central1, per mille, of the order of Google's; the rest of the world costs a tenth more.
-_FACTORS: Mapping[str, int] = {
-    "us-central1": 1000,
-    "us-east1": 1000,
-    "us-west1": 1000,
-    "us-east5": 1000,
-    "us-east4": 1126,
-    "us-west2": 1201,
-    "us-west3": 1201,
-    "us-west4": 1126,
-    "asia-east1": 1158,
-    "asia-northeast1": 1285,
-    "asia-northeast3": 1283,
-    "asia-southeast1": 1234,
-    "asia-south1": 1201,
-    "australia-southeast1": 1419,
-    "europe-west4": 1101,
-    "europe-west2": 1288,
-    "europe-west6": 1399,
-    "southamerica-east1": 1587,
-}
-_ELSEWHERE = 1100
-
-# Where Google's figure does not follow the region's factor.
-_EXACT: Mapping[tuple[str, str], tuple[int, int]] = {
-    ("gpu:nvidia-tesla-t4", "asia-east1"): (350_000_000, 140_000_000),
-    ("gpu:nvidia-tesla-v100", "asia-east1"): (2_480_000_000, 879_200_000),
-    ("gpu:nvidia-tesla-t4", "europe-west4"): (367_500_000, 140_000_000),
-    ("gpu:nvidia-l4", "europe-west4"): (588_040_000, 210_600_000),
-    ("gpu:nvidia-tesla-v100", "europe-west4"): (2_604_000_000, 714_800_000),
-}
-
-# Spot A3 High in eight regions, (core, memory, GPU), as the Cloud Billing Catalog had it (Source.CATALOG_2025).
-_SPOT_A3: Mapping[str, tuple[int, int, int]] = {
-    "asia-south2": (21_600_420, 1_880_942, 8_298_989_000),
-    "asia-southeast1": (5_660_000, 493_000, 2_291_800_000),
-    "europe-west1": (5_050_000, 440_000, 1_941_700_000),
-    "europe-west3": (5_420_000, 472_000, 2_080_800_000),
-    "us-central1": (5_860_000, 511_000, 2_253_000_000),
-    "us-east4": (4_590_000, 400_000, 1_763_200_000),
-    "us-east5": (5_170_000, 450_000, 1_985_600_000),
-    "us-west1": (5_860_000, 511_000, 2_253_000_000),
-}
-
-STORAGE_BASE_REGIONS = ("asia-east1", "europe-west1", "us-central1", "us-east1", "us-west1")
-"""Disks cost the same in these, and one SKU without a place name covers them all."""
-_STORAGE_ELSEWHERE = 1100
-
-_BUILT_IN = {
-    "a2": ("nvidia-tesla-a100", "nvidia-a100-80gb"),
-    "a3": ("nvidia-h100-80gb",),
-    "a3plus": ("nvidia-h100-mega-80gb",),
-    "a3ultra": ("nvidia-h200-141gb",),
-    "g2": ("nvidia-l4",),
-    "g4": ("nvidia-rtx-pro-6000",),
-}
-
 
 def unit_of(resource: str) -> str:
     """The usage unit of a resource's rate, as the catalogue writes it."""
@@ -214,12 +213,6 @@ def _factor(resource: str, region: str) -> int:
 
 def _scaled(nanos: int, per_mille: int) -> int:
     return (nanos * per_mille + 500) // 1000
-
-
-OPENING = datetime(2024, 1, 1, 8, 0, tzinfo=UTC)
-"""When the first prices came into force."""
-
-Timeline = tuple[tuple[datetime, int], ...]
 
 
 class NoRate(LookupError):

@@ -1,69 +1,17 @@
-"""Google's regions and zones, and the resources that describe them with their quotas.
+"""Google's regions and zones, and the resources that describe them, with quotas and the default network.
 
 `base_url` is always the part before `/compute/v1`.
 """
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
-
-_ZONE_LETTERS = {"us-central1": "abcf", "us-east1": "bcd", "europe-west1": "bcd"}
-REGIONS: tuple[str, ...] = (
-    "africa-south1",
-    "asia-east1",
-    "asia-east2",
-    "asia-northeast1",
-    "asia-northeast2",
-    "asia-northeast3",
-    "asia-south1",
-    "asia-south2",
-    "asia-southeast1",
-    "asia-southeast2",
-    "australia-southeast1",
-    "australia-southeast2",
-    "europe-central2",
-    "europe-north1",
-    "europe-north2",
-    "europe-southwest1",
-    "europe-west1",
-    "europe-west10",
-    "europe-west12",
-    "europe-west2",
-    "europe-west3",
-    "europe-west4",
-    "europe-west6",
-    "europe-west8",
-    "europe-west9",
-    "me-central1",
-    "me-central2",
-    "me-west1",
-    "northamerica-northeast1",
-    "northamerica-northeast2",
-    "northamerica-south1",
-    "southamerica-east1",
-    "southamerica-west1",
-    "us-central1",
-    "us-east1",
-    "us-east4",
-    "us-east5",
-    "us-south1",
-    "us-west1",
-    "us-west2",
-    "us-west3",
-    "us-west4",
-)
-ZONES: tuple[str, ...] = tuple(
-    f"{region}-{letter}" for region in REGIONS for letter in _ZONE_LETTERS.get(region, "abc")
-)
-ZONE_SCOPES: tuple[str, ...] = tuple(f"zones/{zone}" for zone in ZONES)
-"""What an aggregated list of instances names on every page."""
-OPERATION_SCOPES: tuple[str, ...] = ("global", *(f"regions/{region}" for region in REGIONS), *ZONE_SCOPES)
-"""Operations also live globally and in regions."""
+from typing import Any, NamedTuple
 
 # What the API really gives for resources that are older than its clock.
 _EPOCH = "1969-12-31T16:00:00.000-08:00"
+DEFAULT_NETWORK = "default"
+_NETWORK_SINCE = "2024-03-05T09:13:20.104-08:00"
 _CPU_PLATFORMS = ("Intel Broadwell", "Intel Cascade Lake", "Intel Ice Lake", "Intel Sapphire Rapids", "AMD Milan")
-
 _GPU_METRICS = {
     "nvidia-tesla-k80": "NVIDIA_K80_GPUS",
     "nvidia-tesla-p4": "NVIDIA_P4_GPUS",
@@ -88,6 +36,69 @@ DEFAULT_LIMITS: Mapping[str, float] = {
     "PREEMPTIBLE_NVIDIA_H100_GPUS": 64.0,
 }
 """A regional quota where a world says nothing else."""
+
+
+class Region(NamedTuple):
+    """The zones are those of `letters`; the subnetwork of an auto mode network is 10.`subnet`.0.0/20.
+
+    `sku_place` is the region's name in the Cloud Billing Catalog, where one SKU often covers several regions. Subnets:
+    VPC documentation, "IPv4 ranges for auto mode subnets"; libcloud's recorded aggregated_subnetworks.json has four.
+    """
+
+    sku_place: str
+    subnet: int
+    letters: str = "abc"
+
+
+REGIONS: Mapping[str, Region] = {
+    "africa-south1": Region("Johannesburg", 218),
+    "asia-east1": Region("APAC", 140),
+    "asia-east2": Region("Hong Kong", 170),
+    "asia-northeast1": Region("Japan", 146),
+    "asia-northeast2": Region("Osaka", 174),
+    "asia-northeast3": Region("Seoul", 178),
+    "asia-south1": Region("Mumbai", 160),
+    "asia-south2": Region("Delhi", 190),
+    "asia-southeast1": Region("Singapore", 148),
+    "asia-southeast2": Region("Jakarta", 184),
+    "australia-southeast1": Region("Sydney", 152),
+    "australia-southeast2": Region("Melbourne", 192),
+    "europe-central2": Region("Warsaw", 186),
+    "europe-north1": Region("Finland", 166),
+    "europe-north2": Region("Stockholm", 226),
+    "europe-southwest1": Region("Madrid", 204),
+    "europe-west1": Region("EMEA", 132, "bcd"),
+    "europe-west10": Region("Berlin", 214),
+    "europe-west12": Region("Turin", 210),
+    "europe-west2": Region("London", 154),
+    "europe-west3": Region("Frankfurt", 156),
+    "europe-west4": Region("Netherlands", 164),
+    "europe-west6": Region("Zurich", 172),
+    "europe-west8": Region("Milan", 198),
+    "europe-west9": Region("Paris", 200),
+    "me-central1": Region("Doha", 212),
+    "me-central2": Region("Dammam", 216),
+    "me-west1": Region("Tel Aviv", 208),
+    "northamerica-northeast1": Region("Montreal", 162),
+    "northamerica-northeast2": Region("Toronto", 188),
+    "northamerica-south1": Region("Mexico", 224),
+    "southamerica-east1": Region("Sao Paulo", 158),
+    "southamerica-west1": Region("Santiago", 194),
+    "us-central1": Region("Iowa", 128, "abcf"),
+    "us-east1": Region("South Carolina", 142, "bcd"),
+    "us-east4": Region("Virginia", 150),
+    "us-east5": Region("Columbus", 202),
+    "us-south1": Region("Dallas", 206),
+    "us-west1": Region("Oregon", 138),
+    "us-west2": Region("Los Angeles", 168),
+    "us-west3": Region("Salt Lake City", 180),
+    "us-west4": Region("Las Vegas", 182),
+}
+ZONES: tuple[str, ...] = tuple(f"{name}-{letter}" for name, region in REGIONS.items() for letter in region.letters)
+ZONE_SCOPES: tuple[str, ...] = tuple(f"zones/{zone}" for zone in ZONES)
+"""What an aggregated list of instances names on every page."""
+OPERATION_SCOPES: tuple[str, ...] = ("global", *(f"regions/{region}" for region in REGIONS), *ZONE_SCOPES)
+"""Operations also live globally and in regions."""
 
 
 def stable_id(name: str) -> str:
@@ -141,7 +152,7 @@ def region_resource(
     return {
         "creationTimestamp": _EPOCH,
         "description": region,
-        "id": str(1000 + 10 * REGIONS.index(region)),
+        "id": str(1000 + 10 * list(REGIONS).index(region)),
         "kind": "compute#region",
         "name": region,
         "quotas": _quotas(usage, {**DEFAULT_LIMITS, **limits}),
@@ -168,6 +179,44 @@ def project_resource(
         "quotas": _quotas(usage, {"CPUS_ALL_REGIONS": 4800.0, "GPUS_ALL_REGIONS": 128.0, **limits}),
         "selfLink": f"{base_url}/compute/v1/projects/{project}",
         "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
+    }
+
+
+def network_resource(base_url: str, project: str) -> dict[str, Any]:
+    """`networks.get`: the default network, in auto mode, which every project has."""
+    root = f"{base_url}/compute/v1/projects/{project}"
+    return {
+        "autoCreateSubnetworks": True,
+        "creationTimestamp": _NETWORK_SINCE,
+        "description": "Default network for the project",
+        "id": stable_id(f"{project}/{DEFAULT_NETWORK}"),
+        "kind": "compute#network",
+        "name": DEFAULT_NETWORK,
+        "networkFirewallPolicyEnforcementOrder": "AFTER_CLASSIC_FIREWALL",
+        "routingConfig": {"routingMode": "REGIONAL"},
+        "selfLink": f"{root}/global/networks/{DEFAULT_NETWORK}",
+        "subnetworks": [f"{root}/regions/{region}/subnetworks/{DEFAULT_NETWORK}" for region in REGIONS],
+    }
+
+
+def subnetwork_resource(base_url: str, project: str, region: str) -> dict[str, Any]:
+    """`subnetworks.get`: the default network's in that region. Fields as gcloud printed them in 2023."""
+    root = f"{base_url}/compute/v1/projects/{project}"
+    return {
+        "creationTimestamp": _NETWORK_SINCE,
+        "fingerprint": "ZuIhWEGo_1o=",
+        "gatewayAddress": f"10.{REGIONS[region].subnet}.0.1",
+        "id": stable_id(f"{project}/{region}/{DEFAULT_NETWORK}"),
+        "ipCidrRange": f"10.{REGIONS[region].subnet}.0.0/20",
+        "kind": "compute#subnetwork",
+        "name": DEFAULT_NETWORK,
+        "network": f"{root}/global/networks/{DEFAULT_NETWORK}",
+        "privateIpGoogleAccess": False,
+        "privateIpv6GoogleAccess": "DISABLE_GOOGLE_ACCESS",
+        "purpose": "PRIVATE",
+        "region": f"{root}/regions/{region}",
+        "selfLink": f"{root}/regions/{region}/subnetworks/{DEFAULT_NETWORK}",
+        "stackType": "IPV4_ONLY",
     }
 
 

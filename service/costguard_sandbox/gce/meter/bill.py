@@ -24,6 +24,22 @@ from costguard_sandbox.gce.vm import VM, Disk
 _BILLING_TIME = ZoneInfo("America/Los_Angeles")
 
 
+# Cloud Billing Catalog: usageUnit `h` and `GiBy.h` have the base units s and By.s, 3600 of them in an hour.
+_SECONDS_PER_HOUR = 3600
+_HOUR = timedelta(hours=1)
+_GIB = 2**30
+# V-disk 0.071217891, K-kms 0.008805256: nine decimals of the price's unit, the rest cut off.
+_QUANTITY_DECIMALS = Decimal("0.000000001")
+# G-res2: sums agree to the last digit when each row's cost is cut, not rounded, at a millionth.
+_COST_DECIMALS = Decimal("0.000001")
+# usageUnit of the catalogue -> (usage.unit, usage.pricing_unit) of the export, as in V-disk and G-vx.
+_EXPORT_UNITS = {
+    "h": ("seconds", "hour"),
+    "GiBy.h": ("byte-seconds", "gibibyte hour"),
+    "GiBy.mo": ("byte-seconds", "gibibyte month"),
+}
+
+
 def month_of(moment: datetime) -> tuple[datetime, datetime]:
     """The calendar month in US Pacific time that a moment lies in: its first instant and the first after it, in UTC."""
     local = moment.astimezone(_BILLING_TIME)
@@ -41,10 +57,6 @@ def _edges(year: int, month: int) -> tuple[datetime, datetime]:
     following = (year + 1, 1) if month == 12 else (year, month + 1)
     first, after = (datetime(*start, 1, tzinfo=_BILLING_TIME).astimezone(UTC) for start in ((year, month), following))
     return first, after
-
-
-# Cloud Billing Catalog: usageUnit `h` and `GiBy.h` have the base units s and By.s, 3600 of them in an hour.
-_SECONDS_PER_HOUR = 3600
 
 
 def segments(
@@ -166,20 +178,6 @@ def disk_bills(disks: Iterable[Disk], vms: Iterable[VM], prices: PriceList, unti
 
 def bills(vms: Iterable[VM], prices: PriceList, until: datetime) -> list[Bill]:
     return [bill(vm, prices, until) for vm in vms]
-
-
-_HOUR = timedelta(hours=1)
-_GIB = 2**30
-# V-disk 0.071217891, K-kms 0.008805256: nine decimals of the price's unit, the rest cut off.
-_QUANTITY_DECIMALS = Decimal("0.000000001")
-# G-res2: sums agree to the last digit when each row's cost is cut, not rounded, at a millionth.
-_COST_DECIMALS = Decimal("0.000001")
-# usageUnit of the catalogue -> (usage.unit, usage.pricing_unit) of the export, as in V-disk and G-vx.
-_EXPORT_UNITS = {
-    "h": ("seconds", "hour"),
-    "GiBy.h": ("byte-seconds", "gibibyte hour"),
-    "GiBy.mo": ("byte-seconds", "gibibyte month"),
-}
 
 
 @dataclass(frozen=True, slots=True)

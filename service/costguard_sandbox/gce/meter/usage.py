@@ -10,6 +10,32 @@ from fractions import Fraction
 
 from costguard_sandbox.gce.vm import VM, Disk, Run, Shape
 
+# Google, VM instance pricing, "N1 shared-core machine types": one price an hour, cores and memory inside.
+# Cloud Billing Catalog: "Micro Instance with burstable CPU" and "Small Instance with 1 VCPU".
+_WHOLE_PRICE = frozenset({"f1-micro", "g1-small"})
+# Google, VM instance pricing, "E2 shared-core machine types": "totaling 25% CPU time and effectively consuming
+# 0.25 cores", 50 % and 0.50, 100 % and 1.0. Recorded: rows G-res2 show a guest of two vCPUs with 3,600
+# core-seconds an hour. For the custom forms no page says so; the one published quote fits the same parts.
+_E2_SHARED: Mapping[str, Fraction] = {"micro": Fraction(1, 4), "small": Fraction(1, 2), "medium": Fraction(1)}
+_E2_NAME = re.compile(r"e2-(custom-)?(micro|small|medium)(-\d+)?")
+# Google, VM instance pricing, "N1 extended custom memory" and its like: what a custom VM has above so many GiB for each
+# vCPU is charged at a price of its own. Its machine type ends in -ext.
+_ORDINARY_GIB_PER_VCPU: Mapping[str, Fraction] = {"n1": Fraction(13, 2), "n2": Fraction(8), "n2d": Fraction(8)}
+# Google, VM instance pricing: memory is counted in gigabytes of 2^30 bytes; machine types give it in MiB.
+_MIB_PER_GIB = 1024
+# Cloud Billing Catalog: A3 Mega and A3 Ultra have core and memory SKUs of their own ("A3Plus", "A3Ultra").
+_SERIES = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
+# Cloud Billing Catalog of 2026: "A4 Nvidia B200 (1 gpu slice)" is the only SKU that A4 has. On Google's page a Spot
+# a4-highgpu-8g with its 12,000 GiB of local SSD costs eight times one of them: it covers everything.
+_GPU_COVERS_ALL = frozenset({"nvidia-b200", "nvidia-gb200"})
+# Cloud Billing Catalog of 2026: "1/8 vGPU no lssd" covers cores, memory and GPU of a g4-standard-6.
+_EIGHTHS: Mapping[str, int] = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
+# Google, VM instance pricing, "Billing model": "All vCPUs, GPUs, and GB of memory are charged a minimum of 1 minute".
+_LEAST = timedelta(minutes=1)
+# Google, Spot VMs, "Preemption process": not billed when preempted "less than one minute after they are created";
+# for GPUs and local SSDs it counts from when the VM starts running, which is taken for everything here.
+_FREE_IF_PREEMPTED = timedelta(minutes=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -18,35 +44,6 @@ class Part:
     resource: str
     quantity: Fraction
     minute: bool = True
-
-
-# Google, VM instance pricing, "N1 shared-core machine types": one price an hour, cores and memory inside.
-# Cloud Billing Catalog: "Micro Instance with burstable CPU" and "Small Instance with 1 VCPU".
-_WHOLE_PRICE = frozenset({"f1-micro", "g1-small"})
-
-# Google, VM instance pricing, "E2 shared-core machine types": "totaling 25% CPU time and effectively consuming
-# 0.25 cores", 50 % and 0.50, 100 % and 1.0. Recorded: rows G-res2 show a guest of two vCPUs with 3,600
-# core-seconds an hour. For the custom forms no page says so; the one published quote fits the same parts.
-_E2_SHARED: Mapping[str, Fraction] = {"micro": Fraction(1, 4), "small": Fraction(1, 2), "medium": Fraction(1)}
-_E2_NAME = re.compile(r"e2-(custom-)?(micro|small|medium)(-\d+)?")
-
-# Google, VM instance pricing, "N1 extended custom memory" and its like: what a custom VM has above so many GiB for each
-# vCPU is charged at a price of its own. Its machine type ends in -ext.
-_ORDINARY_GIB_PER_VCPU: Mapping[str, Fraction] = {"n1": Fraction(13, 2), "n2": Fraction(8), "n2d": Fraction(8)}
-
-# Google, VM instance pricing: memory is counted in gigabytes of 2^30 bytes; machine types give it in MiB.
-_MIB_PER_GIB = 1024
-
-
-# Cloud Billing Catalog: A3 Mega and A3 Ultra have core and memory SKUs of their own ("A3Plus", "A3Ultra").
-_SERIES = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
-
-# Cloud Billing Catalog of 2026: "A4 Nvidia B200 (1 gpu slice)" is the only SKU that A4 has. On Google's page a Spot
-# a4-highgpu-8g with its 12,000 GiB of local SSD costs eight times one of them: it covers everything.
-_GPU_COVERS_ALL = frozenset({"nvidia-b200", "nvidia-gb200"})
-
-# Cloud Billing Catalog of 2026: "1/8 vGPU no lssd" covers cores, memory and GPU of a g4-standard-6.
-_EIGHTHS: Mapping[str, int] = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
 
 
 def parts_of(shape: Shape) -> Iterator[Part]:
@@ -98,13 +95,6 @@ def _series(shape: Shape) -> str:
     if "custom-" in shape.machine_type:
         return f"{shape.family}-custom"
     return next((series for prefix, series in _SERIES if shape.machine_type.startswith(prefix)), shape.family)
-
-
-# Google, VM instance pricing, "Billing model": "All vCPUs, GPUs, and GB of memory are charged a minimum of 1 minute".
-_LEAST = timedelta(minutes=1)
-# Google, Spot VMs, "Preemption process": not billed when preempted "less than one minute after they are created";
-# for GPUs and local SSDs it counts from when the VM starts running, which is taken for everything here.
-_FREE_IF_PREEMPTED = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""disks.* and diskTypes.*."""
+"""disks.*, diskTypes.*, and the public images with their families, which are read-only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import not_found
 from costguard_sandbox.gce.render import disk_resource
 from costguard_sandbox.gce.routes.call import ApiCall, compute
-from costguard_sandbox.gce.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
-from costguard_sandbox.gce.routes.places import known_zone
+from costguard_sandbox.gce.routes.lists import aggregated_list, known_zone, plain_list, refuse_unreachable, zone_scope
 
-# Regional disks and their types do not exist here, but their scopes do.
+# Regional disks and their types are missing here; their scopes are not.
 _SCOPES = regions.OPERATION_SCOPES[1:]
 
 
 def routes(cloud: Cloud) -> list[Route]:
     project, zone = "/projects/{project}", "/projects/{project}/zones/{zone}"
+    images = "/projects/{publisher}/global/images"
     return [
         compute(f"{project}/aggregated/disks", _aggregated, cloud, cached=True),
         compute(f"{zone}/disks", _list, cloud, cached=True),
@@ -29,6 +29,10 @@ def routes(cloud: Cloud) -> list[Route]:
         compute(f"{project}/aggregated/diskTypes", _all_types, cloud),
         compute(f"{zone}/diskTypes", _types, cloud),
         compute(f"{zone}/diskTypes/{{name}}", _type, cloud),
+        compute(images, _images, cloud),
+        compute(f"{images}/family/{{family}}", _image_of_family, cloud),
+        compute(f"{images}/{{name}}", _image, cloud),
+        compute("/projects/{publisher}/zones/{zone}/imageFamilyViews/{family}", _family_view, cloud),
     ]
 
 
@@ -54,7 +58,7 @@ def _get(call: ApiCall) -> Any:
 
 
 def _insert(call: ApiCall) -> Any:
-    # `sourceImage` may stand in the query: so it did before the body had it, and libcloud still writes it there.
+    # libcloud still sends `sourceImage` in the query, where it was at first.
     body = {"sourceImage": call.query.get("sourceImage"), **call.body}
     return call.cloud.storage.insert(call.project, _zone(call), body, call.user, call.request_id).resource()
 
@@ -84,3 +88,36 @@ def _type(call: ApiCall) -> Any:
         return disks.disk_type_resource(call.cloud.base_url, call.project, zone, name)
     except KeyError:
         raise not_found(f"projects/{call.project}/zones/{zone}/diskTypes/{name}") from None
+
+
+def _images(call: ApiCall) -> Any:
+    """A user's project has no images, nor has a public project whose images are not in the catalogue."""
+    publisher = call.params["publisher"]
+    if publisher not in disks.PUBLISHERS and publisher not in call.cloud.projects:
+        raise not_found(f"projects/{publisher}")
+    return plain_list(call, "compute#imageList", disks.images_of(call.cloud.base_url, publisher))
+
+
+def _image(call: ApiCall) -> Any:
+    publisher, name = call.params["publisher"], call.params["name"]
+    found = disks.image_of(call.cloud.base_url, f"projects/{publisher}/global/images/{name}")
+    if found is None:
+        raise not_found(f"projects/{publisher}/global/images/{name}")
+    return found
+
+
+def _image_of_family(call: ApiCall) -> Any:
+    publisher, family = call.params["publisher"], call.params["family"]
+    try:
+        return disks.image_resource(call.cloud.base_url, publisher, family)
+    except KeyError:
+        raise not_found(f"projects/{publisher}/global/images/family/{family}") from None
+
+
+def _family_view(call: ApiCall) -> Any:
+    publisher, family = call.params["publisher"], call.params["family"]
+    try:
+        return disks.image_family_view(call.cloud.base_url, publisher, family)
+    except KeyError:
+        zone = call.params["zone"]
+        raise not_found(f"projects/{publisher}/zones/{zone}/imageFamilyViews/{family}") from None

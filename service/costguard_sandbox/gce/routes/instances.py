@@ -20,6 +20,20 @@ from costguard_sandbox.gce.routes.lists import aggregated_list, plain_list, refu
 _VERBS = ("start", "stop", "suspend", "resume", "reset")
 
 
+_CHANGES: Mapping[str, Callable[[ApiCall], Change]] = {
+    "setLabels": lambda call: changes.labels(call.body.get("labels") or {}, str(call.body.get("labelFingerprint", ""))),
+    "setMetadata": lambda call: changes.metadata(call.body),
+    "setScheduling": lambda call: changes.scheduling(call.body),
+    "setTags": lambda call: changes.tags(call.body),
+    "setMachineType": lambda call: changes.machine_type(call.body),
+    "setDeletionProtection": lambda call: changes.deletion_protection(on=call.flag("deletionProtection", "true")),
+    "setDiskAutoDelete": lambda call: changes.disk_auto_delete(
+        call.required("deviceName"), auto_delete=call.flag("autoDelete")
+    ),
+}
+_BY_QUERY = frozenset({"setDeletionProtection", "setDiskAutoDelete"})
+
+
 def routes(cloud: Cloud) -> list[Route]:
     instance = "/projects/{project}/zones/{zone}/instances/{name}"
     found = [
@@ -115,22 +129,6 @@ def _changing(kind: str, change: Callable[[ApiCall], Change]) -> Handler:
         return call.cloud.change(kind, *where, change(call), call.user, call.request_id).resource()
 
     return handle
-
-
-_CHANGES: Mapping[str, Callable[[ApiCall], Change]] = {
-    "setLabels": lambda call: changes.labels(call.body.get("labels") or {}, str(call.body.get("labelFingerprint", ""))),
-    "setMetadata": lambda call: changes.metadata(call.body),
-    "setScheduling": lambda call: changes.scheduling(call.body),
-    "setTags": lambda call: changes.tags(call.body),
-    "setMachineType": lambda call: changes.machine_type(call.body),
-    "setDeletionProtection": lambda call: changes.deletion_protection(on=call.flag("deletionProtection", "true")),
-    "setDiskAutoDelete": lambda call: changes.disk_auto_delete(
-        call.required("deviceName"), auto_delete=call.flag("autoDelete")
-    ),
-}
-
-
-_BY_QUERY = frozenset({"setDeletionProtection", "setDiskAutoDelete"})
 
 
 def _attach_disk(call: ApiCall) -> Any:

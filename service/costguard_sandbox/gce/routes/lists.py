@@ -1,4 +1,4 @@
-"""What all lists share: filter, order, pages, and the map of scopes of the aggregated ones."""
+"""What all lists share: filters, order, pages, and the scopes of aggregated lists."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from costguard_sandbox.gce.errors import Refused, invalid
+from costguard_sandbox.gce.catalogue.regions import ZONES
+from costguard_sandbox.gce.errors import Refused, invalid, not_found
 from costguard_sandbox.gce.filters import compile_filter
-from costguard_sandbox.gce.responses import aggregated, paginate
+from costguard_sandbox.gce.responses import paginate
 from costguard_sandbox.gce.routes.call import ApiCall, page_number
 
 Resource = dict[str, Any]
 
 
 def plain_list(call: ApiCall, kind: str, rows: Sequence[Resource]) -> Resource:
-    """A list of one zone, or of something global."""
+    """A list of one zone or region, or a global one."""
     page, token = _page(call, _chosen(call, rows))
-    link = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
     answer: Resource = {"kind": kind, "id": call.path.removeprefix("/compute/v1/"), "items": page}
     if token:
         answer["nextPageToken"] = token
-    answer["selfLink"] = link
+    answer["selfLink"] = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
     return answer
 
 
@@ -33,20 +33,49 @@ def aggregated_list(
     scopes: Sequence[str],
     scope_of: Callable[[Resource], str],
 ) -> Resource:
-    """All scopes on every page. What lies in an unreachable zone is not shown, and the zone is named."""
-    lost = sorted(f"zones/{zone}" for zone in call.cloud.faults.unreachable_zones(call.project))
-    if lost:
-        rows = [row for row in rows if scope_of(row) not in lost]
+    """A list by scope, such as `zones/us-central1-a`, with every scope on every page.
+
+    A scope without rows has a warning. An unreachable zone shows none of its rows, and is UNREACHABLE instead.
+    """
+    unreachable = sorted(f"zones/{zone}" for zone in call.cloud.faults.unreachable_zones(call.project))
+    if unreachable:
+        rows = [row for row in rows if scope_of(row) not in unreachable]
     page, token = _page(call, _chosen(call, rows))
     by_scope: dict[str, list[Resource]] = {}
     for row in page:
         by_scope.setdefault(scope_of(row), []).append(row)
-    link = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
-    return aggregated(kind, key, by_scope, scopes, link, token, lost)
+    items: Resource = {}
+    for scope in scopes:
+        if scope in unreachable:
+            items[scope] = _warning("UNREACHABLE", f"The scope '{scope}' is unreachable.", scope)
+        elif scope in by_scope:
+            items[scope] = {key: by_scope[scope]}
+        else:
+            items[scope] = _warning(
+                "NO_RESULTS_ON_PAGE", f"There are no results for scope '{scope}' on this page.", scope
+            )
+    answer: Resource = {"kind": kind, "id": call.path.removeprefix("/compute/v1/"), "items": items}
+    if token:
+        answer["nextPageToken"] = token
+    answer["selfLink"] = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
+    if unreachable:
+        answer["unreachables"] = unreachable
+    return answer
+
+
+def _warning(code: str, message: str, scope: str) -> Resource:
+    return {"warning": {"code": code, "message": message, "data": [{"key": "scope", "value": scope}]}}
 
 
 def zone_scope(row: Mapping[str, Any]) -> str:
     return f"zones/{row['zone'].rsplit('/', 1)[-1]}"
+
+
+def known_zone(call: ApiCall) -> str:
+    zone = call.params["zone"]
+    if zone not in ZONES:
+        raise not_found(f"projects/{call.project}/zones/{zone}")
+    return zone
 
 
 def refuse_unreachable(call: ApiCall, zone: str) -> None:

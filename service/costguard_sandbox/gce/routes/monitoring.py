@@ -29,6 +29,17 @@ VISIBLE_AFTER = timedelta(minutes=3)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+Points = dict[datetime, float]
+# https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.alertPolicies#Aligner
+_FIT = {
+    "GAUGE": ("ALIGN_MAX", "ALIGN_MIN", "ALIGN_MEAN", "ALIGN_SUM"),
+    "DELTA": ("ALIGN_DELTA", "ALIGN_RATE", "ALIGN_SUM"),
+}
+_MOST_POINTS = 100_000
+_METRIC = re.compile(r'\bmetric\.type\s*=\s*"([^"]*)"')
+_PERIOD = re.compile(r"(\d{1,9})(?:\.0*)?s")
+
+
 @dataclass(frozen=True, slots=True)
 class MetricType:
     """Its kind, and the lowest and highest value of a minute, by what the guest does."""
@@ -94,7 +105,6 @@ def series_of(vms: Sequence[VM], metric: str) -> Iterator[Series]:
             yield Series(metric, labels, resource, vm, str(number))
 
 
-Points = dict[datetime, float]
 _REDUCERS: Mapping[str, Callable[[Iterable[float]], float]] = {
     "REDUCE_MAX": max,
     "REDUCE_MIN": min,
@@ -108,11 +118,6 @@ _ALIGNERS: Mapping[str, Callable[[Sequence[float], timedelta], float]] = {
     "ALIGN_SUM": lambda values, _period: sum(values),
     "ALIGN_DELTA": lambda values, _period: sum(values),
     "ALIGN_RATE": lambda values, period: sum(values) / period.total_seconds(),
-}
-# https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.alertPolicies#Aligner
-_FIT = {
-    "GAUGE": ("ALIGN_MAX", "ALIGN_MIN", "ALIGN_MEAN", "ALIGN_SUM"),
-    "DELTA": ("ALIGN_DELTA", "ALIGN_RATE", "ALIGN_SUM"),
 }
 
 
@@ -209,11 +214,6 @@ def _group(one: Aligned, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-_MOST_POINTS = 100_000
-_METRIC = re.compile(r'\bmetric\.type\s*=\s*"([^"]*)"')
-_PERIOD = re.compile(r"(\d{1,9})(?:\.0*)?s")
 
 
 def routes(cloud: Cloud) -> list[Route]:

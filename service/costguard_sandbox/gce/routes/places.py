@@ -1,16 +1,19 @@
-"""Projects, zones, regions, machine types and accelerator types: all read-only."""
+"""Projects, zones, regions, networks, machine types and accelerator types: all read-only."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.routing import Route
 
 from costguard_sandbox.gce.catalogue import machine_types, regions
 from costguard_sandbox.gce.cloud import Cloud
-from costguard_sandbox.gce.errors import not_found
+from costguard_sandbox.gce.errors import invalid, not_found
 from costguard_sandbox.gce.routes.call import ApiCall, compute
-from costguard_sandbox.gce.routes.lists import aggregated_list, plain_list, zone_scope
+from costguard_sandbox.gce.routes.lists import aggregated_list, known_zone, plain_list, zone_scope
+
+_REGION_SCOPES = tuple(f"regions/{region}" for region in regions.REGIONS)
 
 
 def routes(cloud: Cloud) -> list[Route]:
@@ -27,6 +30,11 @@ def routes(cloud: Cloud) -> list[Route]:
         compute(f"{zone}/acceleratorTypes", _accelerator_types, cloud),
         compute(f"{zone}/acceleratorTypes/{{name}}", _accelerator_type, cloud),
         compute(f"{project}/aggregated/acceleratorTypes", _all_accelerator_types, cloud),
+        compute(f"{project}/global/networks", _networks, cloud),
+        compute(f"{project}/global/networks/{{name}}", _network, cloud),
+        compute(f"{project}/aggregated/subnetworks", _all_subnetworks, cloud),
+        compute(f"{project}/regions/{{region}}/subnetworks", _subnetworks, cloud),
+        compute(f"{project}/regions/{{region}}/subnetworks/{{name}}", _subnetwork, cloud),
     ]
 
 
@@ -114,8 +122,43 @@ def _accelerator_type(call: ApiCall) -> Any:
     return machine_types.accelerator_type_resource(call.cloud.base_url, call.project, zone, name)
 
 
-def known_zone(call: ApiCall) -> str:
-    zone = call.params["zone"]
-    if zone not in regions.ZONES:
-        raise not_found(f"projects/{call.project}/zones/{zone}")
-    return zone
+def _networks(call: ApiCall) -> Any:
+    rows = [regions.network_resource(call.cloud.base_url, call.project)]
+    return plain_list(call, "compute#networkList", rows)
+
+
+def _network(call: ApiCall) -> Any:
+    if call.params["name"] != regions.DEFAULT_NETWORK:
+        raise not_found(f"projects/{call.project}/global/networks/{call.params['name']}")
+    return regions.network_resource(call.cloud.base_url, call.project)
+
+
+def _all_subnetworks(call: ApiCall) -> Any:
+    rows = [_subnetwork_row(call, region) for region in regions.REGIONS]
+    return aggregated_list(call, "compute#subnetworkAggregatedList", "subnetworks", rows, _REGION_SCOPES, _region_scope)
+
+
+def _subnetworks(call: ApiCall) -> Any:
+    return plain_list(call, "compute#subnetworkList", [_subnetwork_row(call, _known_region(call))])
+
+
+def _subnetwork(call: ApiCall) -> Any:
+    region = _known_region(call)
+    if call.params["name"] != regions.DEFAULT_NETWORK:
+        raise not_found(f"projects/{call.project}/regions/{region}/subnetworks/{call.params['name']}")
+    return _subnetwork_row(call, region)
+
+
+def _subnetwork_row(call: ApiCall, region: str) -> dict[str, Any]:
+    return regions.subnetwork_resource(call.cloud.base_url, call.project, region)
+
+
+def _region_scope(row: Mapping[str, Any]) -> str:
+    return f"regions/{row['region'].rsplit('/', 1)[-1]}"
+
+
+def _known_region(call: ApiCall) -> str:
+    region = call.params["region"]
+    if region not in regions.REGIONS:
+        raise invalid("region", region, "Unknown region.")
+    return region

@@ -33,6 +33,12 @@ EMOJI = {
 _EMPTY = ("input", "img", "br", "hr", "meta", "link")
 
 
+_PIECES = re.compile(r"```(?P<block>.+?)```|`(?P<code>[^`\n]+)`|<(?P<link>[^<>\n]+)>|:(?P<emoji>[a-z0-9_+-]+):", re.S)
+_STYLES = (("*", "strong"), ("_", "em"), ("~", "s"))
+_PLACE = re.compile("\x00(\\d+)\x00")
+Block = Mapping[str, Any]
+
+
 class Html(str):
     """Escaped HTML."""
 
@@ -64,11 +70,6 @@ def _piece(child: object) -> str:
 def _attribute(key: str, value: object) -> str:
     name = "class" if key == "cls" else key.rstrip("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{escape(str(value))}"'
-
-
-_PIECES = re.compile(r"```(?P<block>.+?)```|`(?P<code>[^`\n]+)`|<(?P<link>[^<>\n]+)>|:(?P<emoji>[a-z0-9_+-]+):", re.S)
-_STYLES = (("*", "strong"), ("_", "em"), ("~", "s"))
-_PLACE = re.compile("\x00(\\d+)\x00")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +213,6 @@ def _ago(gone: timedelta) -> str:
 def _ordinal(number: int) -> str:
     ending = "th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
-
-
-Block = Mapping[str, Any]
 
 
 def rendered(blocks: Any, reader: Reader, errors: Mapping[str, str] | None = None) -> Html:
