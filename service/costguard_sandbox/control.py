@@ -77,14 +77,14 @@ def _meter(call: ApiCall) -> Any:
     until = _moment(call.query["until"]) if "until" in call.query else cloud.timeline.now
     project = call.query.get("project")
     vms = [vm for vm in cloud.every_vm() if project in (None, vm.project)]
-    found = bills(vms, cloud.prices, until)
+    vm_bills = bills(vms, cloud.prices, until)
     disks = [disk for disk in cloud.storage.ever if project in (None, disk.project)]
-    loose = disk_bills(disks, vms, cloud.prices, until)
+    unattached = disk_bills(disks, vms, cloud.prices, until)
     return {
         "until": until.isoformat(timespec="milliseconds"),
-        "nanos": sum(one.nanos for one in (*found, *loose)),
-        "instances": [one.shown() for one in found],
-        "disks": [one.shown() for one in loose],
+        "nanos": sum(one.nanos for one in (*vm_bills, *unattached)),
+        "instances": [one.shown() for one in vm_bills],
+        "disks": [one.shown() for one in unattached],
     }
 
 

@@ -205,8 +205,8 @@ def _names(body: Mapping[str, Any], count: int, taken: set[str]) -> tuple[str, .
     if given:
         if len(given) != count:
             raise invalid("resource.perInstanceProperties", f"{len(given)} names", f"Must be {count}, as the count is.")
-        if found := sorted(taken.intersection(given)):
-            raise already_exists(f"instances/{found[0]}")
+        if clashes := sorted(taken.intersection(given)):
+            raise already_exists(f"instances/{clashes[0]}")
         return tuple(given)
     hashes = _HASHES.findall(pattern)
     if len(hashes) != 1 or len(hashes[0]) > _MOST_DIGITS:

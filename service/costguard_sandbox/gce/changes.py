@@ -76,15 +76,15 @@ def machine_type(wanted: Mapping[str, Any]) -> Change:
     def change(vm: VM) -> Failure | None:
         machine = str(wanted.get("machineType") or "")
         built_in = machine_types.find(vm.zone, vm.shape.machine_type)
-        asked = {**vm.given, "machineType": machine}
+        body = {**vm.given, "machineType": machine}
         if built_in is not None and built_in.accelerators:
-            asked.pop("guestAccelerators", None)
-        shape, accelerators = read_shape(vm.project, vm.zone, asked)
+            body.pop("guestAccelerators", None)
+        shape, accelerators = read_shape(vm.project, vm.zone, body)
         if vm.status is not Status.TERMINATED:
             return Failure("RESOURCE_NOT_READY", f"The resource '{vm.target.resource}' is not ready", 400)
         read_scheduling(vm.scheduling, has_gpu=shape.gpu_count > 0)
         vm.shape = shape
-        vm.given = {**asked, "guestAccelerators": accelerators} if accelerators else asked
+        vm.given = {**body, "guestAccelerators": accelerators} if accelerators else body
         return None
 
     return change

@@ -150,8 +150,8 @@ class Cloud:
     def instances(self, project: str) -> list[VM]:
         """The project's VMs that exist, by zone and name."""
         with self.settled():
-            found = [vm for (owner, _, _), vm in self._vms.items() if owner == project]
-            return sorted(found, key=lambda vm: (vm.zone, vm.name))
+            vms = [vm for (owner, _, _), vm in self._vms.items() if owner == project]
+            return sorted(vms, key=lambda vm: (vm.zone, vm.name))
 
     def every_vm(self) -> list[VM]:
         """All VMs there ever were, deleted ones too."""
@@ -161,8 +161,8 @@ class Cloud:
     def instance(self, project: str, name: str, zone: str | None = None) -> VM:
         """By name, or in a zone by name or id. Raises Refused (404) when there is none."""
         with self.settled():
-            if zone is not None and (found := self._vms.get((project, zone, name))):
-                return found
+            if zone is not None and (vm := self._vms.get((project, zone, name))):
+                return vm
             if zone is None and (named := self._by_name.get((project, name))):
                 return named[0]
             numbered = self._by_id.get(int(name)) if name.isdecimal() else None
@@ -327,14 +327,14 @@ class Cloud:
         """Preempt Spot VMs; None stands for a preemption that the VM's metadata announce first. Raises BadFilter."""
         fits = compile_filter(wanted.filter)
         with self.settled():
-            found = [
+            vms = [
                 vm
                 for project in ([wanted.project] if wanted.project else self.projects)
                 for vm in self.instances(project)
                 if wanted.includes(vm, self.timeline.now) and fits(instance_resource(self.links, vm))
             ]
             return [
-                (vm, self.trigger_after_notice("preempt", vm.project, vm.name, vm.zone, wanted.notice)) for vm in found
+                (vm, self.trigger_after_notice("preempt", vm.project, vm.name, vm.zone, wanted.notice)) for vm in vms
             ]
 
     # Bookkeeping.

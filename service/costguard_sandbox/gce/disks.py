@@ -98,8 +98,8 @@ class Storage:
     def of(self, project: str) -> list[Disk]:
         """The project's disks that exist, by zone and name."""
         with self._settled():
-            found = [disk for (owner, _, _), disk in self.live.items() if owner == project]
-            return sorted(found, key=lambda disk: (disk.zone, disk.name))
+            disks = [disk for (owner, _, _), disk in self.live.items() if owner == project]
+            return sorted(disks, key=lambda disk: (disk.zone, disk.name))
 
     def find(self, project: str, zone: str, name: str) -> Disk:
         """By name or numeric id. Raises Refused (404) when there is none."""

@@ -203,10 +203,10 @@ class OperationLog:
 
     def find(self, project: str, scope: str, name: str) -> Operation | None:
         """By name, or by the numeric id that the API accepts instead."""
-        found = self._kept.get((project, name))
-        if found is None and name.isdecimal():
-            found = next((operation for operation in self.of(project) if operation.id == int(name)), None)
-        return found if found is not None and found.scope == scope else None
+        operation = self._kept.get((project, name))
+        if operation is None and name.isdecimal():
+            operation = next((one for one in self.of(project) if one.id == int(name)), None)
+        return operation if operation is not None and operation.scope == scope else None
 
     def repeated(self, project: str, request_id: str) -> Operation | None:
         """The operation that this request id began before. Raises Refused for an id that is not a UUID."""

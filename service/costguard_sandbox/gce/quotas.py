@@ -1,4 +1,4 @@
-"""How much of each quota a project uses, and whether one more VM would be too much."""
+"""Quota usage, and whether one more VM would exceed a quota."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _USES_NOTHING = frozenset({Status.TERMINATED, Status.SUSPENDED})
 
 
 def demand(vm: VM) -> dict[str, int]:
-    """What a VM that is up counts for, in its region and across regions."""
+    """The quotas that a running VM uses, in its region and across regions."""
     cpus = "PREEMPTIBLE_CPUS" if vm.is_spot else "CPUS"
     wanted: dict[str, int] = {cpus: vm.shape.vcpus, "CPUS_ALL_REGIONS": vm.shape.vcpus}
     if vm.shape.gpu_count:
@@ -26,18 +26,18 @@ def demand(vm: VM) -> dict[str, int]:
 
 
 class Usage:
-    """What projects use of each quota, kept up to date VM by VM and disk by disk: a fleet is never counted anew."""
+    """The quota usage of projects, updated with each change of a VM or disk."""
 
     def __init__(self) -> None:
         self._used: dict[tuple[str, str], Counter[str]] = {}
         self._counted: dict[int, Counter[str]] = {}
 
     def follow(self, vm: VM) -> None:
-        """The VM came, changed its state, or is gone."""
+        """Update after a VM was created, changed or deleted."""
         self._count(vm.id, vm.project, vm.region, _used_by(vm))
 
     def follow_disk(self, disk: Disk) -> None:
-        """The disk was made, or is gone."""
+        """Update after a disk was created or deleted."""
         metric = "DISKS_TOTAL_GB" if disk.disk_type == "pd-standard" else "SSD_TOTAL_GB"
         now = Counter({metric: disk.size_gib}) if disk.deleted_at is None else Counter()
         self._count(disk.id, disk.project, region_of(disk.zone), now)
@@ -66,13 +66,13 @@ def _used_by(vm: VM) -> Counter[str]:
 
 
 def exceeded(faults: CloudFaults, usage: Usage, vm: VM) -> Failure | None:
-    """Only limits that were set by hand bind: a test that says nothing of quotas never meets one."""
+    """Only limits set by faults apply, so that tests without them never meet a quota."""
     regional = faults.quota_limits(vm.project, vm.region)
     for metric, wanted in demand(vm).items() if regional else ():
         if metric in regional:
             everywhere = metric.endswith("_ALL_REGIONS")
             used = usage.of(vm.project, "" if everywhere else vm.region).get(metric, 0)
-            # A VM that is to start again is counted, too, but while it is down it uses nothing.
+            # A stopped VM that starts is followed, too, but uses nothing yet.
             if used + wanted > regional[metric]:
                 place = "globally" if everywhere else f"in region {vm.region}"
                 text = f"Quota '{metric}' exceeded.  Limit: {regional[metric]:.1f} {place}."

@@ -1,4 +1,4 @@
-"""Partial responses: the `fields=` parameter and the `x-goog-fieldmask` header."""
+"""Partial responses (`fields=`, `x-goog-fieldmask`) and pages of lists."""
 
 import base64
 import binascii
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, Union
 
-# A selection maps a key, or `*` for every key, to what is wanted beneath it; None wants all of it.
+# Maps a key, or `*` for every key, to the selection below it; None selects everything.
 Selection = dict[str, Union["Selection", None]]
 _TOKEN = re.compile(r"\s*([A-Za-z0-9_\-*]+|[(),/.])\s*")
 
@@ -17,13 +17,13 @@ MAX_RESULTS = 500
 
 
 class BadMask(ValueError):
-    """The mask cannot be read; the text says where it broke."""
+    """An invalid mask; the text says where."""
 
 
 def compile_mask(mask: str) -> Callable[[Any], Any]:
     """A function that copies only what the mask names; an empty mask or `*` keeps everything.
 
-    Lists are looked through, as in the API: `items/id` selects the id of every item.
+    As in the API, `items/id` selects the id of every item of a list.
     """
     if not mask.strip():
         return lambda value: value
@@ -35,7 +35,7 @@ def compile_mask(mask: str) -> Callable[[Any], Any]:
 
 
 def _tokens(mask: str) -> list[str]:
-    """The mask's tokens, the first one last, so that they can be popped."""
+    """The mask's tokens in reverse, to be popped."""
     tokens, at = [], 0
     while at < len(mask):
         match = _TOKEN.match(mask, at)
@@ -55,7 +55,7 @@ def _selection(tokens: list[str], mask: str) -> Selection:
             break
         tokens.pop()
     if "*" in chosen:
-        # A key named beside `*` gets what both ask of it.
+        # A key named in addition to `*` gets the union of both.
         for name in chosen.keys() - {"*"}:
             chosen[name] = _merged(chosen[name], chosen["*"])
     return chosen
@@ -89,7 +89,7 @@ def _merged(one: Selection | None, other: Selection | None) -> Selection | None:
 
 
 def _keeper(selection: Selection | None) -> Callable[[Any], Any]:
-    """Compiled once into closures: a list of thousands must cost little more than its copy."""
+    """Compiled into closures, so that filtering a list of thousands costs little more than copying it."""
     if selection is None or selection == {"*": None}:
         return lambda value: value
     whole = tuple(name for name, beneath in selection.items() if beneath is None and name != "*")
@@ -114,7 +114,7 @@ def _keeper(selection: Selection | None) -> Callable[[Any], Any]:
 
 
 class BadPageToken(ValueError):
-    """The token was not given out by this server."""
+    """Not a token of this server."""
 
 
 def paginate(rows: Sequence[Row], max_results: int, page_token: str | None) -> tuple[list[Row], str | None]:
@@ -134,7 +134,7 @@ def page_token_at(position: int) -> str:
 
 
 def position_of(token: str) -> int:
-    """Where the page of that token starts; BadPageToken when it is none of ours."""
+    """Where the page of this token starts. Raises BadPageToken."""
     try:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
     except (binascii.Error, ValueError):

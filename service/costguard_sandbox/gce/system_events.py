@@ -35,7 +35,7 @@ EVENTS = (*_EVENTS, PREEMPT_IN_START)
 class Reclaim:
     """Which Spot VMs Google preempts at once to win capacity back; an empty value does not narrow them down.
 
-    `filter` is one of the API's, such as `labels.job:*`. With `up_for`, only VMs that have run for so long.
+    `filter` is one of the API's, such as `labels.job:*`. With `up_for`, only VMs that have run at least that long.
     """
 
     project: str = ""

@@ -159,8 +159,8 @@ class VM:
 
     @property
     def scheduling(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.given["scheduling"]
-        return found
+        scheduling: dict[str, Any] = self.given["scheduling"]
+        return scheduling
 
     @property
     def is_spot(self) -> bool:

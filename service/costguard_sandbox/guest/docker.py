@@ -77,7 +77,7 @@ class Container:
         deepest_first = sorted(self.volumes, key=len, reverse=True)
         places = "|".join(re.escape(place) for place in deepest_first)
         alone = rf"{_INSIDE_BEFORE}({places}){_INSIDE_AFTER}"
-        return re.sub(alone, lambda found: str(self.volumes[found[1]]), text)
+        return re.sub(alone, lambda match: str(self.volumes[match[1]]), text)
 
     def real_workdir(self, own_files: Path) -> Path:
         """Outside all volumes, it is among the files that are deleted with the container."""
@@ -219,13 +219,13 @@ def pull(words: Sequence[str], disk: Path) -> int:
 def inspect_image(words: Sequence[str], disk: Path) -> int:
     """`image inspect NAME`."""
     try:
-        found = Images(disk).find(parse(words[0] if words else ""))
+        image = Images(disk).find(parse(words[0] if words else ""))
     except NoImage:
-        found = None
-    sys.stdout.write(json.dumps([found] if found is not None else [], indent=4) + "\n")
-    if found is None:
+        image = None
+    sys.stdout.write(json.dumps([image] if image is not None else [], indent=4) + "\n")
+    if image is None:
         sys.stderr.write(f"Error: No such image: {words[0] if words else ''}\n")
-    return 0 if found is not None else 1
+    return 0 if image is not None else 1
 
 
 def inspect_container(words: Sequence[str], disk: Path) -> int:
@@ -283,7 +283,7 @@ def _hold(first: int, signals: Signals) -> int:
 
 
 def kill(words: Sequence[str], disk: Path) -> int:
-    """`kill [--signal SIGNAL] NAME...`, also where whoever held the container is gone."""
+    """`kill [--signal SIGNAL] NAME...`, also when the process that ran the container is gone."""
     left, number, code = list(words), int(signal.SIGKILL), 0
     if left[:1] in (["--signal"], ["-s"]) and len(left) > 1:
         wanted = left[1].upper()

@@ -41,11 +41,11 @@ class Reference:
 
 def parse(text: str) -> Reference:
     """Raises NoImage for an invalid reference."""
-    found = _REFERENCE.fullmatch(text)
-    if found is None:
+    match = _REFERENCE.fullmatch(text)
+    if match is None:
         raise NoImage("invalid reference format")
-    name = re.sub(r"^(docker\.io/)?(library/)?", "", found["name"])
-    return Reference(name, found["tag"] or ("" if found["digest"] else "latest"), found["digest"] or "")
+    name = re.sub(r"^(docker\.io/)?(library/)?", "", match["name"])
+    return Reference(name, match["tag"] or ("" if match["digest"] else "latest"), match["digest"] or "")
 
 
 class Images:
@@ -57,12 +57,12 @@ class Images:
 
     def pull(self, reference: Reference) -> str:
         """The digest in the registry. Raises NoImage."""
-        known = _read(self._registry)
+        registry = _read(self._registry)
         if reference.digest:
             return reference.digest
         made_up = "sha256:" + hashlib.sha256(reference.tagged.encode()).hexdigest()
-        digest = known.get(reference.tagged, made_up)
-        if digest is None and any(name.startswith(f"{reference.repository}:") and known[name] for name in known):
+        digest = registry.get(reference.tagged, made_up)
+        if digest is None and any(name.startswith(f"{reference.repository}:") and registry[name] for name in registry):
             raise NoImage(f"manifest for {reference.tagged} not found: manifest unknown: manifest unknown")
         if digest is None:
             raise NoImage(
@@ -100,10 +100,10 @@ class Images:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def now() -> str:
@@ -140,10 +140,10 @@ class EndedContainers:
 
     def state(self, name: str) -> dict[str, Any] | None:
         try:
-            found = json.loads((self._folder / name).read_text())
+            state = json.loads((self._folder / name).read_text())
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, dict) else None
+        return state if isinstance(state, dict) else None
 
     def remove(self, name: str) -> bool:
         """False when there is none."""

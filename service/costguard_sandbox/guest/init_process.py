@@ -58,13 +58,13 @@ def look(pid: int) -> Process | None:
     return None if fields[0] in (b"Z", b"X") else Process(pid, int(fields[1]), int(fields[3]), int(fields[19]))
 
 
-def descendants(of: int) -> list[Process]:
+def descendants(ancestor: int) -> list[Process]:
     """All that live. A process forked during the search may be missed, so look again."""
     children: dict[int, list[Process]] = {}
     for entry in os.listdir("/proc"):
-        if entry.isdecimal() and (found := look(int(entry))):
-            children.setdefault(found.parent, []).append(found)
-    living, at = list(children.get(of, ())), 0
+        if entry.isdecimal() and (process := look(int(entry))):
+            children.setdefault(process.parent, []).append(process)
+    living, at = list(children.get(ancestor, ())), 0
     while at < len(living):
         living += children.get(living[at].pid, ())
         at += 1

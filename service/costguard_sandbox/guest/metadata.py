@@ -79,44 +79,44 @@ def find(vm: VM, path: str, *, is_recursive: bool = False, as_json: bool | None 
     return Entry("".join(f"{name}\n" for name in _listed(node)))
 
 
-def _value(found: Any, as_json: bool) -> Entry:
-    if isinstance(found, Json):
-        return Entry(json.dumps(found.value, separators=(",", ":")), is_json=True)
+def _value(node: Any, as_json: bool) -> Entry:
+    if isinstance(node, Json):
+        return Entry(json.dumps(node.value, separators=(",", ":")), is_json=True)
     if as_json:
-        return Entry(json.dumps(found), is_json=True)
-    return Entry("".join(f"{line}\n" for line in found) if isinstance(found, list) else str(found))
+        return Entry(json.dumps(node), is_json=True)
+    return Entry("".join(f"{line}\n" for line in node) if isinstance(node, list) else str(node))
 
 
-def _is_directories(found: Any) -> bool:
-    return isinstance(found, list) and bool(found) and isinstance(found[0], dict)
+def _is_directories(node: Any) -> bool:
+    return isinstance(node, list) and bool(node) and isinstance(node[0], dict)
 
 
-def _listed(found: Any) -> list[str]:
-    if isinstance(found, list):
-        return [f"{index}/" for index, _ in enumerate(found)]
-    is_directory = {name: isinstance(value, dict) or _is_directories(value) for name, value in found.items()}
-    return [f"{name}/" if is_directory[name] else name for name in sorted(found)]
+def _listed(node: Any) -> list[str]:
+    if isinstance(node, list):
+        return [f"{index}/" for index, _ in enumerate(node)]
+    is_directory = {name: isinstance(value, dict) or _is_directories(value) for name, value in node.items()}
+    return [f"{name}/" if is_directory[name] else name for name in sorted(node)]
 
 
-def _lines(prefix: str, found: Any) -> list[str]:
-    if isinstance(found, dict) or _is_directories(found):
-        named = found.items() if isinstance(found, dict) else enumerate(found)
+def _lines(prefix: str, node: Any) -> list[str]:
+    if isinstance(node, dict) or _is_directories(node):
+        named = node.items() if isinstance(node, dict) else enumerate(node)
         return [line for name, value in named for line in _lines(f"{prefix}/{name}" if prefix else str(name), value)]
-    if isinstance(found, Json) and found.is_secret:
+    if isinstance(node, Json) and node.is_secret:
         return []
-    values = found if isinstance(found, list) else [_value(found, as_json=False).text]
+    values = node if isinstance(node, list) else [_value(node, as_json=False).text]
     return [f"{prefix} {value}" for value in values]
 
 
-def _public(found: Any, key: str = "") -> Any:
+def _public(node: Any, key: str = "") -> Any:
     """For recursive answers: names in camelCase, except those that users chose; without secrets."""
-    if isinstance(found, dict):
-        kept = {name: value for name, value in found.items() if not (isinstance(value, Json) and value.is_secret)}
+    if isinstance(node, dict):
+        kept = {name: value for name, value in node.items() if not (isinstance(value, Json) and value.is_secret)}
         chosen = key in ("attributes", "service-accounts")
         return {name if chosen else _camel_case(name): _public(value, name) for name, value in kept.items()}
-    if isinstance(found, list):
-        return [_public(one) for one in found]
-    return found.value if isinstance(found, Json) else found
+    if isinstance(node, list):
+        return [_public(one) for one in node]
+    return node.value if isinstance(node, Json) else node
 
 
 def _camel_case(name: str) -> str:
@@ -179,7 +179,7 @@ def _instance(vm: VM, project: str) -> Directory:
 
 def _service_accounts(vm: VM) -> Directory:
     """By e-mail address, and the first one also as `default`."""
-    found: Directory = {}
+    directory: Directory = {}
     for account in vm.given.get("serviceAccounts") or ():
         email = str(account.get("email", ""))
         secret = hashlib.sha256(f"{vm.id}/{email}".encode()).hexdigest()[:32]
@@ -189,15 +189,15 @@ def _service_accounts(vm: VM) -> Directory:
             "token_type": "Bearer",
         }
         shown = {
-            "aliases": ["default"] if not found else [],
+            "aliases": ["default"] if not directory else [],
             "email": email,
             "scopes": list(account.get("scopes") or ()),
             "token": Json(token, is_secret=True),
         }
-        if not found:
-            found["default"] = shown
-        found[email] = shown
-    return found
+        if not directory:
+            directory["default"] = shown
+        directory[email] = shown
+    return directory
 
 
 def _has_nat(interface: Mapping[str, Any]) -> bool:
@@ -223,9 +223,9 @@ def routes(cloud: Cloud) -> list[Route]:
         number = request.path_params["vm"]
         with cloud.metadata_watches.watching(number) as watch:
             entry = _entry(cloud, request)
-            known = request.query_params.get("last_etag") or (entry.etag if entry else "")
+            known_etag = request.query_params.get("last_etag") or (entry.etag if entry else "")
             ends = time.monotonic() + wait_s
-            while entry is not None and entry.etag == known and not cloud.metadata_watches.is_closed:
+            while entry is not None and entry.etag == known_etag and not cloud.metadata_watches.is_closed:
                 left = ends - time.monotonic()
                 if left <= 0 or not await watch.wait(None if math.isinf(left) else left):
                     break

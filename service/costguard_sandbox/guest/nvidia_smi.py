@@ -20,22 +20,22 @@ _GPUS = {
 def rows(vm: str, kind: str, count: int, fields: list[str]) -> list[str]:
     """One line a GPU, as `--format=csv,noheader,nounits` shows it."""
     name, memory = _GPUS.get(kind, (kind, _NOT_MEASURED))
-    found = []
+    lines = []
     for index in range(count):
-        known = {
+        values = {
             "index": str(index),
             "uuid": f"GPU-{int(vm):016x}-{index}",
             "name": name,
             "memory.total": memory,
         }
-        found.append(", ".join(known.get(field, _NOT_MEASURED) for field in fields))
-    return found
+        lines.append(", ".join(values.get(field, _NOT_MEASURED) for field in fields))
+    return lines
 
 
 def main() -> int:
     """`nvidia-smi VM KIND COUNT [--query-gpu=FIELDS ...]`"""
     vm, kind, count, *words = sys.argv[1:]
-    asked = [word.partition("=")[2] for word in words if word.startswith("--query-gpu=")]
-    fields = asked[0].split(",") if asked else ["index", "name", "uuid"]
+    queries = [word.partition("=")[2] for word in words if word.startswith("--query-gpu=")]
+    fields = queries[0].split(",") if queries else ["index", "name", "uuid"]
     sys.stdout.write("".join(f"{row}\n" for row in rows(vm, kind, int(count), fields)))
     return 0

@@ -45,8 +45,8 @@ class Keys:
     def done(self) -> None:
         unknown = sorted(self._values.keys() - self._read)
         if unknown:
-            known = ", ".join(sorted(self._read))
-            raise self.wrong(unknown[0], f"no such key; known keys are {known}")
+            known_keys = ", ".join(sorted(self._read))
+            raise self.wrong(unknown[0], f"no such key; known keys are {known_keys}")
 
     def _get(self, key: str, default: Any, expected: str) -> Any:
         self._read.add(key)
@@ -112,8 +112,8 @@ class Keys:
         return int(nanos)
 
     def duration_or(self, key: str, default: timedelta) -> timedelta:
-        found: timedelta = self.duration(key, default)
-        return found
+        duration: timedelta = self.duration(key, default)
+        return duration
 
     def table(self, key: str) -> Keys:
         value = self._get(key, _MISSING, f"a table [{self._prefix}{key}]")

@@ -70,8 +70,8 @@ def load(name_or_path: str | Path) -> Scenario:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        known = ", ".join(shipped())
-        raise ScenarioError(f"{path}: cannot be read ({error}); expected a TOML file or one of: {known}") from None
+        names = ", ".join(shipped())
+        raise ScenarioError(f"{path}: cannot be read ({error}); expected a TOML file or one of: {names}") from None
     return read(text, path)
 
 

@@ -135,8 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
 
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     saved = newest(given.from_checkpoint) if given.from_checkpoint else None
     state = load(saved) if saved else beginning(given.seed)
     print(f"from step {state['step']}", flush=True)
@@ -145,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
     while state["step"] < given.steps:
         loss = train_one(state, points)
         print(f"step {state['step']} loss {loss:.6f}", flush=True)
-        if told:
+        if signals:
             save(state, given.checkpoints, given.write_seconds)
             print(f"saved at step {state['step']} and left, as told", flush=True)
             return 0

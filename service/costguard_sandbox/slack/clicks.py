@@ -57,13 +57,13 @@ class PlannedClicks:
     def _is_done(self, click: PlannedClick) -> bool:
         workspace = self._workspace
         with workspace.lock:
-            found = self._find(click)
-        if found is None:
+            target = self._find(click)
+        if target is None:
             if workspace.now <= click.until:
                 return False
             _log.warning("%s found no message about %s with a button %r to click", click.user, click.vm, click.button)
             return True
-        message, action_id, block_id = found
+        message, action_id, block_id = target
         delivery = workspace.click(click.user, message.channel, message.ts, action_id, block_id=block_id)
         return delivery.error != "dispatch_failed" or workspace.now > click.until
 

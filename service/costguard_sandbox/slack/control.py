@@ -111,10 +111,10 @@ def _faults(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any:
 
 def _people(workspace: Workspace, method: str, body: Mapping[str, Any]) -> Any:
     if method == "POST":
-        known = {key: body[key] for key in ("name", "email", "tz", "deleted", "real_name", "is_admin") if key in body}
-        if not known.get("name"):
+        person = {key: body[key] for key in ("name", "email", "tz", "deleted", "real_name", "is_admin") if key in body}
+        if not person.get("name"):
             raise BadRequest("a person needs a name")
-        workspace.add_user(**known)
+        workspace.add_user(**person)
     return {"people": [user.shown(workspace.now, with_email=True) for user in workspace.users.values()]}
 
 

@@ -151,10 +151,10 @@ class Delivery:
         if not self.body.strip():
             return {}
         try:
-            found = orjson.loads(self.body)
+            content = orjson.loads(self.body)
         except orjson.JSONDecodeError:
             return {"text": self.body.decode("utf-8", "replace")}
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
 
 def wall_clock() -> datetime:

@@ -84,9 +84,9 @@ class Sockets:
     async def _serve(self, websocket: WebSocket) -> None:
         ticket = websocket.query_params.get("ticket", "")
         with self._lock:
-            known = ticket in self._tickets
+            is_valid = ticket in self._tickets
             self._tickets.discard(ticket)
-        if not known:
+        if not is_valid:
             await websocket.close(4404)
             return
         await websocket.accept()

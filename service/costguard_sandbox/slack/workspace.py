@@ -188,10 +188,10 @@ class Workspace:
         Ephemeral messages are left out unless `ephemeral`.
         """
         with self.lock:
-            found = self._messages.get(self.channel(where).id, [])
+            messages = self._messages.get(self.channel(where).id, [])
             return [
                 one
-                for one in found
+                for one in messages
                 if (thread is None or thread in (one.ts, one.thread_ts)) and (ephemeral or not one.ephemeral_to)
             ]
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard_sandbox.gce.responses import BadPageToken, aggregated, paginate
+from costguard_sandbox.gce.responses import BadPageToken, paginate
+from costguard_sandbox.gce.routes.lists import aggregated
 
 
 @given(rows=st.lists(st.integers(), max_size=60), size=st.integers(1, 20))

@@ -93,8 +93,8 @@ def image_resource(base_url: str, project: str, family: str) -> dict[str, Any]:
 
 def images_of(base_url: str, project: str) -> list[dict[str, Any]]:
     """`images.list`: one image for each family that the project publishes, by name."""
-    found = [image_resource(base_url, owner, family) for owner, family in _FAMILIES if owner == project]
-    return sorted(found, key=lambda image: str(image["name"]))
+    images = [image_resource(base_url, owner, family) for owner, family in _FAMILIES if owner == project]
+    return sorted(images, key=lambda image: str(image["name"]))
 
 
 def image_family_view(base_url: str, project: str, family: str) -> dict[str, Any]:

@@ -17,8 +17,6 @@ from costguard_sandbox.gce.catalogue.prices import (
 from costguard_sandbox.gce.catalogue.regions import REGIONS
 from costguard_sandbox.gce.responses import page_token_at, position_of
 
-__all__ = ["SERVICE", "NoRate", "PriceList", "skus_page"]
-
 SERVICE = "6F81-5844-456A"
 MAX_PAGE = 5000
 
@@ -105,10 +103,10 @@ MakeSku = Callable[..., dict[str, Any]]
 def skus_page(price_list: PriceList, at: datetime, page_size: int, page_token: str | None) -> dict[str, Any]:
     """One page of the catalogue as it stands at a moment, ordered by SKU id.
 
-    Beside what the price list sells it names what a reader must not mistake for it: commitments,
+    Besides what the price list sells, it has look-alikes that a reader must not mistake for it: commitments,
     reservations, premiums, regional disks. More than 5,000 gives 5,000, and so does 0.
     """
-    skus = sorted([*_sold(price_list, at), *decoys(price_list, at, sku)], key=lambda one: str(one["skuId"]))
+    skus = sorted([*_sold(price_list, at), *lookalikes(price_list, at, sku)], key=lambda one: str(one["skuId"]))
     size = min(page_size, MAX_PAGE) if page_size > 0 else MAX_PAGE
     start = position_of(page_token) if page_token else 0
     end = start + size
@@ -184,10 +182,10 @@ def _sold(price_list: PriceList, at: datetime) -> Iterator[dict[str, Any]]:
 
 
 def _places(resource: str, by_region: dict[str, Timeline]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """(place, regions) per SKU: regions that Google groups share one for as long as they share their prices."""
+    """(place, regions) of each SKU: Google's groups of regions share one while they share their prices."""
     group_name, group = ("", STORAGE_BASE_REGIONS) if is_storage(resource) else ("Americas", AMERICAS)
     alike: dict[Timeline, list[str]] = defaultdict(list)
-    for region in () if is_sold_singly(resource) else group:
+    for region in () if has_sku_per_region(resource) else group:
         if region in by_region:
             alike[by_region[region]].append(region)
     largest: list[str] = max(alike.values(), key=len, default=[])
@@ -196,7 +194,7 @@ def _places(resource: str, by_region: dict[str, Timeline]) -> Iterator[tuple[str
         yield group_name, together
     for region in by_region:
         if region not in together:
-            newer = has_own_places(resource) and region in NEWER_PLACES
+            newer = uses_newer_places(resource) and region in NEWER_PLACES
             yield NEWER_PLACES[region] if newer else REGIONS[region].sku_place, (region,)
 
 
@@ -216,7 +214,7 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
         name, group = _SHARED[tail]
         return f"{'Spot Preemptible ' if spot else ''}{name} running in {place}", "Compute", group
     part = tail.capitalize()
-    # N1 keeps the group it had when it was the only machine there was.
+    # N1 keeps the group of the time when it was the only machine series.
     group = "N1Standard" if head == "n1" else {"core": "CPU", "ram": "RAM"}[tail]
     return f"{'Spot Preemptible ' if spot else ''}{_MACHINES[head]} {part} running in {place}", "Compute", group
 
@@ -226,13 +224,13 @@ def usage_type(resource: str, *, spot: bool) -> str:
     return "Preemptible" if spot and resource != "gpu:nvidia-b200" else "OnDemand"
 
 
-def has_own_places(resource: str) -> bool:
-    """Whether its SKUs are named after cities and countries throughout, as those of newer families are."""
+def uses_newer_places(resource: str) -> bool:
+    """Whether its SKUs use the place names of newer machine families."""
     head, _, tail = resource.partition(":")
     return head in _NEWER or (head in ("gpu", "slice") and tail in _NEWER_GPUS)
 
 
-def is_sold_singly(resource: str) -> bool:
+def has_sku_per_region(resource: str) -> bool:
     """Whether each region has an SKU of its own, as recorded for G4."""
     return resource.startswith("g4:") or resource.endswith(":nvidia-rtx-pro-6000")
 
@@ -243,7 +241,7 @@ def sku_id(*parts: str) -> str:
     return f"{digest[:4]}-{digest[4:8]}-{digest[8:12]}"
 
 
-def decoys(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[dict[str, Any]]:
+def lookalikes(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[dict[str, Any]]:
     """Commitments, reservations, scheduled modes, premiums, licences and their like.
 
     All are worded, grouped and metered like the real thing, and most are cheaper; several say OnDemand.
@@ -282,7 +280,7 @@ def _gpu_variants(name: str, place: str) -> Iterator[tuple[str, str, str, int]]:
     yield f"{name} attached to Sole Tenancy VMs running in {place}", "GPU", "OnDemand", 1000
     if name in ("Nvidia Tesla T4 GPU", "Nvidia Tesla P100 GPU", "Nvidia L4 GPU"):
         yield f"{name.removesuffix(' GPU')} Virtual Workstation GPU running in {place}", "GPU", "OnDemand", 1571
-    # Commitments fulfil these, so that the catalogue calls them free.
+    # Free in the catalogue, because a commitment pays for them.
     yield f"Reserved {name} in {place}", "GPU", "OnDemand", 0
 
 
@@ -312,7 +310,7 @@ def _storage(price_list: PriceList, make: MakeSku) -> Iterator[dict[str, Any]]:
     ):
         category = ("Storage", group, "OnDemand")
         yield make(name, category, STORAGE_BASE_REGIONS, "GiBy.mo", ((0, nanos),), since)
-        # The first five gibibytes are free: a rate of zero that is no mistake.
+        # The first five gibibytes are free: a valid rate of zero.
         tiers = ((0, 0), (5, nanos * 11 // 10))
         yield make(f"{name} in Netherlands", category, ("europe-west4",), "GiBy.mo", tiers, since)
     committed = ("Storage", "LocalSSD", "Commit1Yr")

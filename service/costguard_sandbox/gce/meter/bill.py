@@ -165,15 +165,15 @@ def bill(vm: VM, prices: PriceList, until: datetime, since: datetime | None = No
 
 def disk_bills(disks: Iterable[Disk], vms: Iterable[VM], prices: PriceList, until: datetime) -> list[DiskBill]:
     """Of every disk that was ever attached to nothing. One that several VMs read at once is on each of their bills."""
-    found = []
+    disk_bills = []
     holders = [vm for vm in vms if vm.disk_uses]
     for disk in disks:
         result = DiskBill(disk=disk)
         for span in between_vms(disk, holders, until):
             result.add(span, disk.zone.rsplit("-", 1)[0], prices)
         if result.resources or result.unpriced:
-            found.append(result)
-    return found
+            disk_bills.append(result)
+    return disk_bills
 
 
 def bills(vms: Iterable[VM], prices: PriceList, until: datetime) -> list[Bill]:

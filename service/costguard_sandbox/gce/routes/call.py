@@ -1,4 +1,4 @@
-"""One request as a route sees it, and how a route's answer becomes bytes."""
+"""One request of the API: reading it, its faults, and the answer as bytes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from costguard_sandbox.gce.responses import MAX_RESULTS, BadMask, BadPageToken, 
 from costguard_sandbox.serving import drop_connection
 
 USER_HEADER = "x-sandbox-user"
-# Programs come with a service account's credentials; people say who they are.
+# Requests without a user are those of a service account.
 _PROGRAM = "costguard@acme-operations.iam.gserviceaccount.com"
 _GARBAGE = b'{"kind": "compute#instanceAggregatedList", "items": {"zones/us-cen'
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """`params` are the path's, `query` the query's; `user` is whoever the caller says it is."""
+    """`params` are the path's, `query` the query's; `user` is as the caller claims."""
 
     cloud: Cloud
     method: str
@@ -40,7 +40,7 @@ class ApiCall:
 
     @property
     def project(self) -> str:
-        """The project of the path, also where it is only the one that publishes images."""
+        """The project of the path, or the one that publishes images."""
         return self.params.get("project") or self.params["publisher"]
 
     @property
@@ -48,20 +48,20 @@ class ApiCall:
         return self.query.get("requestId", "")
 
     def required(self, key: str) -> str:
-        """A parameter of the query. Raises Refused where it is missing."""
+        """A query parameter. Raises Refused where it is missing."""
         if not (value := self.query.get(key, "")):
             raise Refused(400, "required", f"Required parameter: {key}")
         return value
 
     def flag(self, key: str, default: str = "") -> bool:
-        """A parameter that is true or false. Raises Refused for anything else, and where it is missing."""
+        """A boolean query parameter. Raises Refused for anything else, and where it is missing."""
         value = (self.query.get(key) or default or self.required(key)).lower()
         if value not in ("true", "false"):
             raise Refused(400, "invalidParameter", f"Invalid boolean value: '{value}'.")
         return value == "true"
 
     def max_results(self) -> int:
-        """Compute Engine refuses more than 500 rather than giving 500."""
+        """Compute Engine refuses more than 500."""
         given = self.query.get("maxResults", "500")
         if not given.isdecimal() or int(given) > 500:
             raise invalid("maxResults", given, "Must be a number from 0 to 500.")
@@ -82,12 +82,12 @@ def compute(
     before: Callable[[Cloud, Mapping[str, str]], Awaitable[None]] | None = None,
     root: str = "/compute/v1",
 ) -> Route:
-    """A route of the Compute API. Answers of `cached` routes are kept until a VM or a disk changes.
+    """A route of the Compute API. Answers of `cached` routes are kept until a VM, disk or fault changes.
 
-    `takes_body` says that the API's own description of the method has a `request`.
-    `before` may hold the request back; it runs with the cloud unlocked.
+    `takes_body`: the discovery document gives the method a `request`. `before` may delay the answer, with the cloud
+    unlocked.
     """
-    pages = _Pages() if cached else None
+    cache = _AnswerCache() if cached else None
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -101,7 +101,7 @@ def compute(
             with cloud.settled():
                 lost = cloud.faults.lose(call.params.get("project", ""), call.method, call.path)
             if lost is None or lost.when == "after":
-                answer = _answer(call, request, handler, pages)
+                answer = _answer(call, request, handler, cache)
             return answer if lost is None else await _lose(request, lost)
         except Refused as refused:
             return refusal(refused)
@@ -118,7 +118,7 @@ async def _lose(request: Request, fault: CloudFault) -> Response:
 
 
 def control(path: str, handler: Handler, cloud: Cloud, methods: tuple[str, ...] = ("GET",)) -> Route:
-    """A route beside the API: no fault ever touches it."""
+    """A route outside the API, without faults."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -132,16 +132,16 @@ def control(path: str, handler: Handler, cloud: Cloud, methods: tuple[str, ...] 
 
 
 def _call(request: Request, cloud: Cloud, raw: bytes, *, takes_body: bool = True) -> ApiCall:
-    # Whoever makes a VM that really runs, runs programs as this user: any page in a browser could, and names itself.
+    # Such VMs run programs as this user, so a web page must not create one; browsers send the origin.
     if cloud.guests and "origin" in request.headers:
-        raise Refused(403, "forbidden", "Pages in a browser may not use a simulated cloud whose VMs run.")
+        raise Refused(403, "forbidden", "Web pages may not use a simulated cloud whose VMs run as local processes.")
     try:
         body = orjson.loads(raw) if raw else {}
     except orjson.JSONDecodeError as broken:
         raise bad_request(f"Parse Error: {broken}") from None
     if not isinstance(body, dict):
-        # libcloud sends the string "ignored" where a method takes no body, and Google ignores it; where one is needed,
-        # the words are those of Google's JSON reader (google-wallet/rest-samples issue 22).
+        # Google ignores a body that a method does not take, such as libcloud's "ignored". The message is that of
+        # Google's JSON reader (google-wallet/rest-samples issue 22).
         if takes_body:
             raise bad_request('Invalid JSON payload received. Unknown name "": Root element must be a message.')
         body = {}
@@ -156,7 +156,7 @@ def _call(request: Request, cloud: Cloud, raw: bytes, *, takes_body: bool = True
     )
 
 
-def _answer(call: ApiCall, request: Request, handler: Handler, pages: _Pages | None) -> Response:
+def _answer(call: ApiCall, request: Request, handler: Handler, cache: _AnswerCache | None) -> Response:
     cloud = call.cloud
     project = call.params.get("project", "")
     with cloud.settled():
@@ -167,7 +167,7 @@ def _answer(call: ApiCall, request: Request, handler: Handler, pages: _Pages | N
             return Response(_GARBAGE, media_type="application/json; charset=UTF-8")
         mask = request.headers.get("x-goog-fieldmask", "") or call.query.get("fields", "")
         key = (call.path, request.url.query, mask)
-        if pages is not None and (kept := pages.get(key, cloud)) is not None:
+        if cache is not None and (kept := cache.get(key, cloud)) is not None:
             return _bytes(kept)
         try:
             answer = handler(call)
@@ -176,13 +176,13 @@ def _answer(call: ApiCall, request: Request, handler: Handler, pages: _Pages | N
         except (BadFilter, BadMask, BadPageToken) as wrong:
             raise Refused(400, "invalid", str(wrong)) from None
         rendered = _render(answer, indent=call.query.get("prettyPrint") != "false")
-        if pages is not None:
-            pages.put(key, cloud, rendered)
+        if cache is not None:
+            cache.put(key, cloud, rendered)
         return _bytes(rendered)
 
 
-class _Pages:
-    """Rendered answers, good for as long as nothing in the cloud has changed."""
+class _AnswerCache:
+    """Rendered answers, valid until something in the cloud changes."""
 
     _MOST_BYTES = 128 * 2**20
 
@@ -207,7 +207,7 @@ class _Pages:
 
 
 def page_number(token: str | None, size: int) -> int:
-    """Which page a token asks for, counted from 1."""
+    """The number of the page that a token names, from 1."""
     return position_of(token) // (size or MAX_RESULTS) + 1 if token else 1
 
 

@@ -100,10 +100,10 @@ def _images(call: ApiCall) -> Any:
 
 def _image(call: ApiCall) -> Any:
     publisher, name = call.params["publisher"], call.params["name"]
-    found = disks.image_of(call.cloud.base_url, f"projects/{publisher}/global/images/{name}")
-    if found is None:
+    image = disks.image_of(call.cloud.base_url, f"projects/{publisher}/global/images/{name}")
+    if image is None:
         raise not_found(f"projects/{publisher}/global/images/{name}")
-    return found
+    return image
 
 
 def _image_of_family(call: ApiCall) -> Any:

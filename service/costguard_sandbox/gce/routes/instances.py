@@ -36,7 +36,7 @@ _BY_QUERY = frozenset({"setDeletionProtection", "setDiskAutoDelete"})
 
 def routes(cloud: Cloud) -> list[Route]:
     instance = "/projects/{project}/zones/{zone}/instances/{name}"
-    found = [
+    routes = [
         compute("/projects/{project}/aggregated/instances", _aggregated, cloud, cached=True),
         compute("/projects/{project}/zones/{zone}/instances", _list, cloud, cached=True),
         compute("/projects/{project}/zones/{zone}/instances", _insert, cloud, "POST", takes_body=True),
@@ -49,8 +49,8 @@ def routes(cloud: Cloud) -> list[Route]:
         compute(f"{instance}/attachDisk", _attach_disk, cloud, "POST", takes_body=True),
         compute(f"{instance}/detachDisk", _detach_disk, cloud, "POST"),
     ]
-    found += [compute(f"{instance}/{verb}", _verb(verb), cloud, "POST") for verb in _VERBS]
-    return found + [
+    routes += [compute(f"{instance}/{verb}", _verb(verb), cloud, "POST") for verb in _VERBS]
+    return routes + [
         compute(f"{instance}/{kind}", _changing(kind, change), cloud, "POST", takes_body=kind not in _BY_QUERY)
         for kind, change in _CHANGES.items()
     ]

@@ -33,10 +33,7 @@ def aggregated_list(
     scopes: Sequence[str],
     scope_of: Callable[[Resource], str],
 ) -> Resource:
-    """A list by scope, such as `zones/us-central1-a`, with every scope on every page.
-
-    A scope without rows has a warning. An unreachable zone shows none of its rows, and is UNREACHABLE instead.
-    """
+    """A list by scope. An unreachable zone shows none of its rows."""
     unreachable = sorted(f"zones/{zone}" for zone in call.cloud.faults.unreachable_zones(call.project))
     if unreachable:
         rows = [row for row in rows if scope_of(row) not in unreachable]
@@ -44,6 +41,20 @@ def aggregated_list(
     by_scope: dict[str, list[Resource]] = {}
     for row in page:
         by_scope.setdefault(scope_of(row), []).append(row)
+    link = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
+    return aggregated(kind, key, by_scope, scopes, link, token, unreachable)
+
+
+def aggregated(
+    kind: str,
+    key: str,
+    by_scope: Mapping[str, list[Resource]],
+    scopes: Sequence[str],
+    self_link: str,
+    next_page_token: str | None,
+    unreachable: Sequence[str],
+) -> Resource:
+    """Every scope, such as `zones/us-central1-a`, on every page: with rows, NO_RESULTS_ON_PAGE or UNREACHABLE."""
     items: Resource = {}
     for scope in scopes:
         if scope in unreachable:
@@ -51,15 +62,14 @@ def aggregated_list(
         elif scope in by_scope:
             items[scope] = {key: by_scope[scope]}
         else:
-            items[scope] = _warning(
-                "NO_RESULTS_ON_PAGE", f"There are no results for scope '{scope}' on this page.", scope
-            )
-    answer: Resource = {"kind": kind, "id": call.path.removeprefix("/compute/v1/"), "items": items}
-    if token:
-        answer["nextPageToken"] = token
-    answer["selfLink"] = f"{call.cloud.links}{call.path.removeprefix('/compute/v1')}"
+            text = f"There are no results for scope '{scope}' on this page."
+            items[scope] = _warning("NO_RESULTS_ON_PAGE", text, scope)
+    answer: Resource = {"kind": kind, "id": self_link.partition("/compute/v1/")[2], "items": items}
+    if next_page_token:
+        answer["nextPageToken"] = next_page_token
+    answer["selfLink"] = self_link
     if unreachable:
-        answer["unreachables"] = unreachable
+        answer["unreachables"] = list(unreachable)
     return answer
 
 

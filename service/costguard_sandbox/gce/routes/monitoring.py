@@ -82,11 +82,11 @@ class Series:
                 minute += MINUTE
 
     def _value(self, minute: datetime, load: Load) -> float:
-        of = METRICS[self.metric]
-        low, high = of.busy if load is Load.BUSY else of.idle
+        metric = METRICS[self.metric]
+        low, high = metric.busy if load is Load.BUSY else metric.idle
         drawn = zlib.crc32(f"{self.vm.id}:{self.metric}:{self.salt}:{minute.isoformat()}".encode()) / 0xFFFFFFFF
         value = low + (high - low) * drawn
-        return float(int(value)) if of.value_type == "INT64" else value
+        return float(int(value)) if metric.value_type == "INT64" else value
 
 
 def series_of(vms: Sequence[VM], metric: str) -> Iterator[Series]:
@@ -140,7 +140,12 @@ class Aligned:
 
 def checked(aggregation: Aggregation, metric: str) -> Aggregation:
     """Raises Refused (400) for what Cloud Monitoring refuses."""
-    aligner, reducer, period, of = aggregation.aligner, aggregation.reducer, aggregation.period, METRICS[metric]
+    aligner, reducer, period, metric_type = (
+        aggregation.aligner,
+        aggregation.reducer,
+        aggregation.period,
+        METRICS[metric],
+    )
     if (aligner == "ALIGN_NONE") != (period is None):
         raise bad_value("aggregation.perSeriesAligner", aligner, "It goes together with aggregation.alignmentPeriod.")
     if aligner not in ("ALIGN_NONE", *_ALIGNERS):
@@ -152,24 +157,25 @@ def checked(aggregation: Aggregation, metric: str) -> Aggregation:
         raise bad_value("aggregation.alignmentPeriod", given, "The period must be at least 60 seconds.")
     if reducer != "REDUCE_NONE" and period is None:
         raise bad_value("aggregation.crossSeriesReducer", reducer, "Series must be aligned before they are reduced.")
-    if period is not None and aligner not in _FIT[of.kind]:
-        why = f"The aligner cannot be applied to metrics with kind {of.kind} and value type {of.value_type}."
+    if period is not None and aligner not in _FIT[metric_type.kind]:
+        what = f"kind {metric_type.kind} and value type {metric_type.value_type}"
+        why = f"The aligner cannot be applied to metrics with {what}."
         raise bad_value("aggregation.perSeriesAligner", aligner, why)
     return aggregation
 
 
 def aligned(series: Series, aggregation: Aggregation, after: datetime, until: datetime, end: datetime) -> Aligned:
     """The series in periods that end at `end`; nothing measured after `until` is known yet."""
-    found = Aligned(dict(series.metric_labels), dict(series.resource_labels))
+    answer = Aligned(dict(series.metric_labels), dict(series.resource_labels))
     if aggregation.period is None:
-        found.points = dict(series.points(after, until))
-        return found
+        answer.points = dict(series.points(after, until))
+        return answer
     periods: dict[datetime, list[float]] = {}
     for moment, value in series.points(after, until):
         periods.setdefault(end - (end - moment) // aggregation.period * aggregation.period, []).append(value)
     align = _ALIGNERS[aggregation.aligner]
-    found.points = {moment: align(values, aggregation.period) for moment, values in periods.items()}
-    return found
+    answer.points = {moment: align(values, aggregation.period) for moment, values in periods.items()}
+    return answer
 
 
 def reduced(series: Iterable[Aligned], aggregation: Aggregation) -> list[Aligned]:
@@ -228,7 +234,7 @@ def _list(call: ApiCall) -> Any:
         raise bad_value("filter", wanted, "must specify a restriction on metric.type.")
     if metric[1] not in METRICS:
         raise bad_value("filter", wanted, f'The metric type "{metric[1]}" is not known here.')
-    of = METRICS[metric[1]]
+    metric_type = METRICS[metric[1]]
     end = _moment(call, "interval.endTime")
     begin = _moment(call, "interval.startTime")
     if begin > end:
@@ -238,10 +244,10 @@ def _list(call: ApiCall) -> Any:
     page, token = _page(call, series)
     answer: dict[str, Any] = {}
     if page:
-        answer["timeSeries"] = [_shown(one, points, metric[1], of, aggregation) for one, points in page]
+        answer["timeSeries"] = [_shown(one, points, metric[1], metric_type, aggregation) for one, points in page]
     if token:
         answer["nextPageToken"] = token
-    answer["unit"] = f"{of.unit}/s" if aggregation.aligner == "ALIGN_RATE" else of.unit
+    answer["unit"] = f"{metric_type.unit}/s" if aggregation.aligner == "ALIGN_RATE" else metric_type.unit
     return answer
 
 
@@ -264,8 +270,8 @@ def _chosen(
         )
     ]
     until = min(end, call.cloud.timeline.now - VISIBLE_AFTER)
-    found = [aligned(one, aggregation, begin, until, end) for one in stored]
-    return [one for one in reduced(found, aggregation) if one.points]
+    series = [aligned(one, aggregation, begin, until, end) for one in stored]
+    return [one for one in reduced(series, aggregation) if one.points]
 
 
 def _page(call: ApiCall, series: list[Aligned]) -> tuple[list[tuple[Aligned, list[datetime]]], str | None]:
@@ -290,10 +296,14 @@ def _page(call: ApiCall, series: list[Aligned]) -> tuple[list[tuple[Aligned, lis
 
 
 def _shown(
-    one: Aligned, moments: list[datetime], metric: str, of: MetricType, aggregation: Aggregation
+    one: Aligned, moments: list[datetime], metric: str, metric_type: MetricType, aggregation: Aggregation
 ) -> dict[str, Any]:
-    is_whole = of.value_type == "INT64" and aggregation.aligner != "ALIGN_RATE" and aggregation.reducer != "REDUCE_MEAN"
-    is_delta = of.kind == "DELTA" and aggregation.aligner in ("ALIGN_NONE", "ALIGN_DELTA")
+    is_whole = (
+        metric_type.value_type == "INT64"
+        and aggregation.aligner != "ALIGN_RATE"
+        and aggregation.reducer != "REDUCE_MEAN"
+    )
+    is_delta = metric_type.kind == "DELTA" and aggregation.aligner in ("ALIGN_NONE", "ALIGN_DELTA")
     lasts = (aggregation.period or MINUTE) if is_delta else timedelta(0)
     return {
         "metric": {"labels": one.metric_labels, "type": metric},
@@ -314,11 +324,11 @@ def _shown(
 
 def _aggregation(call: ApiCall) -> Aggregation:
     period = call.query.get("aggregation.alignmentPeriod", "")
-    found = _PERIOD.fullmatch(period)
-    if period and found is None:
+    match = _PERIOD.fullmatch(period)
+    if period and match is None:
         raise bad_value("aggregation.alignmentPeriod", period)
     return Aggregation(
-        None if found is None else timedelta(seconds=int(found[1])),
+        None if match is None else timedelta(seconds=int(match[1])),
         call.query.get("aggregation.perSeriesAligner", "ALIGN_NONE"),
         call.query.get("aggregation.crossSeriesReducer", "REDUCE_NONE"),
         tuple(call.query.getlist("aggregation.groupByFields")),

@@ -20,15 +20,15 @@ _STEP_SECONDS = 0.05
 
 
 def routes(cloud: Cloud) -> list[Route]:
-    found = [compute("/projects/{project}/aggregated/operations", _aggregated, cloud)]
+    routes = [compute("/projects/{project}/aggregated/operations", _aggregated, cloud)]
     for scope in ("zones/{zone}", "regions/{region}", "global"):
         operation = f"/projects/{{project}}/{scope}/operations/{{name}}"
-        found += [
+        routes += [
             compute(f"/projects/{{project}}/{scope}/operations", _list, cloud),
             compute(operation, _get, cloud),
             compute(f"{operation}/wait", _get, cloud, "POST", before=_wait),
         ]
-    return found
+    return routes
 
 
 def _aggregated(call: ApiCall) -> Any:

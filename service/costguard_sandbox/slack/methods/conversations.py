@@ -38,19 +38,19 @@ def open_(call: SlackCall) -> dict[str, Any]:
     before = len(workspace.channels)
     channel = workspace.direct(*names)
     shown = channel.shown() if call.flag("return_im") else {"id": channel.id}
-    known = {} if len(workspace.channels) > before else {"no_op": True, "already_open": True}
-    return {**known, "channel": shown}
+    existing = {} if len(workspace.channels) > before else {"no_op": True, "already_open": True}
+    return {**existing, "channel": shown}
 
 
 def history(call: SlackCall) -> dict[str, Any]:
     """https://docs.slack.dev/reference/methods/conversations.history: newest first, replies left out."""
     channel, within = _readable(call), _bounds(call)
-    found = [
+    messages = [
         one
         for one in call.workspace.messages(channel.id)
         if one.deleted_at is None and (not one.is_reply or one.broadcast) and within(one)
     ]
-    return _page(call, found[::-1])
+    return _page(call, messages[::-1])
 
 
 def replies(call: SlackCall) -> dict[str, Any]:
@@ -80,14 +80,14 @@ def list_(call: SlackCall) -> dict[str, Any]:
     for kind in kinds:
         call.need(f"{_KINDS[kind]}:read")
     wanted = {_KINDS[kind] for kind in kinds}
-    found = [
+    channels = [
         channel
         for channel in call.workspace.channels.values()
         if channel.kind in wanted
         and (not channel.private or BOT_USER_ID in channel.members)
         and not (channel.archived and call.flag("exclude_archived"))
     ]
-    shown, cursor, _ = paged(call, found, 1000)
+    shown, cursor, _ = paged(call, channels, 1000)
     return {"channels": [one.shown() for one in shown], "response_metadata": {"next_cursor": cursor}}
 
 
@@ -107,20 +107,20 @@ def join(call: SlackCall) -> dict[str, Any]:
 
 
 def paged(
-    call: SlackCall, found: Sequence[T], most: int = _MOST, bound: int | None = None
+    call: SlackCall, items: Sequence[T], most: int = _MOST, bound: int | None = None
 ) -> tuple[Sequence[T], str, bool]:
     """One page, the cursor of the next (empty at the end), and whether there is more. At most `bound` are on it."""
     limit = call.number("limit", 100, most)
     if bound is not None:
         limit = min(limit, bound)
     start = _position(call.text("cursor"))
-    more = start + limit < len(found)
+    more = start + limit < len(items)
     cursor = base64.b64encode(f"next:{start + limit}".encode()).decode() if more else ""
-    return found[start : start + limit], cursor, more
+    return items[start : start + limit], cursor, more
 
 
-def _page(call: SlackCall, found: list[Message]) -> dict[str, Any]:
-    shown, cursor, more = paged(call, found, bound=call.workspace.limits.most_history)
+def _page(call: SlackCall, messages: list[Message]) -> dict[str, Any]:
+    shown, cursor, more = paged(call, messages, bound=call.workspace.limits.most_history)
     all_metadata = bool(call.flag("include_all_metadata"))
     answer: dict[str, Any] = {
         "messages": [one.shown(all_metadata=all_metadata) for one in shown],

@@ -34,8 +34,8 @@ def routes(workspace: Workspace) -> list[BaseRoute]:
         version = f"{workspace.changes}.{minute}"
         if query.get("version") == version:
             return JSONResponse({"version": version})
-        found = panes(workspace, query.get("viewer", ""), query.get("channel", ""), query.get("thread", ""))
-        return JSONResponse({"version": version, **asdict(found)})
+        shown = panes(workspace, query.get("viewer", ""), query.get("channel", ""), query.get("thread", ""))
+        return JSONResponse({"version": version, **asdict(shown)})
 
     async def message(request: Request) -> Response:
         """`?viewer=ana&channel=gpu-costs&ts=...`: one message alone, as this person sees it."""
