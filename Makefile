@@ -24,7 +24,7 @@ $(VENV)/installed: requirements.txt pyproject.toml
 	  $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.txt && \
 	  $(BIN)/python -m pip install --quiet --no-deps --editable . ; \
 	fi
-	@$(BIN)/python -m compileall -q service # where Python may write no bytecode, every start would compile it anew
+	@$(BIN)/python -m compileall -q service # where Python may write no bytecode, every start would compile it again
 	@touch $@
 
 $(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
@@ -79,7 +79,7 @@ pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of
 	@$(BIN)/python -m tests.pictures
 	@$(BIN)/python -m tests.page_pictures
 
-lock: $(VENV)/installed ## write the locked requirements anew
+lock: $(VENV)/installed ## write the locked requirements again
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml -o requirements.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --extra dev pyproject.toml -o requirements-dev.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/trainers/requirements.in -o tests/trainers/requirements.txt

@@ -72,7 +72,7 @@ def test_no_secrets(file: Path) -> None:
     given = re.findall(
         r"^\s*([A-Z_]*(?:TOKEN|PASSWORD|SECRET|KEY))[ \t]*[:=][ \t]*(\S+)", file.read_text(), re.MULTILINE
     )
-    assert [pair for pair in given if not pair[1].startswith("${") and pair[1] != "demo-on-this-machine"] == []
+    assert [pair for pair in given if not pair[1].startswith("${") and pair[1] != "demo-on-this-computer"] == []
 
 
 def test_secrets_file_is_ignored_by_git() -> None:
