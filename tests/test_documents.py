@@ -127,7 +127,8 @@ def _is_command(line: str) -> bool:
         return is_group or bool(
             re.match(r"costguard (--install-completion|--show-completion|--version|--help|-V)", line)
         )
-    taken = {option for each in COMMANDS[max(names, key=len)].params for option in (*each.opts, *each.secondary_opts)}
+    parameters = COMMANDS[max(names, key=len)].params
+    taken = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
     return set(_OPTION.findall(" ".join(words))) <= taken | {"--help"}
 
 

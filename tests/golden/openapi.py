@@ -14,11 +14,11 @@ from costguard.web.problems import KINDS
 
 def texts() -> Mapping[str, str]:
     with migrated() as database:
-        told = story.told(database)
-        document = told.app.openapi()
-        client = TestClient(told.app, headers={"Authorization": f"Bearer {story.MASTER}"})
+        sample = story.told(database)
+        document = sample.app.openapi()
+        client = TestClient(sample.app, headers={"Authorization": f"Bearer {story.MASTER}"})
         problems = {kind: client.get(f"/problems/{kind}").json() for kind in sorted(KINDS)}
-        told.gate.close()
+        sample.gate.close()
     return {"openapi/openapi.json": _json(document), "openapi/problems.json": _json(problems)}
 
 

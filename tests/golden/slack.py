@@ -11,9 +11,9 @@ from costguard.slack.render import render
 
 
 def texts() -> Mapping[str, str]:
-    found = {}
+    payloads = {}
     for name, sample in SAMPLES.items():
         message = render(sample)
         content = json.dumps({"text": message.text, "blocks": message.blocks}, indent=1, ensure_ascii=False)
-        found[f"slack/{name}.json"] = f"{content}\n"
-    return found
+        payloads[f"slack/{name}.json"] = f"{content}\n"
+    return payloads

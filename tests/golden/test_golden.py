@@ -36,8 +36,8 @@ def test_output_equals_its_golden_files(
             pytest.skip(f"{writer} {version(writer)} is not the locked version")
     if name == "schema":
         monkeypatch.setenv("COSTGUARD_TEST_POSTGRES", request.getfixturevalue("postgres_server"))
-    found = difference(name, produced(name))
-    assert not found, f"\n{found}"
+    diff = difference(name, produced(name))
+    assert not diff, f"\n{diff}"
 
 
 def test_every_page_has_a_golden_text(sqlite_database: Database) -> None:
@@ -54,4 +54,6 @@ def test_every_page_has_a_golden_text(sqlite_database: Database) -> None:
     of_pages = [path for path in routes if not path.startswith(_ELSEWHERE)]
     assert len(of_pages) > 15
     patterns = {path: re.sub(r"{[^}]*}", "[^/]+", path) for path in of_pages}
-    assert [path for path, pattern in patterns.items() if not any(re.fullmatch(pattern, each) for each in shown)] == []
+    assert [
+        route for route, pattern in patterns.items() if not any(re.fullmatch(pattern, path) for path in shown)
+    ] == []

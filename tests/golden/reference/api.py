@@ -26,10 +26,10 @@ Slack, at most five minutes old and good for once. Everything else is answered 4
 
 def text() -> str:
     with migrated() as database:
-        told = story.told(database)
-        document = told.app.openapi()
-        needs = {(asked.method, asked.path): asked.needs for asked in table(told.app)}
-        told.gate.close()
+        sample = story.told(database)
+        document = sample.app.openapi()
+        needs = {(route.method, route.path): route.needs for route in table(sample.app)}
+        sample.gate.close()
     lines = [_HEAD, document["info"]["description"].strip()]
     for tag in document["tags"]:
         lines += [f"\n## {tag['name'].capitalize()}\n", tag["description"]]
@@ -53,11 +53,11 @@ def _section(
     yield f"**{operation['summary']}.** {' '.join(operation['description'].split())}"
     if needed:
         yield f"Permission: `{needed}`."
-    parameters = [each for each in operation.get("parameters", ()) if each["in"] == "query"]
+    parameters = [one for one in operation.get("parameters", ()) if one["in"] == "query"]
     body = _schema(operation.get("requestBody", {}).get("content", {}).get("application/json", {}), document)
     if parameters:
         yield "\n| Parameter | Meaning |\n|---|---|"
-        yield from (f"| `{each['name']}` | {_cell(each.get('description', ''))} |" for each in parameters)
+        yield from (f"| `{one['name']}` | {_cell(one.get('description', ''))} |" for one in parameters)
     if body:
         required = set(body.get("required", ()))
         yield "\n| Body | Meaning |\n|---|---|"

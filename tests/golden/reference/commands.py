@@ -24,10 +24,10 @@ _EVERYWHERE = {"--help", "--json"}
 
 
 def text() -> str:
-    found = list(_commands(typer.main.get_command(app), "costguard"))
+    commands = list(_commands(typer.main.get_command(app), "costguard"))
     lines = [_HEAD, "| Command | Does |", "|---|---|"]
-    lines += [f"| [`{path}`](#{_anchor(path)}) | {_cell(_first(command))} |" for path, command in found]
-    for path, command in found:
+    lines += [f"| [`{path}`](#{_anchor(path)}) | {_cell(_first(command))} |" for path, command in commands]
+    for path, command in commands:
         lines += ["", *_section(path, command)]
     return "\n".join(lines) + "\n"
 

@@ -83,18 +83,18 @@ def text() -> str:
 
 
 def _read(source: str) -> tuple[list[Key], Mapping[str, str]]:
-    """The keys in their order, and what is said of each section."""
+    """The keys in their order, and the comment above each section."""
     keys: list[Key] = []
     notes: dict[str, str] = {}
     comment: list[str] = []
     section = ""
     for line in source.splitlines():
-        if found := _SECTION.match(line):
-            section = found[1]
+        if heading := _SECTION.match(line):
+            section = heading[1]
             notes[section] = " ".join(comment)
             comment = []
-        elif found := _KEY.match(line):
-            keys.append(Key(section, found[1], found[2], " ".join(comment)))
+        elif key := _KEY.match(line):
+            keys.append(Key(section, key[1], key[2], " ".join(comment)))
             comment = []
         elif line.startswith("# "):
             comment.append(line[2:].strip())
@@ -196,8 +196,8 @@ def _presets() -> Iterator[str]:
 
 def _shipped() -> Mapping[str, Any]:
     text = (Path(costguard.settings.__file__).parent / "defaults.toml").read_text("utf-8")
-    found: Mapping[str, Any] = tomllib.loads(text)["presets"]
-    return found
+    presets: Mapping[str, Any] = tomllib.loads(text)["presets"]
+    return presets
 
 
 def _cell(text: str) -> str:
