@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.watching import picture, watched
-from tests.sandbox.guest.machines import processes_of
+from tests.sandbox.guest.served_vms import processes_of
 
 PATIENCE_S = 90.0
 UNCLAIMED = "instance-20261118-041207"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.guest.machines import PATIENCE_S, processes_of
+from tests.sandbox.guest.served_vms import PATIENCE_S, processes_of
 
 import costguard_sandbox
 from costguard.cli import demo_cloud

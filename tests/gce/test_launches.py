@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from tests.gce.conftest import Connect, Waits
 from tests.gce.server import Answer, Asked, google_error, json_answer
-from tests.sandbox.conformance.discovery import problems
+from tests.sandbox.gce.conformance.discovery import problems
 
 from costguard.errors import (
     AlreadyExists,

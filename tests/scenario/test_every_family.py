@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 from tests.gce.conftest import Waits
-from tests.sandbox.conformance.fleet import PROJECT
-from tests.sandbox.conformance.test_everything_is_sold import CUSTOM, MODELS, insert
+from tests.sandbox.gce.conformance.fleet import PROJECT
+from tests.sandbox.gce.conformance.test_everything_is_sold import CUSTOM, MODELS, insert
 
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices

@@ -1,9 +1,9 @@
 """What the guard's ledger and the simulated meter still take for granted alike, where no outside source decides.
 
-The two share no code, table or figure (tests/sandbox/test_meter_independence.py). Where Google's words and the recorded
-bills leave something open, both had to choose, and chose the same: those choices are listed here, each with the reason
-why nothing decides it, and each is tried on both sides. A difference that is not on the list would show in the tests
-of their sums.
+The two share no code, table or figure (tests/sandbox/gce/test_meter_independence.py). Where Google's words and the
+recorded bills leave something open, both had to choose, and chose the same: those choices are listed here, each with
+the reason why nothing decides it, and each is tried on both sides. A difference that is not on the list would show in
+the tests of their sums.
 """
 
 from __future__ import annotations

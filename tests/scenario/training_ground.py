@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import update
-from tests.sandbox.guest.machines import processes_of
+from tests.sandbox.guest.served_vms import processes_of
 from tests.scenario import guard_process
 
 from costguard.db.lease import database_time

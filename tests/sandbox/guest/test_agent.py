@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.agent.fake_guard import FakeGuard, guard_at_a_port
-from tests.sandbox.guest.machines import ServedVMs, machines
+from tests.sandbox.guest.served_vms import ServedVMs, served_vms
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body
 
 from costguard.agent.bundle import bundle
@@ -44,7 +44,7 @@ def guard() -> Iterator[FakeGuard]:
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[ServedVMs]:
-    with machines(tmp_path) as made:
+    with served_vms(tmp_path) as made:
         yield made
 
 

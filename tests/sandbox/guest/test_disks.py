@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.sandbox.guest.machines import ServedVMs, machines
+from tests.sandbox.guest.served_vms import ServedVMs, served_vms
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE
 
 from costguard_sandbox.gce.vm import VM
@@ -17,7 +17,7 @@ WAITS = "echo ready >$say; while :; do sleep 0.05; done"
 
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[ServedVMs]:
-    with machines(tmp_path, grace_s=0.5) as made:
+    with served_vms(tmp_path, grace_s=0.5) as made:
         yield made
 
 

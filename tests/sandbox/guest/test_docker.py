@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.sandbox.guest.machines import PATIENCE_S, processes_of
+from tests.sandbox.guest.served_vms import PATIENCE_S, processes_of
 from tests.sandbox.vms import T4, new_world, up
 
 from costguard_sandbox.guest.boot import has_docker, program, put_tools

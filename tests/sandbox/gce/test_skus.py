@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.sandbox.conformance.discovery import problems
+from tests.sandbox.gce.conformance.discovery import problems
 
 from costguard_sandbox.gce.catalogue.prices import OPENING, NoRate, PriceList
 from costguard_sandbox.gce.catalogue.skus import skus_page

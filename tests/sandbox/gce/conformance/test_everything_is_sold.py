@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.sandbox.conformance.fleet import PROJECT, START, ZONE, body
+from tests.sandbox.gce.conformance.fleet import PROJECT, START, ZONE, body
 
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.catalogue.machine_types import ACCELERATOR_TYPES, MACHINE_TYPES, find

@@ -18,7 +18,7 @@ from costguard_sandbox.gce.catalogue.skus import skus_page
 from costguard_sandbox.gce.meter.usage import parts_of
 from costguard_sandbox.gce.vm import Shape
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parent / "data"
 PUBLISHED: dict[str, Any] = json.loads((DATA / "vm_prices.json").read_text("utf-8"))
 A3_SPOT: dict[str, Any] = json.loads((DATA / "a3_spot_skus.json").read_text("utf-8"))
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

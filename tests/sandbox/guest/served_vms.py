@@ -103,7 +103,7 @@ def _read(place: Path) -> str:
 
 
 @contextmanager
-def machines(
+def served_vms(
     folder: Path, grace_s: float = 20, clock: ManualClock | None = None, **options: Any
 ) -> Iterator[ServedVMs]:
     grace = timedelta(seconds=grace_s)

@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.sandbox.conformance.discovery import problems_of
-from tests.sandbox.conformance.fleet import PROJECT, START, ZONE, body
+from tests.sandbox.gce.conformance.discovery import problems_of
+from tests.sandbox.gce.conformance.fleet import PROJECT, START, ZONE, body
 
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running

@@ -1,7 +1,7 @@
 """Places, machine types, accelerators and images."""
 
 import pytest
-from tests.sandbox.conformance.discovery import problems_of
+from tests.sandbox.gce.conformance.discovery import problems_of
 
 from costguard_sandbox.gce.catalogue import disks
 from costguard_sandbox.gce.catalogue.machine_types import (

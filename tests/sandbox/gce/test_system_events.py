@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.sandbox.conformance.discovery import problems
+from tests.sandbox.gce.conformance.discovery import problems
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world, up
 
 from costguard_sandbox.clock import zulu

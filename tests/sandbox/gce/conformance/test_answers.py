@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.routing import Route
-from tests.sandbox.conformance.discovery import problems, problems_of
-from tests.sandbox.conformance.fleet import PROJECT, ZONE, body, every_operation, make_world, spot_t4
+from tests.sandbox.gce.conformance.discovery import problems, problems_of
+from tests.sandbox.gce.conformance.fleet import PROJECT, ZONE, body, every_operation, make_world, spot_t4
 
 from costguard_sandbox.server import create_app, running
 from costguard_sandbox.world import World

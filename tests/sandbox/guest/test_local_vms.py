@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from tests.sandbox.guest.machines import PATIENCE_S, ServedVMs, command_lines, machines, processes_of
+from tests.sandbox.guest.served_vms import PATIENCE_S, ServedVMs, command_lines, processes_of, served_vms
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, START, ZONE, body, new_world
 
 from costguard_sandbox.clock import ManualClock
@@ -37,14 +37,14 @@ def status(vm: VM) -> Status:
 @pytest.fixture
 def patient(tmp_path: Path) -> Iterator[ServedVMs]:
     """Gives all the time that is needed."""
-    with machines(tmp_path) as made:
+    with served_vms(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[ServedVMs]:
     """Kills after three seconds."""
-    with machines(tmp_path, grace_s=3) as made:
+    with served_vms(tmp_path, grace_s=3) as made:
         yield made
 
 
@@ -266,7 +266,7 @@ def test_a_reset_is_a_cold_boot(patient: ServedVMs) -> None:
 def test_a_new_vm_finds_an_empty_disk(tmp_path: Path) -> None:
     """An earlier cloud of the same seed may have left a directory under the same number."""
     for _ in range(2):
-        with machines(tmp_path) as made:
+        with served_vms(tmp_path) as made:
             vm = made.boot("ls left 2>/dev/null; touch left; echo ready >$say")
             assert made.hear() == "ready"
             assert made.world.guests.serial_output(vm) == (0, b"")
@@ -335,7 +335,7 @@ def test_the_serial_port_shows_what_the_startup_script_printed(patient: ServedVM
 
 def test_the_end_of_the_server_is_the_end_of_all_processes(tmp_path: Path) -> None:
     """However little they wish to."""
-    with machines(tmp_path) as made:
+    with served_vms(tmp_path) as made:
         made.boot(IGNORES, "one")
         made.boot(IGNORES, "two")
         assert {made.hear(), made.hear()} == {"ready"}
@@ -350,7 +350,7 @@ class _Minutes(ManualClock):
 
 def test_a_notice_lasts_for_real_seconds(tmp_path: Path) -> None:
     """On a clock that was sped up the guest has its ten seconds, too."""
-    with machines(tmp_path, clock=_Minutes(START)) as made:
+    with served_vms(tmp_path, clock=_Minutes(START)) as made:
         vm = made.boot(SAVES)
         assert made.hear() == "ready"
         made.world.trigger_after_notice("preempt", PROJECT, "vm", notice=timedelta(seconds=10))
@@ -363,7 +363,7 @@ def test_a_notice_lasts_for_real_seconds(tmp_path: Path) -> None:
 
 def test_a_clock_that_waiting_moves_waits_for_processes_too(tmp_path: Path) -> None:
     """The operation of a stop is done when the VM is off, however its end was brought about."""
-    with machines(tmp_path, grace_s=0.5, wait_moves_clock=True) as made:
+    with served_vms(tmp_path, grace_s=0.5, wait_moves_clock=True) as made:
         vm = made.boot(IGNORES)
         assert made.hear() == "ready"
         zone = f"{made.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}"

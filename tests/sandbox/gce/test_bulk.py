@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.sandbox.conformance.discovery import problems_of
+from tests.sandbox.gce.conformance.discovery import problems_of
 from tests.sandbox.vms import MINUTE, PROJECT, T4, ZONE, body, new_world, up
 
 from costguard_sandbox.gce.errors import Refused

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.conformance.discovery import problems, problems_of, schema_of
+from tests.sandbox.gce.conformance.discovery import problems, problems_of, schema_of
 
-RECORDED = Path(__file__).parents[4] / "shared" / "gce-recorded"
+RECORDED = Path(__file__).parents[5] / "shared" / "gce-recorded"
 # Keys that a tool wrote into one recording, and a field that left the API after 2013.
 FOREIGN = ("'c7n.metrics'", "'c7n:MatchedFilters'", "'maintenanceWindows'")
 

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from googleapiclient.discovery import build_from_document
 from googleapiclient.discovery_cache import get_static_doc
-from tests.sandbox.conformance.discovery import problems_of
+from tests.sandbox.gce.conformance.discovery import problems_of
 from tests.sandbox.vms import MINUTE, PROJECT, ZONE, new_world, up
 
 from costguard_sandbox.gce.routes.batch import read_batch

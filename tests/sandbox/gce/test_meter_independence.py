@@ -19,7 +19,7 @@ import pytest
 
 from costguard_sandbox.gce.catalogue.prices import BASE, Source
 
-SERVICE = Path(__file__).parents[2] / "service"
+SERVICE = Path(__file__).parents[3] / "service"
 GUARD, CLOUD = SERVICE / "costguard", SERVICE / "costguard_sandbox"
 # Written where a figure or a name is: that Google, or a record of what Google said, is where it comes from.
 NAMES_A_SOURCE = ("Google", "Cloud Billing", "Catalog", "catalogue", "recorded", "machineTypes", "discovery")
