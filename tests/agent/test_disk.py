@@ -11,9 +11,8 @@ from tests.agent.fake_guard import FakeGuard
 from tests.agent.scripts import WAIT
 from tests.agent.vm import Vm
 
-from costguard.agent.saved import Saved, on_the_vm
-from costguard.agent.settings import Settings
-from costguard.agent.suspects import suspects
+from costguard.agent.checkpoints import DiskCheckpoints, failed_runs, on_the_vm
+from costguard.agent.settings import AttemptSettings
 
 # Saves the checkpoints that its environment names, says how it was called, and fails.
 FAILS = """
@@ -82,7 +81,7 @@ def test_a_run_that_was_told_to_stop_makes_no_checkpoint_a_suspect(tmp_path: Pat
         (tmp_path / "2").mkdir(exist_ok=True)
         (tmp_path / "2/resumed.json").write_text(json.dumps(checkpoint))
         (tmp_path / "2/ended.json").write_text(json.dumps({**crash, "ended_at": soon, **ended}))
-        return bool(suspects(str(tmp_path), 3, 600.0))
+        return bool(failed_runs(str(tmp_path), 3, 600.0))
 
     assert is_suspect()
     assert is_suspect(step=20, ended_at=late)
@@ -92,7 +91,7 @@ def test_a_run_that_was_told_to_stop_makes_no_checkpoint_a_suspect(tmp_path: Pat
     assert not is_suspect(reason="cut_off", code=None)
     assert not is_suspect(code=0)
     (tmp_path / "2/ended.json").unlink()
-    assert suspects(str(tmp_path), 3, 600.0) == []
+    assert failed_runs(str(tmp_path), 3, 600.0) == ()
 
 
 def test_what_a_run_resumes_from_is_reported_with_its_start(vm: Vm, guard: FakeGuard) -> None:
@@ -196,13 +195,13 @@ def test_a_crashed_agent_begins_no_second_run(vm: Vm, guard: FakeGuard) -> None:
 )
 def test_in_an_image_the_folder_is_where_it_is_mounted_from(mounts: list[str], path: str) -> None:
     """Docker's rule: the innermost mount holds a path."""
-    settings = Settings(image="acme/train:1", mounts=mounts, checkpoint={"location": "/saved/run-1"})
+    settings = AttemptSettings(image="acme/train:1", mounts=mounts, checkpoint={"location": "/saved/run-1"})
     assert on_the_vm(settings, "/vm").rstrip("/") == path
 
 
 def test_a_framework_that_this_agent_does_not_know_is_an_error(tmp_path: Path) -> None:
     """A newer guard may know more layouts: that is not an empty disk either."""
-    saved = Saved(Settings(checkpoint={"location": str(tmp_path), "framework": "of-tomorrow"}))
+    saved = DiskCheckpoints(AttemptSettings(checkpoint={"location": str(tmp_path), "framework": "of-tomorrow"}))
     assert "of-tomorrow" in saved.look()["error"]
     json.dumps(saved.look())
 

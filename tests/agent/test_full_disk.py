@@ -16,7 +16,7 @@ from tests.agent.test_boot import attempt, put, run_script
 from tests.agent.vm import Vm, parent, wait_until_unlocked
 
 from costguard.agent.bundle import bundle
-from costguard.agent.output import Log, tail
+from costguard.agent.output import OutputLog, tail
 from costguard.gce.boot import metadata_items
 
 DISK_BYTES = 12 << 20
@@ -133,7 +133,7 @@ def test_an_exit_code_survives_though_nothing_can_be_written_anywhere(vm: Vm, gu
 def test_a_log_returns_to_the_disk_when_it_has_room_again(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order in which it was printed; meanwhile its end is in memory."""
     monkeypatch.setenv("COSTGUARD_VOLATILE", str(disk.parent / "volatile"))
-    log = Log(str(disk / "log"), 50 << 20, 3)
+    log = OutputLog(str(disk / "log"), 50 << 20, 3)
     log.write(b"before\n")
     (disk / "junk").write_bytes(b"x" * (DISK_BYTES - 3 * os.sysconf("SC_PAGE_SIZE")))
     for number in range(4000):

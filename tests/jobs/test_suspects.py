@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 from tests.jobs.jobbed import NOW, TERMS, attempt, exited
 
-from costguard.jobs.suspects import failed_at_once, passed_over, suspected_by, suspects, tried_again
+from costguard.jobs.suspects import resumed_run, suspects
 from costguard.model.attempt import Attempt, AttemptState, Heard, Outcome
-from costguard.model.checkpoint import Checkpoint, CheckpointState, Framework
+from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing
+from costguard.model.suspects import suspected_by, trusted
 
 MINUTE = timedelta(minutes=1)
 LATER = timedelta(hours=3)
@@ -68,7 +69,7 @@ def checkpoint(resume_from: str = "gs://r/300", written: timedelta = -LATER) -> 
 )
 def test_what_failing_at_once_is(one: Attempt, is_at_once: bool) -> None:
     """A crash before the first step past the one resumed from, or soon after the start where no step is reported."""
-    assert failed_at_once(one, TERMS) is is_at_once
+    assert resumed_run(one).failed_at_once(TERMS.quick_crash) is is_at_once
 
 
 def test_a_checkpoint_that_served_later_is_trusted_again() -> None:
@@ -79,15 +80,23 @@ def test_a_checkpoint_that_served_later_is_trusted_again() -> None:
 
 def test_a_checkpoint_written_again_is_another_one() -> None:
     """The same path, as of `last.ckpt`, is suspected only as it was when the attempt began."""
-    assert suspected_by(checkpoint(), [tried()]) is not None
-    assert suspected_by(checkpoint(written=timedelta()), [tried()]) is None
-    assert suspected_by(checkpoint("gs://r/200"), [tried()]) is None
+    failed = [resumed_run(tried())]
+    assert suspected_by(checkpoint(), failed) is not None
+    assert suspected_by(checkpoint(written=timedelta()), failed) is None
+    assert suspected_by(checkpoint("gs://r/200"), failed) is None
 
 
 def test_the_reasons_name_attempt_and_checkpoint() -> None:
     """A reader sees which attempt failed, from what, and what is done now."""
-    assert passed_over(tried()) == (
+    both = (checkpoint(), checkpoint("gs://r/200"))
+
+    def why(attempt: Attempt, *complete: Checkpoint) -> str:
+        look = CheckpointLook("gs://r", Listing("gs://r", {}), complete, complete[0], ())
+        return trusted(lambda _: look, [resumed_run(attempt)])[2]
+
+    assert why(tried(), *both) == (
         "attempt 2 failed at once after it resumed from step 300, gs://r/300: "
         "the complete checkpoint before it is tried"
     )
-    assert tried_again(tried(resume_step=None)).endswith("gs://r/300, and no other is complete: it is tried once more")
+    again = why(tried(resume_step=None), checkpoint())
+    assert again.endswith("gs://r/300, and no other is complete: it is tried once more")

@@ -7,10 +7,11 @@ import zipfile
 from pathlib import Path
 
 STAYS = {"bundle.py"}
-# The rules of which checkpoint is complete are the guard's own: they travel too, under the names that they have here.
+# The server's own rules about checkpoints and steps travel too, under the names that they have here.
 RULES = (
     "model/checkpoint.py",
     "model/log_pattern.py",
+    "model/suspects.py",
     "checkpoints/folder.py",
     "checkpoints/judge.py",
     "checkpoints/notes.py",
@@ -18,7 +19,7 @@ RULES = (
 LAYOUTS = "checkpoints/layouts"
 PACKAGES = ("__init__.py", "model/__init__.py", "checkpoints/__init__.py")  # empty: only the names are needed
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file
-# Ended at once: Python aborts where a thread is still saying something as it ends.
+# Ends at once: Python aborts where a thread still prints something as it ends.
 START = b"""import os, sys
 if sys.argv[1:2] == ["run"]:
     from costguard_agent.runner import main
@@ -31,7 +32,7 @@ os._exit(code)
 
 
 def bundle() -> bytes:
-    """A zip that Python runs as it is: this folder's sources, and the rules that judge checkpoints."""
+    """A zip that Python runs as it is: this folder's sources, and the rules that travel with them."""
     files = {"__main__.py": START}
     house = Path(__file__).parent.parent
     rules = [*RULES, *(f"{LAYOUTS}/{source.name}" for source in sorted((house / LAYOUTS).glob("*.py")))]

@@ -1,4 +1,4 @@
-"""Calls over HTTP: the metadata server, Secret Manager, and how to ask again."""
+"""HTTP calls: to the metadata server and Secret Manager, with retries."""
 
 from __future__ import annotations
 
@@ -8,20 +8,42 @@ import json
 import random
 import re
 import ssl
+import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from .settings import NotStarted, Settings
+from .settings import AttemptSettings, NotStarted
+
+HELD_S = 60
+
+
+def watch(metadata: Metadata, key: str, act: Callable[[str], None], over: threading.Event, retry_s: float) -> None:
+    """Acts on a value of the metadata and on each change of it. The server holds each request until there is one."""
+    etag, seen = "0", ""
+    while not over.is_set():
+        started_at = time.monotonic()
+        try:
+            value, etag = metadata.get(key, etag, HELD_S)
+        except Trouble:
+            over.wait(retry_s)
+            continue
+        if value.strip() != seen:
+            seen = value.strip()
+            act(seen)
+        elif time.monotonic() - started_at < 0.1:  # a server that does not hold requests must not be flooded
+            over.wait(retry_s)
+
 
 MOST_ANSWER_BYTES = 1 << 20
 T = TypeVar("T")
 
 
 class Trouble(Exception):
-    """The other side could not be reached (status 0), or said no."""
+    """A server could not be reached (status 0), or refused."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -36,7 +58,7 @@ class _StayHere(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class Http:
+class HttpCalls:
     def __init__(self, authority: str = "", is_direct: bool = False) -> None:
         context = ssl.create_default_context(cadata=authority or None)
         handlers: list[urllib.request.BaseHandler] = [_StayHere(), urllib.request.HTTPSHandler(context=context)]
@@ -62,10 +84,10 @@ class Http:
 class Metadata:
     def __init__(self, base: str) -> None:
         self._base = base
-        self._http = Http(is_direct=True)
+        self._http = HttpCalls(is_direct=True)
 
     def get(self, path: str, etag: str = "", wait_s: int = 0) -> tuple[str, str]:
-        """The value and its ETag. With an ETag the answer comes when the value is another, or after `wait_s`."""
+        """The value and its ETag. With an ETag, the answer comes when the value changes, or after `wait_s`."""
         query = f"?wait_for_change=true&last_etag={urllib.parse.quote(etag)}&timeout_sec={wait_s}" if etag else ""
         body, headers = self._http(f"{self._base}/{path}{query}", {"Metadata-Flavor": "Google"}, timeout=wait_s + 10.0)
         if headers.get("Metadata-Flavor") != "Google":
@@ -74,7 +96,7 @@ class Metadata:
 
 
 def patiently(call: Callable[[], T], wait: Callable[[float], object], tries: int, first_s: float) -> T:
-    """Asks again after what may pass, each time twice as patiently, with jitter. `tries` 0 is for ever."""
+    """Repeats a call after passing trouble, with exponential backoff and jitter; `tries` 0: for ever."""
     attempt = 0
     while True:
         try:
@@ -86,8 +108,8 @@ def patiently(call: Callable[[], T], wait: Callable[[float], object], tries: int
             wait(min(60.0, first_s * 2 ** min(attempt, 10)) * random.uniform(0.5, 1))
 
 
-def fetch_secrets(settings: Settings, metadata: Metadata, http: Http) -> dict[str, str]:
-    """Values by their variable's name, read with the VM's own service account."""
+def fetch_secrets(settings: AttemptSettings, metadata: Metadata, http: HttpCalls) -> dict[str, str]:
+    """The secrets by variable, read with the VM's own service account."""
     if not settings.secrets:
         return {}
     token = json.loads(metadata.get("instance/service-accounts/default/token")[0])["access_token"]

@@ -1,7 +1,7 @@
-"""Reading and writing on the VM's disk: whole files or nothing, and what the agent says.
+"""Reading and writing on the VM's disk, whole files or nothing; and the agent's log lines.
 
-Where the disk is full, a file stands in memory instead, below COSTGUARD_VOLATILE, until it can be written again: a
-command that filled the disk ends all the same, and its exit code must be known.
+Where the disk is full, a file is kept in memory instead, below COSTGUARD_VOLATILE, until it can be written again: the
+exit code of a command that filled the disk must be known too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def say(message: str) -> None:
 
 
 def spare(path: str) -> str:
-    """Where a file stands, in memory, that did not fit on the disk."""
+    """The place in memory of a file that did not fit on the disk."""
     return os.path.join(os.environ.get("COSTGUARD_VOLATILE", "/run/costguard"), "spare", path.lstrip("/"))
 
 
@@ -41,14 +41,14 @@ def read(path: str) -> str:
 
 def read_json(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(read(path) or "{}")
+        document = json.loads(read(path) or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def write(path: str, content: bytes) -> None:
-    """All or nothing, also when the power goes. Raises OSError where neither the disk nor memory takes it."""
+    """Writes all or nothing, also when the power fails. Raises OSError where neither disk nor memory takes it."""
     try:
         _write(path, content)
     except OSError as full:
@@ -72,7 +72,7 @@ def _write(path: str, content: bytes) -> None:
         os.replace(new, path)
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(new)  # a part of it would take up what little there is
+            os.unlink(new)  # part of it would fill what little space is left
         raise
 
 
@@ -82,17 +82,17 @@ def remove(path: str) -> None:
             os.unlink(place)
 
 
-def names(folder: str) -> list[str]:
-    """Of all files in it, on the disk and in memory."""
-    found: set[str] = set()
+def names_in(folder: str) -> list[str]:
+    """The names of all files in a folder, on the disk and in memory."""
+    names: set[str] = set()
     for place in (folder, spare(folder)):
         with contextlib.suppress(OSError):
-            found.update(os.listdir(place))
-    return sorted(found)
+            names.update(os.listdir(place))
+    return sorted(names)
 
 
 def make_folder(path: str) -> None:
-    """One that does not fit on the disk is made when a file is written into it, in memory."""
+    """Makes a folder. Where the disk is full, it is made in memory with the first file in it."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
@@ -104,7 +104,7 @@ def write_json(path: str, document: Mapping[str, Any]) -> None:
 
 
 def lock(path: str) -> int | None:
-    """Nothing when another process holds it. It is held until every copy of the descriptor is closed."""
+    """A lock's descriptor; None where another process holds it. It is held until every copy is closed."""
     in_memory = spare(path)
     if os.path.exists(in_memory):
         path = in_memory
@@ -122,12 +122,12 @@ def lock(path: str) -> int | None:
 
 
 def write_through(pipe: IO[bytes] | None, document: Mapping[str, Any]) -> None:
-    """Into a pipe whose reader waits for its end."""
+    """Writes to a pipe whose reader waits for its end."""
     assert pipe is not None
     with pipe:
         pipe.write(json.dumps(document).encode())
 
 
 def boot_id() -> str:
-    """The kernel's, unless somebody says another: VMs that share a kernel boot while it goes on."""
+    """The kernel's id of this boot, or COSTGUARD_BOOT_ID's: simulated VMs share a kernel."""
     return os.environ.get("COSTGUARD_BOOT_ID") or read("/proc/sys/kernel/random/boot_id").strip()

@@ -6,23 +6,23 @@ import os
 import signal
 import threading
 
-from .attempt import Attempt
+from .attempt import AttemptRun
 from .calls import Metadata, Trouble, patiently
 from .files import lock, make_folder, say
-from .settings import NotStarted, Places, read_settings
+from .settings import AgentPaths, NotStarted, read_settings
 
 
 def main() -> int:
-    """0 where there is nothing (more) to do on this VM; whoever started the agent starts it again otherwise."""
+    """0 where there is nothing more to do on this VM; with another code, systemd starts the agent again."""
     os.umask(0o077)
     names = ("metadata", "home", "logs", "volumes")
     given = {
         name: os.environ[f"COSTGUARD_{name.upper()}"] for name in names if f"COSTGUARD_{name.upper()}" in os.environ
     }
-    places = Places(**given)
+    places = AgentPaths(**given)
     make_folder(places.home)
     if lock(os.path.join(places.home, "agent.lock")) is None:
-        say("another agent is at work here")
+        say("another agent already runs here")
         return 0
     metadata, wait = Metadata(places.metadata), threading.Event().wait
 
@@ -31,7 +31,7 @@ def main() -> int:
 
     try:
         settings, wrong = read_settings(attribute("costguard-attempt"))
-        attempt = Attempt(settings, attribute("costguard-token").strip(), metadata, places)
+        attempt = AttemptRun(settings, attribute("costguard-token").strip(), metadata, places)
     except (Trouble, NotStarted, ValueError) as problem:
         say(f"nothing to do on this VM: {problem}")
         return 0

@@ -1,20 +1,62 @@
-"""What the command prints: kept in files that are renamed when full, and the end of it for the guard."""
+"""The command's output and progress: log files that are renamed when full, its last lines, and its step."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from .files import say, spare
+from costguard.model.log_pattern import LogPattern
+
+from .files import read, say, spare, utc
+from .settings import AttemptSettings
+
+TAIL_BYTES = 64 << 10
+NO_PROGRESS: dict[str, Any] = {"step": None, "step_at": None, "output": []}  # of a command that has not started
+
+
+class CommandProgress:
+    """The step that the command printed last, or wrote to its step file, and its last lines."""
+
+    def __init__(self, settings: AttemptSettings, log: str, step_file: str) -> None:
+        self._settings, self._log, self._step_file = settings, log, step_file
+        self._pattern = LogPattern(settings.step_pattern) if settings.step_pattern else None
+        self._step: int | None = None
+        self._step_at: str | None = None
+
+    def now(self) -> dict[str, Any]:
+        settings = self._settings
+        return self._read(TAIL_BYTES, settings.output_lines, settings.output_bytes)
+
+    def final(self) -> dict[str, Any]:
+        most = self._settings.exit_output_bytes
+        return self._read(max(TAIL_BYTES, most), most, most)
+
+    def _read(self, bytes_read: int, most_lines: int, most_bytes: int) -> dict[str, Any]:
+        text = tail(self._log, bytes_read)
+        step = self._written() or self._printed(text)  # "" where it has scrolled away: the last one stays
+        if step.isdecimal() and int(step) != self._step:
+            self._step, self._step_at = int(step), utc()
+        return {"step": self._step, "step_at": self._step_at, "output": last_lines(text, most_lines, most_bytes)}
+
+    def _written(self) -> str:
+        number = re.search(r"\d+", read(self._step_file)[:200])
+        return number.group() if number else ""
+
+    def _printed(self, text: str) -> str:
+        return self._pattern.last_in(text) if self._pattern is not None else ""
+
 
 SPARE_BYTES = 512 << 10  # of the output, twice, while the disk is full
 
 
-class Log:
-    """A file that is renamed when it is full. On a full disk the end of the output is kept in memory, and goes to the
-    disk once it has room again: the last lines say why a command failed."""
+class OutputLog:
+    """A log file that is renamed when it is full.
+
+    While the disk is full, the end of the output is kept in memory: the last lines say why a command failed.
+    """
 
     def __init__(self, path: str, most_bytes: int, files: int) -> None:
         self._path, self._most, self._files = path, most_bytes, max(2, files)
@@ -27,7 +69,7 @@ class Log:
         if self._spare is None:
             data = data[self._put(data) :]
         if data:
-            self._put_aside(data)
+            self._keep_in_memory(data)
 
     def close(self) -> None:
         for file in (self._file, self._spare):
@@ -35,7 +77,7 @@ class Log:
                 file.close()
 
     def _put(self, data: bytes) -> int:
-        """How much of it the disk took."""
+        """Writes to the disk; returns how many bytes it took."""
         with contextlib.suppress(OSError):
             if self._file is not None and 0 < self._file.tell() > self._most - len(data):
                 self._file.close()
@@ -45,7 +87,7 @@ class Log:
                 return self._file.write(data) or 0
         return 0
 
-    def _put_aside(self, data: bytes) -> None:
+    def _keep_in_memory(self, data: bytes) -> None:
         place = spare(self._path)
         with contextlib.suppress(OSError):
             if self._spare is None:
@@ -89,8 +131,8 @@ class Log:
             return None
 
 
-def pump(source: int, log: Log, hidden: list[bytes]) -> None:
-    """Until the last process that holds the command's output has ended. Secrets become stars, also torn ones."""
+def pump(source: int, log: OutputLog, hidden: list[bytes]) -> None:
+    """Copies output until the last process that holds it has ended. Secrets become stars, also across reads."""
     held = b""
     while True:
         data = os.read(source, 65536)
@@ -107,17 +149,17 @@ def pump(source: int, log: Log, hidden: list[bytes]) -> None:
 
 def tail(path: str, most_bytes: int) -> str:
     """The end of a log that may just have been rotated, or that goes on in memory."""
-    found = b""
+    content = b""
     for name in (spare(path), spare(path) + ".1", path, path + ".1"):
-        wanted = most_bytes - len(found)
+        wanted = most_bytes - len(content)
         with contextlib.suppress(OSError), open(name, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - wanted))
-            found = file.read(wanted) + found
-    return found.decode("utf-8", "replace")
+            content = file.read(wanted) + content
+    return content.decode("utf-8", "replace")
 
 
 def last_lines(text: str, most_lines: int, most_bytes: int) -> list[str]:
-    """Whole lines, as a terminal would show them: a progress bar overwrites itself."""
+    """The last lines as a terminal shows them: a progress bar overwrites itself."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")]
     kept: list[str] = []
     for line in reversed(lines[-most_lines:]):

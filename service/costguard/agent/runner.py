@@ -1,4 +1,4 @@
-"""The runner: a process of its own that holds the command's output and learns how it ended. The agent may die."""
+"""The runner: its own process, which starts the command and learns how it ends even if the agent dies."""
 
 from __future__ import annotations
 
@@ -10,32 +10,107 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import containers
-from .files import boot_id, read, say, utc, write_json
-from .output import Log, pump, tail
+from .calls import HttpCalls, Metadata, fetch_secrets, patiently
+from .containers import Image, remove_container, run_arguments, why_not_started
+from .files import boot_id, make_folder, read, say, utc, write_json, write_through
+from .output import OutputLog, pump, tail
+from .settings import AttemptSettings, NotStarted
+from .usage import gpus
 
-# A program that is not there, or is no program: it will not be there on another VM either.
+SECRET_TRIES = 6
+
+
+def prepare(
+    settings: AttemptSettings,
+    metadata: Metadata,
+    folder: str,
+    run: int,
+    step_file: str,
+    wait: Callable[[float], None],
+    image: Image | None,
+) -> dict[str, Any]:
+    """The order for the runner. Waits for secrets, and for GPUs, whose drivers are installed at the first boot."""
+    http = HttpCalls()
+    secrets = patiently(lambda: fetch_secrets(settings, metadata, http), wait, SECRET_TRIES, settings.retry_s)
+    latest = time.monotonic() + settings.gpu_wait_s
+    while settings.gpus > len(gpus() or []):
+        if time.monotonic() > latest:
+            raise NotStarted(f"this VM should have {settings.gpus} GPUs, and nvidia-smi shows {len(gpus() or [])}")
+        wait(4 * settings.poll_s)
+    own = {"COSTGUARD_ATTEMPT": settings.attempt, "COSTGUARD_RUN": str(run), "COSTGUARD_STEP_FILE": step_file}
+    # Unbuffered, so that steps are reported in time.
+    variables = {"PYTHONUNBUFFERED": "1", **settings.environment, **secrets, **own}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+    inherited.setdefault("HOME", os.path.expanduser("~"))  # systemd gives its services none
+    argv, workdir = settings.command, settings.workdir or os.path.join(folder, "work")
+    if image is not None:
+        name = container(settings, run)
+        argv = run_arguments(settings, image.reference, name, config_of(folder), step_file, list(variables))
+        for earlier in range(1, run):
+            remove_container(container(settings, earlier))
+        workdir = folder
+    make_folder(workdir)
+    return {
+        "argv": argv,
+        "container": container(settings, run) if image is not None else "",
+        "workdir": workdir,
+        "environment": {**inherited, **variables},
+        "hidden": list(secrets.values()),
+        "grace_s": settings.notice_grace_s,
+        "log_bytes": settings.log_bytes,
+        "log_files": settings.log_files,
+    }
+
+
+def config_of(folder: str) -> str:
+    """The folder of Docker's settings, with the registry's password."""
+    return os.path.join(folder, "docker")
+
+
+def container(settings: AttemptSettings, run: int) -> str:
+    return f"costguard-{settings.attempt}-{run}"
+
+
+def hand_over(order: dict[str, Any], folder: str, held: int) -> subprocess.Popen[bytes]:
+    """Starts the runner. The order goes through a pipe: secrets are in no file and in no list of processes.
+
+    The runner keeps the lock `held` while it lives, which is how a later agent knows that it lives.
+    """
+    runner = subprocess.Popen(
+        [sys.executable, "-I", os.path.abspath(sys.argv[0]), "run", folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=(held,),
+        cwd="/",
+    )
+    write_through(runner.stdin, order)
+    return runner
+
+
+# The program does not exist or is no program, as it would be on every VM.
 NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 TAIL_BYTES = 8 << 10
 
 
 def main() -> int:
-    """`run FOLDER`, with the order on standard input. The command's own files are as readable as anybody's."""
+    """`run FOLDER`, with the order on standard input. The command's files get the usual permissions."""
     os.umask(0o022)
     run_command(sys.argv[2], json.load(sys.stdin))
     return 0
 
 
 def run_command(folder: str, order: Mapping[str, Any]) -> None:
-    """Writes begun.json before the command can have done anything, command.json as it runs, exit.json at its end.
+    """Writes begun.json before the command starts, command.json once it runs, exit.json at its end.
 
-    SIGTERM is the command's and the agent's matter: where a shutdown tells every process at once, the runner stays to
-    see how the command ends.
+    SIGTERM is for the command and the agent: where a shutdown sends it to every process, the runner stays to see how
+    the command ends.
     """
-    signal.signal(signal.SIGTERM, lambda *_: None)  # unlike one that is ignored, it is not handed down to the command
+    signal.signal(signal.SIGTERM, lambda *_: None)  # unlike an ignored signal, it is not inherited by the command
     try:
         write_json(os.path.join(folder, "begun.json"), {"boot": boot_id()})
         command = subprocess.Popen(
@@ -54,25 +129,25 @@ def run_command(folder: str, order: Mapping[str, Any]) -> None:
         return
     started = {"pid": command.pid, "birth": birth(command.pid), "started_at": utc()}
     _report(folder, "command.json", started)
-    log = Log(order["log"], order["log_bytes"], order["log_files"])
+    log = OutputLog(order["log"], order["log_bytes"], order["log_files"])
     assert command.stdout is not None
     hidden = [text.encode() for text in order["hidden"] if len(text) >= 8]
     pumping = threading.Thread(target=pump, args=(command.stdout.fileno(), log, hidden), daemon=True)
     pumping.start()
     code = command.wait()
     ended_at = utc()
-    # A shell that dies of SIGTERM at once may leave behind the very process that is saving.
+    # A shell that dies of SIGTERM at once may leave behind the process that is saving.
     pumping.join(order["grace_s"])
     signal_group(command.pid, signal.SIGKILL)
     pumping.join(1)
     ended = {**_how(order, code), "ended_at": ended_at}
     _report(folder, "exit.json", ended)
     if order["container"]:
-        containers.remove(order["container"])
+        remove_container(order["container"])
 
 
 def _report(folder: str, name: str, document: Mapping[str, Any]) -> None:
-    """To the agent that started this runner, and into a file for the one after it. Either may fail."""
+    """To the agent that started this runner, and to a file for a later agent. Either may fail."""
     with contextlib.suppress(OSError):
         sys.stdout.write(json.dumps({"name": name, "document": document}) + "\n")
         sys.stdout.flush()
@@ -84,19 +159,19 @@ def _report(folder: str, name: str, document: Mapping[str, Any]) -> None:
 
 def _how(order: Mapping[str, Any], code: int) -> dict[str, Any]:
     if order["container"]:
-        said = containers.refusal(order["container"], code, tail(order["log"], TAIL_BYTES))
-        if said is not None:
-            error = f"Docker ran no command, and ended with code {code}: {said}"
+        reason = why_not_started(order["container"], code, tail(order["log"], TAIL_BYTES))
+        if reason is not None:
+            error = f"Docker ran no command, and ended with code {code}: {reason}"
             return {"reason": "not_started", "error": error, "code": code, "repeats": True}
     return {"reason": "exited", "code": code if code >= 0 else None, "signal": -code if code < 0 else None}
 
 
 def birth(pid: int) -> str:
-    """When a process started, in ticks since the boot: with it a process id is never mistaken for a later one's."""
+    """When a process started, in ticks since the boot: tells it from a later process with the same id."""
     return "".join(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19:20])
 
 
 def signal_group(group: int, number: int) -> None:
-    """Nothing when the last of them has ended already."""
+    """Does nothing where all of them have ended."""
     with contextlib.suppress(OSError):
         os.killpg(group, number)

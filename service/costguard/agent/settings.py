@@ -1,4 +1,4 @@
-"""What the attempt is, as the VM's metadata tell it."""
+"""The settings of an attempt, from the VM's metadata."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from costguard.model.log_pattern import LogPattern
 
 
 class NotStarted(Exception):
-    """The command cannot be started, and waiting will not help. `repeats`: nor would another VM."""
+    """The command cannot be started, and waiting does not help. `repeats`: nor would another VM."""
 
     def __init__(self, message: str, repeats: bool = False) -> None:
         super().__init__(message)
         self.repeats = repeats
 
 
-class Places(NamedTuple):
-    """Where the metadata server is, where the agent keeps its files and the command's output, where mounts lie."""
+class AgentPaths(NamedTuple):
+    """The metadata server's URL, and the folders of the agent's files, of the command's output, and of mounts."""
 
     metadata: str = "http://metadata.google.internal/computeMetadata/v1"
     home: str = "/var/lib/costguard"
     logs: str = "/var/log/costguard"
-    volumes: str = ""  # what the sources of mounts lie below; a VM's own folder in the simulated cloud
+    volumes: str = ""  # below which the sources of mounts lie; a VM's own folder in the simulated cloud
 
 
-class Settings(NamedTuple):
-    """The attribute `costguard-attempt`; what is unknown is passed over, so that a newer guard may say more."""
+class AttemptSettings(NamedTuple):
+    """The attribute `costguard-attempt`. Unknown keys are ignored, so that a newer server may add some."""
 
     attempt: str = ""
     guard: str = ""
@@ -48,7 +48,7 @@ class Settings(NamedTuple):
     maintenance: str = "stop"
     step_file: str = ""
     step_pattern: str = r"(?i)\bstep[\s:=/]+(\d+)"
-    notice_grace_s: float = 22.0  # Google cuts the power 30 s after its notice, and that takes a while to be read
+    notice_grace_s: float = 22.0  # Google cuts the power 30 s after its notice, which arrives with some delay
     cancel_grace_s: float = 60.0
     gpu_wait_s: float = 900.0
     heartbeat_s: float = 15.0
@@ -65,14 +65,14 @@ class Settings(NamedTuple):
     spool_most: int = 5000
 
 
-def read_settings(text: str) -> tuple[Settings, list[str]]:
-    """The settings, and what is wrong with them. Only an attempt and a guard are needed to tell the guard so."""
+def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
+    """The settings, and the mistakes in them. With an attempt and a guard, mistakes can be reported to the guard."""
     document = json.loads(text)
     if not isinstance(document, dict):
         raise NotStarted("costguard-attempt is not a JSON object")
     fitting: dict[str, Any] = {}
     wrong: list[str] = []
-    for name, default in Settings._field_defaults.items():
+    for name, default in AttemptSettings._field_defaults.items():
         value = document.get(name, default)
         if _is_like(value, default):
             fitting[name] = value
@@ -83,7 +83,7 @@ def read_settings(text: str) -> tuple[Settings, list[str]]:
     except ValueError as error:
         wrong.append(f"step_pattern: {error}")
         del fitting["step_pattern"]
-    settings = Settings(**fitting)
+    settings = AttemptSettings(**fitting)
     if not re.fullmatch(r"[a-zA-Z0-9][\w.-]{0,100}", settings.attempt, re.ASCII):
         raise NotStarted("costguard-attempt names no attempt")
     if not re.match(r"https?://", settings.guard):

@@ -90,7 +90,7 @@ class CheckpointWatch:
         if plan is None:
             raise ValueError(f"job {job.id} has no location that can be looked at")
         try:
-            _, found, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
+            found, _, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
             return seen_in(found, now)
         except CheckpointError as error:
             return SeenCheckpoint(now, error=str(error))

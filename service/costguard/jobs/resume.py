@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from costguard.errors import CheckpointError, CheckpointLocationUnavailable
-from costguard.jobs.suspects import passed_over, suspected_by, tried_again
-from costguard.model.attempt import Attempt
+from costguard.model import suspects
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
 from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
 from costguard.model.ports import Checkpoints
+from costguard.model.suspects import ResumedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ResumePoint:
 FROM_THE_BEGINNING = ResumePoint()
 
 
-def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Sequence[Attempt] = ()) -> ResumePoint:
+def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Sequence[ResumedRun] = ()) -> ResumePoint:
     """The newest complete checkpoint of a job whose last run cannot write any more. Raises CheckpointError.
 
     Those from which the `failed` attempts resumed are passed over while there is another. A location that cannot be
@@ -40,7 +40,7 @@ def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Seque
         return FROM_THE_BEGINNING
     if checkpoints is None:
         raise CheckpointError(f"Nobody can look at {plan.location}: this guard was built without access to it.")
-    newest, look, why = trusted(checkpoints, plan, failed)
+    look, newest, why = trusted(checkpoints, plan, failed)
     if look.resume is None and any(one.state is CheckpointState.CHANGING for one in look.checkpoints):
         raise CheckpointLocationUnavailable(
             f"{plan.location} changed while it was read, though no VM of this job writes there.",
@@ -52,23 +52,10 @@ def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Seque
 
 
 def trusted(
-    checkpoints: Checkpoints, plan: CheckpointPlan, failed: Sequence[Attempt]
-) -> tuple[Checkpoint | None, CheckpointLook, str]:
-    """The newest complete checkpoint, the look with the one that is resumed from, and why it is not the newest.
-
-    Raises CheckpointError.
-    """
-    look = checkpoints.look(plan.location, plan.look_for)
-    newest = look.resume
-    failure = suspected_by(newest, failed) if newest is not None else None
-    if newest is None or failure is None:
-        return newest, look, ""
-    look = checkpoints.look(plan.location, plan.look_for, examine=len(look.checkpoints))
-    complete = [one for one in look.checkpoints if one.is_complete]
-    other = next((one for one in complete if suspected_by(one, failed) is None), None)
-    if other is None:
-        return newest, look, tried_again(failure)
-    return newest, replace(look, resume=other), passed_over(failure)
+    checkpoints: Checkpoints, plan: CheckpointPlan, failed: Sequence[ResumedRun]
+) -> tuple[CheckpointLook, Checkpoint | None, str]:
+    """As `model.suspects.trusted`, for a plan's location. Raises CheckpointError."""
+    return suspects.trusted(lambda most: checkpoints.look(plan.location, plan.look_for, examine=most), failed)
 
 
 def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:

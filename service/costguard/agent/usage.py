@@ -15,8 +15,8 @@ from .files import read
 GPU_FIELDS = ("index", "uuid", "name", "utilization.gpu", "memory.used", "memory.total")
 
 
-class Machine:
-    """Utilisation since the last look. What is not measured is null, never 0."""
+class VmUsage:
+    """Utilisation since the last look. What is not measured is None, never 0."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -49,30 +49,30 @@ class Machine:
         }
 
     def watch_gpus(self, every_s: float, over: threading.Event) -> None:
-        """Apart from heartbeats: nvidia-smi hangs when a GPU has fallen off its bus."""
+        """Separate from heartbeats: nvidia-smi hangs when a GPU has fallen off its bus."""
         while True:
             self._gpus = (time.monotonic(), gpus())
             if over.wait(every_s):
                 return
 
     def _counters(self) -> dict[str, float]:
-        found: dict[str, float] = {"at": time.monotonic()}
+        counters: dict[str, float] = {"at": time.monotonic()}
         ticks = [int(word) for word in read("/proc/stat").split("\n")[0].split()[1:9]]
         if len(ticks) >= 5:
-            found.update(cpu_all=sum(ticks), cpu_busy=sum(ticks) - ticks[3] - ticks[4])
+            counters.update(cpu_all=sum(ticks), cpu_busy=sum(ticks) - ticks[3] - ticks[4])
         disks = re.findall(
             r"(?m)^\s*\d+\s+\d+\s+(?:[shv]d[a-z]+|nvme\d+n\d+) \d+ \d+ (\d+) \d+ \d+ \d+ (\d+)", read("/proc/diskstats")
         )
         if disks:  # always counted in sectors of 512 bytes
-            found["disk_read_bytes"], found["disk_written_bytes"] = (512 * sum(map(int, n)) for n in zip(*disks))
+            counters["disk_read_bytes"], counters["disk_written_bytes"] = (512 * sum(map(int, n)) for n in zip(*disks))
         cards = re.findall(r"(?m)^\s*e\w+:\s*(\d+)(?:\s+\d+){7}\s+(\d+)", read("/proc/net/dev"))
         if cards:
-            found["network_in_bytes"], found["network_out_bytes"] = (sum(map(int, n)) for n in zip(*cards))
-        return found
+            counters["network_in_bytes"], counters["network_out_bytes"] = (sum(map(int, n)) for n in zip(*cards))
+        return counters
 
 
 def disk(folder: str) -> dict[str, Any]:
-    """The filesystem that holds the agent's files, and the job's where it has no other. Null where nobody knows."""
+    """The filesystem of the agent's files, and the job's where it has no other. None where it is not known."""
     place = os.path.realpath(folder)
     while not os.path.ismount(place):
         place = os.path.dirname(place)
@@ -84,7 +84,7 @@ def disk(folder: str) -> dict[str, Any]:
 
 
 def gpus() -> list[dict[str, Any]] | None:
-    """One entry a GPU. Nothing when nvidia-smi is absent or fails, which is not the same as no GPU."""
+    """One entry per GPU; None where nvidia-smi is absent or fails, which does not mean that there is no GPU."""
     command = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"]
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -95,11 +95,11 @@ def gpus() -> list[dict[str, Any]] | None:
                 return None
     except OSError:
         return None
-    found = []
+    entries = []
     for row in text.splitlines() if process.returncode == 0 else []:
         index, uuid, name, busy, used, total = ([cell.strip() for cell in row.split(",")] + [""] * 6)[:6]
         numbers = [float(cell) if re.fullmatch(r"[\d.]+", cell) else None for cell in (busy, used, total)]
-        found.append(
+        entries.append(
             {
                 "index": index,
                 "uuid": uuid,
@@ -109,4 +109,4 @@ def gpus() -> list[dict[str, Any]] | None:
                 "memory_total_bytes": None if numbers[2] is None else int(numbers[2]) << 20,
             }
         )
-    return found if process.returncode == 0 else None
+    return entries if process.returncode == 0 else None

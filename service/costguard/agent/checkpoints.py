@@ -1,29 +1,31 @@
-"""What the command has saved on this VM's disk, judged by the guard's own rules, which travel with the agent."""
+"""The checkpoints on this VM's disk, judged by the server's own rules, which travel with the agent."""
 
 from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
-from datetime import timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from costguard.checkpoints.folder import Folder, TooManyFiles
 from costguard.checkpoints.judge import judge
-from costguard.model.checkpoint import CheckpointLook, Framework, Listing, LookFor, filled
+from costguard.model.checkpoint import Framework, LookFor, filled
+from costguard.model.suspects import ResumedRun, suspects, trusted
 
-from .files import say, utc
-from .settings import NotStarted, Settings
-from .suspects import passed_over, suspected_by, suspects, tried_again
+from .files import read_json, say, utc
+from .settings import AttemptSettings, NotStarted
 
 
-class Saved:
-    """`volumes` is what the sources of mounts lie below: nothing, but for a simulated VM. `runs` has notes of each."""
+class DiskCheckpoints:
+    """What the command saves on the disk. `runs` is the folder with notes of each run.
 
-    def __init__(self, settings: Settings, volumes: str = "", runs: str = "") -> None:
+    `volumes` is the folder below which the sources of mounts lie: "" except for simulated VMs.
+    """
+
+    def __init__(self, settings: AttemptSettings, volumes: str = "", runs: str = "") -> None:
         self._settings = settings
         self._runs = runs
-        self._failed: list[dict[str, Any]] = []  # what earlier runs resumed from that failed at once
+        self._failed: tuple[ResumedRun, ...] = ()  # earlier runs that failed at once after they resumed
         self._location = settings.checkpoint.get("location", "")
         self._path = on_the_vm(settings, volumes)
         self._lock = threading.Lock()
@@ -34,7 +36,7 @@ class Saved:
         return bool(self._location)
 
     def look(self) -> dict[str, Any]:
-        """The newest complete checkpoint as the event's field `checkpoint`; `error` where nobody can tell."""
+        """The newest complete checkpoint as the event's field `checkpoint`; `error` where it cannot be known."""
         seen: dict[str, Any] = {
             "looked_at": utc(),
             "resume_from": "",
@@ -50,26 +52,22 @@ class Saved:
                 listing = folder.listing()
             except FileNotFoundError:  # nothing has been saved yet
                 return {**seen, "files": 0}
-            found, why = self._trusted(listing, folder)
+            look_for = self._look_for()
+            look, _, why = trusted(lambda most: judge(listing, look_for, folder, examine=most), self._failed)
         except TooManyFiles:
-            return {
-                **seen,
-                "files": None,
-                "error": f"{self._location} holds too many files to be one run's checkpoints",
-            }
+            error = f"{self._location} holds too many files to be one run's checkpoints"
+            return {**seen, "files": None, "error": error}
         except Exception as problem:  # a rule that fails on odd files must not end the agent
             return {**seen, "files": None, "error": f"{self._location} cannot be read: {problem}"}
-        seen.update(files=len(listing.files), torn=list(found.passed_over), why=why)
-        if listing.unread:
-            seen["files"] = None
-        if found.resume is not None:
-            best = found.resume
+        seen.update(files=None if listing.unread else len(listing.files), torn=list(look.passed_over), why=why)
+        if look.resume is not None:
+            best = look.resume
             written_at = best.written_at.astimezone(timezone.utc).isoformat(timespec="milliseconds")
             seen.update(resume_from=best.resume_from, step=best.step, written_at=written_at)
         return seen
 
     def watch(self, every_s: float, over: threading.Event) -> None:
-        """Apart from heartbeats, which must not wait for a slow disk."""
+        """Separate from heartbeats, which must not wait for a slow disk."""
         while self.is_on_disk and not over.wait(every_s):
             seen = self.look()
             with self._lock:
@@ -81,15 +79,15 @@ class Saved:
             news, self._news = self._news, {}
         return {"checkpoint": news} if news else {}
 
-    def resumed(self, run: int) -> tuple[list[str], dict[str, Any]]:
-        """The words that make the command of this run resume, and what it resumes from.
+    def resume(self, run: int) -> tuple[list[str], dict[str, Any]]:
+        """The arguments with which this run's command resumes, and what it resumes from.
 
-        The first run finds an empty disk. Raises NotStarted where it is not known what lies there: to begin again from
-        the beginning could cost days of work.
+        The first run finds an empty disk. Raises NotStarted where the disk cannot be read: starting from the
+        beginning could cost days of work.
         """
         if not self.is_on_disk or run == 1:
             return [], {}
-        self._failed = suspects(self._runs, run, self._settings.quick_crash_s)
+        self._failed = failed_runs(self._runs, run, self._settings.quick_crash_s)
         seen = self.look()
         if seen["why"]:
             say(seen["why"])
@@ -101,27 +99,40 @@ class Saved:
         words = filled(self._settings.resume_arguments, seen["resume_from"], self._location, seen["step"])
         return words, seen
 
-    def _trusted(self, listing: Listing, folder: Folder) -> tuple[CheckpointLook, str]:
-        """A look whose `resume` is no checkpoint that a run failed with at once, while there is another; and why."""
-        found = judge(listing, self._look_for(), folder)
-        failure = suspected_by(found.resume, self._failed) if found.resume is not None else None
-        if failure is None:
-            return found, ""
-        whole = judge(listing, self._look_for(), folder, examine=len(found.checkpoints))
-        complete = [one for one in whole.checkpoints if one.is_complete]
-        other = next((one for one in complete if suspected_by(one, self._failed) is None), None)
-        if other is None:
-            return found, tried_again(failure)
-        return replace(whole, resume=other), passed_over(failure)
-
     def _look_for(self) -> LookFor:
         plan = self._settings.checkpoint
         framework = Framework(plan["framework"]) if plan.get("framework") else None
         return LookFor(framework, plan.get("pattern", ""), plan.get("marker", ""))
 
 
-def on_the_vm(settings: Settings, volumes: str) -> str:
-    """Where the command's folder of checkpoints lies on the VM: in an image, in the folder that is mounted there."""
+def failed_runs(runs: str, run: int, quick_crash_s: float) -> tuple[ResumedRun, ...]:
+    """The runs before this one that failed at once after they resumed, by their notes."""
+    earlier = (_resumed_run(os.path.join(runs, str(number)), number) for number in range(1, run))
+    return suspects((one for one in earlier if one is not None), timedelta(seconds=quick_crash_s))
+
+
+def _resumed_run(folder: str, number: int) -> ResumedRun | None:
+    resumed, ended = (read_json(os.path.join(folder, name)) for name in ("resumed.json", "ended.json"))
+    if not resumed.get("resume_from") or not ended:
+        return None
+    started_at, ended_at = ended.get("started_at"), ended.get("ended_at")
+    ran = timedelta()
+    if started_at and ended_at:
+        ran = datetime.fromisoformat(ended_at) - datetime.fromisoformat(started_at)
+    return ResumedRun(
+        number=number,
+        title=f"run {number}",
+        resume_from=resumed["resume_from"],
+        resume_step=resumed.get("step"),
+        resumed_at=datetime.fromisoformat(resumed["looked_at"]),
+        step=ended.get("step"),
+        ran=ran,
+        is_crash=ended.get("reason") == "exited" and not ended.get("asked") and ended.get("code") != 0,
+    )
+
+
+def on_the_vm(settings: AttemptSettings, volumes: str) -> str:
+    """The path on the VM of the command's folder of checkpoints: with an image, in the folder mounted there."""
     location = settings.checkpoint.get("location", "")
     if not settings.image:
         return location
