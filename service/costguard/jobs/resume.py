@@ -8,6 +8,7 @@ from datetime import datetime
 
 from costguard.errors import CheckpointError, CheckpointLocationUnavailable
 from costguard.model import suspects
+from costguard.model.attempt import Attempt
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
 from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
 from costguard.model.ports import Checkpoints
