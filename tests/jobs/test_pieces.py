@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
-from tests.builders import at
-from tests.fakes import HandClock
-from tests.jobs.cloud import CloudOfVms
 from tests.jobs.world import T4, World, world
 
 from costguard.daemon import restoring
 from costguard.db import lease as leases
-from costguard.errors import CheckpointLocationUnavailable, LeaseLost, RateLimited
+from costguard.errors import CheckpointLocationUnavailable, LeaseLost
 from costguard.jobs import resume
 from costguard.jobs.attempts import JobVm
 from costguard.jobs.delete import gave_up
 from costguard.jobs.ending import outcome_of, words_of
-from costguard.jobs.launch_pace import Kind, PacedLauncher
 from costguard.jobs.turn import JobsTurn
 from costguard.jobs.vm_request import label_of
 from costguard.ledger.owner import OwnerRules
@@ -55,47 +51,12 @@ def test_an_error_in_googles_words() -> None:
     assert words_of(OperationAnswer(True, "", "INTERNAL_ERROR", "")) == "Google says INTERNAL_ERROR"
 
 
-def test_googles_limit_pauses_a_projects_calls_of_one_kind() -> None:
-    """Twice as long each time, up to a minute; other kinds and projects go on."""
-    clock = HandClock(at("12:00:30"))
-    cloud = CloudOfVms(clock)
-    cloud.per_minute = 0
-    paced = PacedLauncher(cloud, clock)
-    pauses = []
-    for _ in range(7):
-        with pytest.raises(RateLimited, match="it goes on at"):
-            paced.look("acme", "z", "vm")
-        until = paced.paused_until("acme", Kind.READ)
-        assert until is not None
-        pauses.append((until - clock.now()).total_seconds())
-        clock.moment = until
-    assert pauses == [2, 4, 8, 16, 32, 60, 60]
-    assert cloud.refused_calls == 7
-    cloud.per_minute = None
-    assert paced.look("acme", "z", "vm") is None
-    cloud.per_minute = 0
-    clock.advance(timedelta(minutes=1))
-    with pytest.raises(RateLimited):
-        paced.look("acme", "z", "vm")
-    with pytest.raises(RateLimited, match="it goes on at"):
-        paced.look("acme", "z", "vm")
-    assert cloud.refused_calls == 8
-    assert paced.paused_until("acme", Kind.WRITE) is None
-    assert paced.paused_until("other", Kind.READ) is None
-
-
 def test_a_process_that_stood_still_asks_nothing(sqlite_url: str) -> None:
     """Another guard may have taken over meanwhile: the lease is checked again, and then the name looked at first."""
 
-    def jumping() -> Iterator[float]:
-        yield from (0.0, 0.0, 1.0, 40.0)
-        while True:
-            yield 50.0
-
     with world(sqlite_url) as w:
         w.submit()
-        moments = jumping()
-        w.turn = _turn(w, lambda: next(moments))
+        w.turn = _turn(w, lambda: 40.0 if w.attempts() else 0.0)  # it stands still once the intent is committed
         w.step()
         assert (w.cloud.calls["look"], w.cloud.calls["insert"]) == (1, 1)
         assert w.attempts()[0].state is AttemptState.ASKED

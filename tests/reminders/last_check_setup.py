@@ -22,7 +22,7 @@ from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, Subject
 from costguard.model.utilisation import IdleRule, IdleState
 from costguard.reminders import gather
-from costguard.reminders.execute import Outcome
+from costguard.reminders.execute import ActionOutcome
 from costguard.reminders.still_due import ByTheRules
 
 ROOT = "root@example.com"
@@ -78,7 +78,7 @@ class Judged:
 
     def carry_out(
         self, action: StopInstance, meanwhile: Callable[[], object] | None = None, rules: Rules | None = None
-    ) -> Outcome:
+    ) -> ActionOutcome:
         """By the real last check, under rules that may have changed since the decision."""
         self.google.happens = meanwhile
         executor = self.scene.executor(still_due=ByTheRules(rules or self.rules))

@@ -59,8 +59,15 @@ def test_a_process_that_stood_still_asks_nothing(database: Database) -> None:
     """Between its last look and its call another guard may have acted: what it knew is looked at anew."""
     scene = Scene(database)
     subject = scene.run()
-    seconds = iter([0.0, 60.0])
-    (outcome,) = scene.executor(monotonic=lambda: next(seconds)).carry_out([scene.stop_by_rule(subject)])
+    stood_still_s = 0.0
+
+    def stand_still(*_: object) -> None:
+        """Right after the last check has begun."""
+        nonlocal stood_still_s
+        stood_still_s = 60.0
+
+    executor = scene.executor(monotonic=lambda: stood_still_s, still_due=stand_still)
+    (outcome,) = executor.carry_out([scene.stop_by_rule(subject)])
     assert outcome.result == "unknown"
     assert scene.google.calls == []
     scene.executor().settle()
@@ -179,12 +186,14 @@ def test_who_loses_the_lease_while_the_vm_is_looked_at_asks_nothing(database: Da
 
 
 def test_one_oddity_does_not_keep_the_others_running(database: Database) -> None:
-    """An error that nobody foresaw is reported, and the next VM is stopped."""
+    """An error that nobody foresaw counts as a try, and the next VM is stopped."""
     scene = Scene(database)
     first, second = scene.run(1), scene.run(2)
     scene.google.looks = [ZeroDivisionError("odd")]  # type: ignore[list-item]
     actions = [scene.stop_by_rule(first, 1), scene.stop_by_rule(second, 2)]
-    assert [each.result for each in scene.executor().carry_out(actions)] == ["broken", "asked"]
+    outcomes = scene.executor().carry_out(actions)
+    assert [each.result for each in outcomes] == ["intended", "asked"]
+    assert outcomes[0].text == "ZeroDivisionError: odd. The log holds the trace to report."
 
 
 def test_shadow(database: Database) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 import structlog
 
@@ -19,11 +18,12 @@ from costguard.ledger import burn_rates, projects
 from costguard.ledger.charging import Charged, charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.record import Recorded, close_account, failed, record
-from costguard.model.action import Action, SendReminder
+from costguard.model.action import SendReminder
 from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud
 from costguard.reminders import gather
 from costguard.reminders.decide import addresses_needed
+from costguard.reminders.execute import PlanExecutor
 from costguard.reminders.watched import FleetPlan
 
 _SENDS_AT_ONCE = 500  # reminders in one transaction
@@ -47,16 +47,6 @@ class PassReport:
         return tuple(one for one in self.recorded if one.error)
 
 
-class Executor(Protocol):
-    def settle(self, fence: Lease | None) -> object:
-        """Find out what became of what was begun."""
-        ...
-
-    def carry_out(
-        self, actions: Sequence[Action], fence: Lease | None, stop: threading.Event | None = None
-    ) -> object: ...
-
-
 class Reconciler:
     """Runs passes over the watched projects. One pass at a time; the caller sees to that.
 
@@ -73,7 +63,7 @@ class Reconciler:
         belonging: Belonging,
         parallel: int = 8,
         name: Callable[[Collection[str]], None] | None = None,
-        executor: Executor | None = None,
+        executor: PlanExecutor | None = None,
     ) -> None:
         self._database = database
         self._cloud = cloud

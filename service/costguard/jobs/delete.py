@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.actions.execute import CallKind, StepDefaults, Urgency
 from costguard.errors import CloudError, NotFound
 from costguard.events import facts
 from costguard.jobs import attempts, job_events
 from costguard.jobs.attempts import JobVm
-from costguard.jobs.launch_pace import Kind
 from costguard.jobs.view import DeleteOrphan
 from costguard.jobs.vm_request import GUARD_LABEL
-from costguard.jobs.vm_step import AboutAttempt, Means, Urgency, is_of, put_off_changes, request_uuid
+from costguard.jobs.vm_step import AttemptStep, Means, is_of, put_off_changes, request_uuid
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import Verdict
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
@@ -31,13 +31,13 @@ _DOWN = _ON_ITS_WAY | {Status.STOPPED}
 
 
 @dataclass(slots=True)
-class Delete(AboutAttempt):
+class DeleteStep(AttemptStep):
     """The VM of an attempt whose outcome is known; that it was never there is found out here as well."""
 
     gce_id: str = ""
     is_gone: bool = False
     is_asked: bool = False
-    urgency: Urgency = field(default=Urgency.DELETE, init=False)
+    urgency: Urgency = field(default=Urgency.STOP, init=False)
 
     def call(self) -> None:
         attempt = self.attempt
@@ -91,7 +91,7 @@ class Delete(AboutAttempt):
 
 
 @dataclass(slots=True)
-class Orphan:
+class DeleteOrphanStep(StepDefaults):
     """A VM of ours that no live attempt stands for. Nothing of it is stored but that it was deleted.
 
     One whose disk holds the only copy of what a job saved is stopped instead, and bills for its disk alone.
@@ -102,9 +102,9 @@ class Orphan:
     action: DeleteOrphan  # of a VM whose giving up the ledger proves
     is_asked: bool = False
     asked_in: str = ""
-    urgency: Urgency = field(default=Urgency.DELETE, init=False)
-    begins_with: Kind = field(default=Kind.READ, init=False)
-    job_id: str = field(default="", init=False)
+    urgency: Urgency = field(default=Urgency.STOP, init=False)
+    begins_with: CallKind = field(default=CallKind.READ, init=False)
+    subject: str = field(default="", init=False)
 
     @property
     def project(self) -> str:

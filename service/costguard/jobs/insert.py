@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.actions.execute import CallKind, StepDefaults, Urgency
 from costguard.errors import CloudError, RequestRefused
 from costguard.events import facts
 from costguard.jobs import agenda, attempts, checks, figures, interruptions, job_events, job_rows
 from costguard.jobs.ending import NAME_TAKEN, outcome_of, words_of
-from costguard.jobs.launch_pace import Kind
 from costguard.jobs.resume import ResumePoint
 from costguard.jobs.view import JobView, LaunchAttempt
-from costguard.jobs.vm_step import AboutAttempt, Means, Urgency, again_after, end, is_of, put_off_changes, request_uuid
+from costguard.jobs.vm_step import AttemptStep, Means, again_after, end, is_of, put_off_changes, request_uuid
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.job import Job, JobKind
@@ -23,7 +23,7 @@ from costguard.model.observation import Sighting
 
 
 @dataclass(slots=True)
-class Insert:
+class InsertStep(StepDefaults):
     """The next attempt of a job, in the place that was decided on."""
 
     means: Means
@@ -35,7 +35,7 @@ class Insert:
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
 
     @property
-    def job_id(self) -> str:
+    def subject(self) -> str:
         return self.view.job.id
 
     @property
@@ -43,12 +43,12 @@ class Insert:
         return self.view.job.spec.project
 
     @property
-    def begins_with(self) -> Kind:
-        return Kind.WRITE
+    def begins_with(self) -> CallKind:
+        return CallKind.WRITE
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         """Not where somebody cancelled it since, nor beside an attempt that is open or has this number."""
-        if not agenda.may_follow(connection, self.job_id):
+        if not agenda.may_follow(connection, self.subject):
             return False
         job, action, spec = self.view.job, self.action, self.view.job.spec
         life = generation.read(connection)
@@ -110,7 +110,7 @@ class Insert:
 
 
 @dataclass(slots=True)
-class InsertAgain(AboutAttempt):
+class RepeatInsertStep(AttemptStep):
     """An attempt of which it is not known whether Google was asked."""
 
     only_looks: bool = False  # another VM of its job may be at work, so that this one must not be made now
@@ -225,7 +225,7 @@ _FORGOTTEN = timedelta(minutes=5)  # an operation that Google does not know by t
 
 
 @dataclass(slots=True)
-class Watch(AboutAttempt):
+class WatchInsertStep(AttemptStep):
     """An insert whose operation is not known to be done."""
 
     answer: OperationAnswer | None = None

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.actions.execute import CallKind, Urgency
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from costguard.events import facts
 from costguard.jobs import attempts, interruptions, job_events, kept_disks
 from costguard.jobs.ending import words_of
-from costguard.jobs.launch_pace import Kind
 from costguard.jobs.view import RestartVm
-from costguard.jobs.vm_step import AboutAttempt, Urgency, again_after, end, is_of, put_off_changes, request_uuid
+from costguard.jobs.vm_step import AttemptStep, again_after, end, is_of, put_off_changes, request_uuid
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job
@@ -28,12 +28,12 @@ _STATES = (AttemptState.RESTING, AttemptState.ENDING)
 
 
 @dataclass(slots=True)
-class Stop(AboutAttempt):
+class StopStep(AttemptStep):
     """The VM of an attempt that is started again later (RESTING), or is kept for what its disk holds (ENDING)."""
 
     seen: Sighting | None = None
     is_asked: bool = False
-    urgency: Urgency = field(default=Urgency.DELETE, init=False)
+    urgency: Urgency = field(default=Urgency.STOP, init=False)
 
     def call(self) -> None:
         attempt = self.attempt
@@ -107,7 +107,7 @@ _UP = frozenset({Status.PENDING, Status.PROVISIONING, Status.STAGING, Status.RUN
 
 
 @dataclass(slots=True)
-class Start(AboutAttempt):
+class StartStep(AttemptStep):
     """A VM that Google stopped is started again, with its disk. `action` is None where that was committed before."""
 
     action: RestartVm | None = None
@@ -118,8 +118,8 @@ class Start(AboutAttempt):
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
 
     @property
-    def begins_with(self) -> Kind:
-        return Kind.WRITE if self.action is not None else Kind.READ
+    def begins_with(self) -> CallKind:
+        return CallKind.WRITE if self.action is not None else CallKind.READ
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         """Each start is counted, for each has a request id of its own: a repeat of one that failed fails for ever."""
@@ -179,7 +179,7 @@ class Start(AboutAttempt):
 
 
 @dataclass(slots=True)
-class WatchStart(AboutAttempt):
+class WatchStartStep(AttemptStep):
     """A start whose operation is not known to be done."""
 
     answer: OperationAnswer | None = None

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard.actions.execute import Note, Step
 from costguard.events import facts
 from costguard.jobs import attempts, interruptions, job_events, job_rows
-from costguard.jobs.delete import Delete
-from costguard.jobs.insert import Insert, InsertAgain, Watch
+from costguard.jobs.delete import DeleteStep
+from costguard.jobs.insert import InsertStep, RepeatInsertStep, WatchInsertStep
 from costguard.jobs.resume import FROM_THE_BEGINNING, ResumePoint
-from costguard.jobs.start_stop import Start, Stop, WatchStart
+from costguard.jobs.start_stop import StartStep, StopStep, WatchStartStep
 from costguard.jobs.view import (
     AskAgain,
     DeleteVm,
@@ -26,14 +27,14 @@ from costguard.jobs.view import (
     StopVm,
     TellCommandToStop,
 )
-from costguard.jobs.vm_step import OPEN, Means, Note, Step, end
+from costguard.jobs.vm_step import OPEN, Means, end
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState
 from costguard.model.money import Priced
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedNote:
     """Appended once, however often it is written; `interrupted_at` is None where no run had begun before this one."""
 
     job: Job
@@ -42,7 +43,7 @@ class Started:
     interrupted_at: datetime | None
 
     @property
-    def job_id(self) -> str:
+    def subject(self) -> str:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
@@ -56,14 +57,14 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateNote:
     """Its deadline has passed. It is told, and stops nothing."""
 
     job: Job
     deadline: datetime
 
     @property
-    def job_id(self) -> str:
+    def subject(self) -> str:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
@@ -71,7 +72,7 @@ class Late:
         return False
 
 
-class Progress:
+class ProgressNotes:
     """Remembers what was told by this process, so that a run of days is not written about every minute."""
 
     def __init__(self) -> None:
@@ -95,24 +96,24 @@ class Progress:
             return []
         self._started[view.job.id] = run
         before = [one for one in view.interruptions if (one.attempt_id, one.run) < run]
-        return [Started(view.job, last, last.heard.started_at, before[-1].happened_at if before else None)]
+        return [StartedNote(view.job, last, last.heard.started_at, before[-1].happened_at if before else None)]
 
     def _of_deadline(self, job: Job, now: datetime) -> list[Note]:
         deadline = job.spec.deadline
         if deadline is None or now < deadline or job.state.is_over or job.id in self._late:
             return []
         self._late.add(job.id)
-        return [Late(job, deadline)]
+        return [LateNote(job, deadline)]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndAttemptNote:
     job: Job
     attempt: Attempt
     action: EndAttempt
 
     @property
-    def job_id(self) -> str:
+    def subject(self) -> str:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
@@ -123,7 +124,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Resting:
+class RestAttemptNote:
     """Its VM is at rest, or stopped now; it keeps its disk, and is started again."""
 
     job: Job
@@ -131,7 +132,7 @@ class Resting:
     action: RestAttempt
 
     @property
-    def job_id(self) -> str:
+    def subject(self) -> str:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
@@ -157,7 +158,7 @@ class Resting:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class StopCommandNote:
     """The agent hears it with the answer to its next word. Nothing takes the place of a cancel."""
 
     job: Job
@@ -165,7 +166,7 @@ class Telling:
     action: TellCommandToStop
 
     @property
-    def job_id(self) -> str:
+    def subject(self) -> str:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
@@ -178,7 +179,7 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobStateNote:
     """How a job stands from now on. What is over stays so, whatever was decided meanwhile."""
 
     job: Job
@@ -189,7 +190,7 @@ class Standing:
     waits_in: int | None = None  # the episode in which it waits for a place; None: it does not
 
     @property
-    def job_id(self) -> str:
+    def subject(self) -> str:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
@@ -220,24 +221,24 @@ def of_decision(
     for action in decision.actions:
         match action:
             case LaunchAttempt():
-                steps.append(Insert(means, view, action, points.get(job.id, FROM_THE_BEGINNING)))
+                steps.append(InsertStep(means, view, action, points.get(job.id, FROM_THE_BEGINNING)))
             case AskAgain():
                 steps.append(_again(means, job, known[action.attempt_id], action.only_looks))
             case RestartVm():
-                steps.append(Start(means, job, known[action.attempt_id], action))
+                steps.append(StartStep(means, job, known[action.attempt_id], action))
             case StopVm():
-                steps.append(Stop(means, job, known[action.attempt_id]))
+                steps.append(StopStep(means, job, known[action.attempt_id]))
             case DeleteVm():
-                steps.append(Delete(means, job, known[action.attempt_id]))
+                steps.append(DeleteStep(means, job, known[action.attempt_id]))
             case EndAttempt():
-                notes.append(Ending(job, known[action.attempt_id], action))
+                notes.append(EndAttemptNote(job, known[action.attempt_id], action))
             case RestAttempt():
-                notes.append(Resting(job, known[action.attempt_id], action))
+                notes.append(RestAttemptNote(job, known[action.attempt_id], action))
             case TellCommandToStop():
-                notes.append(Telling(job, known[action.attempt_id], action))
+                notes.append(StopCommandNote(job, known[action.attempt_id], action))
             case _:
                 raise TypeError(f"{type(action).__name__} is not decided about a job")
-    steps += [Watch(means, job, attempt) for attempt in known.values() if _speaks_early(attempt, now)]
+    steps += [WatchInsertStep(means, job, attempt) for attempt in known.values() if _speaks_early(attempt, now)]
     return notes, steps
 
 
@@ -249,13 +250,13 @@ def _speaks_early(attempt: Attempt, now: datetime) -> bool:
 
 def _again(means: Means, job: Job, attempt: Attempt, only_looks: bool) -> Step:
     if attempt.state is AttemptState.INTENDED:
-        return InsertAgain(means, job, attempt, only_looks)
+        return RepeatInsertStep(means, job, attempt, only_looks)
     if attempt.state is AttemptState.RESTARTING:
-        return WatchStart(means, job, attempt) if attempt.operation else Start(means, job, attempt)
-    return Watch(means, job, attempt)
+        return WatchStartStep(means, job, attempt) if attempt.operation else StartStep(means, job, attempt)
+    return WatchInsertStep(means, job, attempt)
 
 
-def _standing(view: JobView, decision: JobDecision) -> Standing | None:
+def _standing(view: JobView, decision: JobDecision) -> JobStateNote | None:
     """None where it stands as it did. A running job's next moment is nobody's concern but ours, and is not written."""
     job = view.job
     if job.state.is_over:
@@ -264,7 +265,7 @@ def _standing(view: JobView, decision: JobDecision) -> Standing | None:
     moved = not decision.actions and job.next_at != decision.next_at and decision.state is not JobState.RUNNING
     if same and not moved:
         return None
-    return Standing(job, decision.state, decision.reason, decision.next_at, view.cost, _episode(view, decision))
+    return JobStateNote(job, decision.state, decision.reason, decision.next_at, view.cost, _episode(view, decision))
 
 
 def _episode(view: JobView, decision: JobDecision) -> int | None:

@@ -12,31 +12,32 @@ from datetime import datetime, timedelta
 import structlog
 from sqlalchemy import Connection
 
+from costguard.actions.execute import WORKERS, CallKind, Executor, Note, Step
+from costguard.actions.pacing import PacedLauncher, said
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.jobs import agenda, gather, job_vms, resume, steps, unknown_vms
 from costguard.jobs.agenda import Agenda, News, PutOff
 from costguard.jobs.decide import decide
-from costguard.jobs.delete import Delete, Orphan
+from costguard.jobs.delete import DeleteOrphanStep, DeleteStep
 from costguard.jobs.ending import all_silent
-from costguard.jobs.insert import Insert
-from costguard.jobs.launch_pace import Kind, PacedLauncher, said
-from costguard.jobs.launches import WORKERS, Launching
+from costguard.jobs.insert import InsertStep
 from costguard.jobs.placement import Place
 from costguard.jobs.places import Shapes, Surroundings, lately, may_launch
 from costguard.jobs.resume import ResumePoint
-from costguard.jobs.steps import Progress
+from costguard.jobs.steps import ProgressNotes
 from costguard.jobs.suspects import suspects
 from costguard.jobs.view import Circumstances, JobDecision, JobView, LaunchAttempt
 from costguard.jobs.vm_request import VmMaker
-from costguard.jobs.vm_step import Means, Note, Step
+from costguard.jobs.vm_step import Means
 from costguard.ledger import generation, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import Terms
 from costguard.model.ports import Checkpoints, Clock, Launcher
 
 _ROUNDS = 6  # from an end that was told to the request for the next VM there are three
+_BUDGET_S = 20.0  # for the steps of one round; the rest is left to the next turn, so that news is not kept waiting
 _ORPHANS_EVERY = timedelta(seconds=60)
 
 log = structlog.get_logger(__name__)
@@ -85,10 +86,12 @@ class JobsTurn:
         self._begin_generation = begin_generation
         self._workers = workers
         self._surroundings = Surroundings(self._paced, shapes, clock)
-        self._launching = Launching(database, clock, self._paced, workers, monotonic)
+        self._executor = Executor(
+            database, clock, self._paced.paused_until, workers, budget_s=_BUDGET_S, monotonic=monotonic
+        )
         self._agenda = Agenda()
         self._put_off = PutOff()
-        self._progress = Progress()
+        self._progress = ProgressNotes()
         self._listening_since = clock.now()
         self._looked_for_orphans_at: datetime | None = None
         self._looks: tuple[datetime, ...] | None = None  # of the projects, when VMs were last compared with attempts
@@ -147,15 +150,15 @@ class JobsTurn:
             notes += [*written, *self._progress.news(view, now)]
             todo += asked
             self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
-        done = self._launching.carry_out(notes, todo, fence, stop)
+        done = self._executor.carry_out(notes, todo, fence, stop)
         for job_id, until in done.paused.items():
             self._agenda.decided(job_id, news, until, now)
         report.decided += len(decided)
         report.calls += done.calls
         report.left = done.left
         report.troubles += done.troubles
-        report.deleted += sum(isinstance(step, Delete | Orphan) and step.is_asked for step in todo)
-        report.launched += sum(isinstance(step, Insert) and step.operation != "" for step in todo)
+        report.deleted += sum(isinstance(step, DeleteStep | DeleteOrphanStep) and step.is_asked for step in todo)
+        report.launched += sum(isinstance(step, InsertStep) and step.operation != "" for step in todo)
         return done.changed & news.marks.keys()
 
     def _decide(
@@ -194,7 +197,7 @@ class JobsTurn:
 
     def _point(self, view: JobView) -> ResumePoint | None:
         job, now = view.job, self._clock.now()
-        paused = self._paced.paused_until(job.spec.project, Kind.WRITE)
+        paused = self._paced.paused_until(job.spec.project, CallKind.WRITE)
         if paused is not None:
             self._put_off.until_then(job.id, paused, said(job.spec.project, paused))
             return None
@@ -256,7 +259,7 @@ class JobsTurn:
             found = job_vms.find_orphans(
                 connection, job_vms.labelled(connection, guard_id), self._terms.orphan_grace, now
             )
-        return [Orphan(self._means, guard_id, action) for action in found]
+        return [DeleteOrphanStep(self._means, guard_id, action) for action in found]
 
 
 def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:

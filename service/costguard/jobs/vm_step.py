@@ -1,19 +1,18 @@
-"""One step for a job's VM: committed before Google is asked, asked with no transaction open, its outcome committed."""
+"""What all steps about a job's VM share: the attempt, request ids, backoff, and whose VM it is."""
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import IntEnum
-from typing import Protocol
 
 from sqlalchemy import Connection
 
+from costguard.actions.execute import CallKind, StepDefaults
+from costguard.actions.pacing import PacedLauncher, Paused
 from costguard.errors import CloudError
 from costguard.events import facts
 from costguard.jobs import attempts, job_events
-from costguard.jobs.launch_pace import Kind, PacedLauncher, Paused
 from costguard.jobs.vm_request import VmMaker
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job
@@ -36,55 +35,6 @@ _FIRST_AGAIN = timedelta(seconds=4)
 _LONGEST_AGAIN = timedelta(minutes=1)
 
 
-class Urgency(IntEnum):
-    """What comes first where calls are scarce: what brings work back, what bills, what only looks."""
-
-    LAUNCH = 1
-    DELETE = 2
-    LOOK = 3
-
-
-class Note(Protocol):
-    """What is only written down. It may be run again after a transaction that was undone."""
-
-    @property
-    def job_id(self) -> str: ...
-
-    def write(self, connection: Connection, now: datetime) -> bool:
-        """Whether anything changed."""
-        ...
-
-
-class Step(Protocol):
-    """`intend` and `settle` may be run again after a transaction that was undone; `call` is run once at most."""
-
-    @property
-    def job_id(self) -> str: ...
-
-    @property
-    def project(self) -> str: ...
-
-    @property
-    def urgency(self) -> Urgency: ...
-
-    @property
-    def begins_with(self) -> Kind:
-        """What its first call counts as for Google."""
-        ...
-
-    def intend(self, connection: Connection, now: datetime) -> bool:
-        """Commit what is about to be done. False: it is not to be done any more."""
-        ...
-
-    def call(self) -> None:
-        """Ask Google, and keep what it says. Raises CloudError."""
-        ...
-
-    def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
-        """Write down what came of it. Whether the job is to be decided on again at once."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Means:
     """What every step needs."""
@@ -94,7 +44,7 @@ class Means:
 
 
 @dataclass(slots=True)
-class AboutAttempt:
+class AttemptStep(StepDefaults):
     """A step whose intent was committed before it was decided on: with the attempt's state."""
 
     means: Means
@@ -102,7 +52,7 @@ class AboutAttempt:
     attempt: Attempt
 
     @property
-    def job_id(self) -> str:
+    def subject(self) -> str:
         return self.job.id
 
     @property
@@ -110,8 +60,8 @@ class AboutAttempt:
         return self.attempt.project
 
     @property
-    def begins_with(self) -> Kind:
-        return Kind.READ
+    def begins_with(self) -> CallKind:
+        return CallKind.READ
 
     def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
         return True

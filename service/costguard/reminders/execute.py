@@ -1,18 +1,19 @@
-"""The only actor: what a plan asks for is done here, or, in shadow, written down as what would have been done."""
+"""Carries out what a plan asks for, or in shadow mode records what would have been done."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
-import structlog
+from sqlalchemy import Connection
 
+from costguard.actions.execute import Done, Executor
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.errors import StoreError
 from costguard.events import facts
 from costguard.ledger import lifetimes
 from costguard.model.action import (
@@ -21,20 +22,17 @@ from costguard.model.action import (
     CancelJob,
     KeepLifetime,
     RefuseRequest,
-    SendReminder,
     StopInstance,
     StopOutcome,
 )
 from costguard.model.ports import Actuator, Clock
 from costguard.reminders import answering, stop_rows, stop_words
 from costguard.reminders.still_due import StillDue
-from costguard.reminders.stops import Stopping, new_stop
-
-log = structlog.get_logger(__name__)
+from costguard.reminders.stops import OrderStep, ResumeStep, new_stop
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionOutcome:
     """What came of one action. `result` is a StopOutcome's value, "settled", "repeated" or "broken"."""
 
     action: Action
@@ -42,10 +40,10 @@ class Outcome:
     text: str = ""
 
 
-class Executor(Protocol):
+class PlanExecutor(Protocol):
     def carry_out(
         self, actions: Sequence[Action], fence: Lease | None = None, stop: threading.Event | None = None
-    ) -> list[Outcome]:
+    ) -> Sequence[ActionOutcome]:
         """Do what was decided, answers first. What was done before is not done again.
 
         Reminders are not sent from here. When `stop` is set, the rest is left to the next pass. Raises
@@ -59,7 +57,7 @@ class Executor(Protocol):
 
 
 class LiveExecutor:
-    """Does everything."""
+    """Carries out everything, one stop at a time."""
 
     def __init__(
         self,
@@ -70,84 +68,119 @@ class LiveExecutor:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._clock = clock
-        self._stopping = Stopping(database, actuator, clock, still_due, monotonic)
+        self._actuator = actuator
+        self._still_due = still_due
+        self._executor = _one_by_one(database, clock, monotonic)
 
     def carry_out(
         self, actions: Sequence[Action], fence: Lease | None = None, stop: threading.Event | None = None
-    ) -> list[Outcome]:
-        outcomes = []
-        for action in sorted(actions, key=_place):
-            if isinstance(action, SendReminder):
-                continue
-            if stop is not None and stop.is_set():
-                break
-            try:
-                outcomes.append(self._carry_out(action, fence))
-            except StoreError:
-                raise
-            except Exception as error:  # one VM's oddity must not keep the others from being stopped
-                log.exception("action_not_carried_out", action=repr(action))
-                outcomes.append(Outcome(action, "broken", f"{type(error).__name__}: {error}"))
-        return outcomes
+    ) -> list[ActionOutcome]:
+        notes = [_AnswerNote(action) for action in actions if isinstance(action, _Answer)]
+        steps = [self._order(action) for action in sorted(_stops(actions), key=_is_by_rule)]
+        done = self._executor.carry_out(notes, steps, fence, stop)
+        return [*_outcomes(notes, done), *_outcomes(steps, done)]
 
     def settle(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
-        self._stopping.settle(fence, stop)
+        with self._database.read() as connection:
+            waiting = stop_rows.open_stops(connection)
+        steps = [ResumeStep(self._actuator, self._still_due, "", str(each.subject), stop=each) for each in waiting]
+        self._executor.carry_out((), steps, fence, stop)
 
-    def _carry_out(
-        self, action: StopInstance | KeepLifetime | AssignOwner | CancelJob | RefuseRequest, fence: Lease | None
-    ) -> Outcome:
-        if isinstance(action, StopInstance):
-            outcome, text = self._stopping.order(action, fence)
-            return Outcome(action, outcome.value if outcome is not None else "repeated", text)
-        with self._database.write(fence) as connection:
-            text = answering.settle(connection, action, self._clock.now())
-        return Outcome(action, "settled" if text else "repeated", text)
+    def _order(self, action: StopInstance) -> OrderStep:
+        return OrderStep(self._actuator, self._still_due, action.key.project, str(action.subject), action=action)
 
 
 class ShadowExecutor:
-    """Writes down what rules would have stopped. What people ask for is done, by the executor that it is given."""
+    """Records what rules would have stopped. What people ask for is done by the executor that it is given."""
 
-    def __init__(self, database: Database, clock: Clock, live: Executor) -> None:
-        self._database = database
-        self._clock = clock
+    def __init__(self, database: Database, clock: Clock, live: PlanExecutor) -> None:
         self._live = live
+        self._executor = _one_by_one(database, clock)
 
     def carry_out(
         self, actions: Sequence[Action], fence: Lease | None = None, stop: threading.Event | None = None
-    ) -> list[Outcome]:
-        asked = [action for action in actions if not _is_by_rule(action)]
-        outcomes = self._live.carry_out(asked, fence, stop)
-        return outcomes + [
-            self._write_down(action, fence)
-            for action in actions
-            if isinstance(action, StopInstance) and _is_by_rule(action)
-        ]
+    ) -> list[ActionOutcome]:
+        requested = [action for action in actions if not _is_by_rule(action)]
+        outcomes = [*self._live.carry_out(requested, fence, stop)]
+        notes = [_ShadowNote(action) for action in _stops(actions) if _is_by_rule(action)]
+        done = self._executor.carry_out(notes, (), fence, stop)
+        return [*outcomes, *_outcomes(notes, done)]
 
     def settle(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
         self._live.settle(fence, stop)
 
-    def _write_down(self, action: StopInstance, fence: Lease | None) -> Outcome:
+
+_Answer = KeepLifetime | AssignOwner | CancelJob | RefuseRequest
+
+
+@dataclass(slots=True)
+class _AnswerNote:
+    action: _Answer
+    outcome: tuple[str, str] | None = None
+
+    @property
+    def subject(self) -> str:
+        return str(self.action.request.subject)
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        text = answering.settle(connection, self.action, now)
+        self.outcome = "settled" if text else "repeated", text
+        return bool(text)
+
+
+@dataclass(slots=True)
+class _ShadowNote:
+    """A stop that a rule would have begun."""
+
+    action: StopInstance
+    outcome: tuple[str, str] | None = None
+
+    @property
+    def subject(self) -> str:
+        return str(self.action.subject)
+
+    def write(self, connection: Connection, now: datetime) -> bool:
         # Not the key of a real stop: what was a shadow can be done once shadow is turned off.
-        key, now = stop_words.key_of(action, "shadow"), self._clock.now()
-        with self._database.write(fence) as connection:
-            vm = lifetimes.known(connection, action.subject.instance_id)
-            if vm is None:
-                return Outcome(action, "repeated", "the VM is not in the ledger")
-            new = new_stop(connection, key, action, vm, StopOutcome.SHADOW, now)
-            if stop_rows.add(connection, new) is None:
-                return Outcome(action, "repeated", "it was written down before")
-            told = stop_words.shadowed(vm, key, action, now)
-            facts.append(connection, [told], now)
-        return Outcome(action, StopOutcome.SHADOW.value, told.text)
+        action, key = self.action, stop_words.key_of(self.action, "shadow")
+        vm = lifetimes.known(connection, action.subject.instance_id)
+        if vm is None:
+            self.outcome = "repeated", "the VM is not in the ledger"
+            return False
+        if stop_rows.add(connection, new_stop(connection, key, action, vm, StopOutcome.SHADOW, now)) is None:
+            self.outcome = "repeated", "it was recorded before"
+            return False
+        event = stop_words.shadowed(vm, key, action, now)
+        facts.append(connection, [event], now)
+        self.outcome = StopOutcome.SHADOW.value, event.text
+        return True
+
+
+def _one_by_one(database: Database, clock: Clock, monotonic: Callable[[], float] = time.monotonic) -> Executor:
+    """Each stop is checked right before it is asked for, so none waits for others."""
+    return Executor(database, clock, workers=1, at_once=1, monotonic=monotonic)
+
+
+class _Carried(Protocol):
+    @property
+    def action(self) -> Action: ...
+
+    @property
+    def outcome(self) -> tuple[str, str] | None: ...
+
+
+def _outcomes(items: Sequence[_Carried], done: Done) -> Iterator[ActionOutcome]:
+    """In their order; what was not begun has none."""
+    for item in items:
+        error = done.failed.get(id(item))
+        outcome = item.outcome if error is None else ("broken", f"{type(error).__name__}: {error}")
+        if outcome is not None:
+            yield ActionOutcome(item.action, *outcome)
+
+
+def _stops(actions: Sequence[Action]) -> list[StopInstance]:
+    return [action for action in actions if isinstance(action, StopInstance)]
 
 
 def _is_by_rule(action: Action) -> bool:
+    """What people ask to be stopped comes before what rules stop."""
     return isinstance(action, StopInstance) and action.request is None
-
-
-def _place(action: Action) -> int:
-    """Answers first, so that no rule acts on a silence that is broken; then what people ask to be stopped."""
-    if not isinstance(action, StopInstance):
-        return 0
-    return 2 if action.request is None else 1

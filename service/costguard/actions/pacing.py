@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import TypeVar
 
+from costguard.actions.execute import CallKind
 from costguard.errors import RateLimited
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.observation import Sighting
@@ -17,13 +17,6 @@ _Answer = TypeVar("_Answer")
 
 FIRST_PAUSE = timedelta(seconds=2)
 LONGEST_PAUSE = timedelta(seconds=60)
-
-
-class Kind(StrEnum):
-    """Google counts them apart, so that looking on never keeps VMs from being made."""
-
-    READ = "read"
-    WRITE = "write"
 
 
 class Paused(RateLimited):
@@ -48,36 +41,36 @@ class PacedLauncher:
         self._launcher = launcher
         self._clock = clock
         self._lock = threading.Lock()
-        self._until: dict[tuple[str, Kind], datetime] = {}
-        self._pause: dict[tuple[str, Kind], timedelta] = {}
+        self._until: dict[tuple[str, CallKind], datetime] = {}
+        self._pause: dict[tuple[str, CallKind], timedelta] = {}
 
-    def paused_until(self, project: str, kind: Kind) -> datetime | None:
+    def paused_until(self, project: str, kind: CallKind) -> datetime | None:
         with self._lock:
             until = self._until.get((project, kind))
         return until if until is not None and until > self._clock.now() else None
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
-        return self._paced(project, Kind.READ, lambda: self._launcher.look(project, zone, name))
+        return self._paced(project, CallKind.READ, lambda: self._launcher.look(project, zone, name))
 
     def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
-        return self._paced(project, Kind.WRITE, lambda: self._launcher.insert(project, zone, vm, request_id))
+        return self._paced(project, CallKind.WRITE, lambda: self._launcher.insert(project, zone, vm, request_id))
 
     def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._paced(project, Kind.WRITE, lambda: self._launcher.start(project, zone, instance, request_id))
+        return self._paced(project, CallKind.WRITE, lambda: self._launcher.start(project, zone, instance, request_id))
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._paced(project, Kind.WRITE, lambda: self._launcher.stop(project, zone, instance, request_id))
+        return self._paced(project, CallKind.WRITE, lambda: self._launcher.stop(project, zone, instance, request_id))
 
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._paced(project, Kind.WRITE, lambda: self._launcher.delete(project, zone, instance, request_id))
+        return self._paced(project, CallKind.WRITE, lambda: self._launcher.delete(project, zone, instance, request_id))
 
     def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
-        return self._paced(project, Kind.READ, lambda: self._launcher.operation(project, zone, operation))
+        return self._paced(project, CallKind.READ, lambda: self._launcher.operation(project, zone, operation))
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
-        return self._paced(project, Kind.READ, lambda: self._launcher.quotas(project, region))
+        return self._paced(project, CallKind.READ, lambda: self._launcher.quotas(project, region))
 
-    def _paced(self, project: str, kind: Kind, ask: Callable[[], _Answer]) -> _Answer:
+    def _paced(self, project: str, kind: CallKind, ask: Callable[[], _Answer]) -> _Answer:
         until = self.paused_until(project, kind)
         if until is not None:
             raise Paused(project, until)
@@ -91,7 +84,7 @@ class PacedLauncher:
                 self._pause.pop((project, kind), None)
         return answer
 
-    def _slow_down(self, what: tuple[str, Kind], asked_at: datetime) -> datetime:
+    def _slow_down(self, what: tuple[str, CallKind], asked_at: datetime) -> datetime:
         """Of many that are refused at once, the first makes the pause longer."""
         now = self._clock.now()
         with self._lock:
