@@ -13,7 +13,7 @@ PAGE = ROOT / "service/docs/mutants.md"
 _HEAD = """# Deliberate faults
 
 `make mutants` plants each of these faults in a copy of the tree and runs the test that must fail. The faults are data
-in `tests/mutants/faults`; a test of the suite sees that each still fits the source.
+in `tests/mutants/faults`; a test checks that each still fits the source.
 """
 
 
