@@ -8,7 +8,7 @@ TRAINERS := .cache/trainers
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: help demo test check bench mutants trainers lowest pictures lock clean
+.PHONY: help demo test check golden bench mutants trainers lowest pictures lock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -45,6 +45,9 @@ test: $(VENV)/installed-dev ## format, lint, types, imports and all tests
 	@$(BIN)/python -m tests.check $(ARGS)
 
 check: test
+
+golden: $(VENV)/installed-dev ## rewrite the golden files and the reference after a change that is meant
+	@$(BIN)/python -m tests.golden $(ARGS)
 
 bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 	@$(BIN)/python -m tests.benchmarks
