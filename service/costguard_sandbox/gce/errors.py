@@ -1,4 +1,4 @@
-"""Refusals in Compute Engine's own shape."""
+"""Errors in Compute Engine's own form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Refused(Exception):
-    """A request that is answered with an error at once; nothing was changed."""
+    """A request that is answered with an error; nothing was changed."""
 
     def __init__(self, code: int, reason: str, message: str, domain: str = "global", status: str = "") -> None:
         super().__init__(message)
@@ -18,7 +18,7 @@ class Refused(Exception):
 
     def body(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
-        if self.reason:  # the newer APIs have a status in its place
+        if self.reason:  # newer APIs have a status instead
             error["errors"] = [{"message": self.message, "domain": self.domain, "reason": self.reason}]
         if self.status:
             error["status"] = self.status

@@ -1,4 +1,4 @@
-"""Compute Engine's list filters: what `filter=` may say, as a predicate on one resource.
+"""Compute Engine's list filters (`filter=`) as predicates on a resource.
 
 Two dialects share one parser, as in the API: comparisons (`=`, `!=`, `<`, `:` ...) and the
 older `eq`/`ne`, whose literal is a regular expression that must match the whole field.
@@ -24,13 +24,13 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d
 
 
 class BadFilter(ValueError):
-    """The expression is not one that Compute Engine would accept; the text says where it broke."""
+    """An expression that Compute Engine would not accept; the text says where."""
 
 
 def compile_filter(expression: str) -> Predicate:
-    """A predicate for one list filter; an empty expression lets everything through.
+    """The predicate of a list filter; an empty expression accepts everything.
 
-    As in the API's grammar, OR binds tighter than AND, and terms side by side are joined by AND.
+    As in the API's grammar, OR binds tighter than AND, and adjacent terms are joined by AND.
     """
     if not expression.strip():
         return lambda _row: True
@@ -163,7 +163,7 @@ def _compare(path: tuple[str, ...], operator: str, literal: str) -> Predicate:
 
 
 def _values(node: Any, path: tuple[str, ...]) -> Iterator[Any]:
-    """Every value the dotted path reaches; a list on the way fans out, a missing field gives none."""
+    """Every value at the dotted path, through lists; none for a missing field."""
     if isinstance(node, list):
         for element in node:
             yield from _values(element, path)
@@ -178,7 +178,7 @@ def _text(value: Any) -> str:
 
 
 def _has(value: Any, literal: str) -> bool:
-    """`field:*` asks whether it is set, `map:key` whether the key is there, on text it finds a part."""
+    """`field:*`: it is set. `map:key`: the key exists. On text, `:` finds a part."""
     if literal == "*":
         return True
     if isinstance(value, Mapping):
@@ -191,7 +191,7 @@ def _has(value: Any, literal: str) -> bool:
 
 
 def _order(value: Any, literal: str) -> int | None:
-    """-1, 0 or 1 as the field stands to the literal: as moments, numbers or text; None when they cannot be compared."""
+    """-1, 0 or 1: the field compared with the literal as times, numbers or text. None if incomparable."""
     if isinstance(value, Mapping):
         return None
     text = _text(value)
@@ -200,7 +200,7 @@ def _order(value: Any, literal: str) -> int | None:
     here, there = _moment(text), _moment(literal)
     if here is not None and there is not None:
         return (here > there) - (here < there)
-    # Ids are uint64 sent as text; past 2**53 a float would make neighbours equal.
+    # Ids are uint64 sent as text; above 2**53, floats of adjacent ids would be equal.
     if re.fullmatch(r"-?\d+", text) and re.fullmatch(r"-?\d+", literal):
         return (int(text) > int(literal)) - (int(text) < int(literal))
     return (text > literal) - (text < literal)

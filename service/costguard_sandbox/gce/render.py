@@ -1,4 +1,4 @@
-"""How a VM and a disk look in the API's answers."""
+"""Instances and disks as the API shows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 from costguard_sandbox.clock import pacific, zulu
 from costguard_sandbox.gce.vm import VM, Attachment, Disk
 
-EMPTY_FINGERPRINT = "42WmSpB8rSM="  # of no labels and of no tags, in every project
+EMPTY_FINGERPRINT = "42WmSpB8rSM="  # of empty labels and tags, in every project
 _GUEST_FEATURES = ("VIRTIO_SCSI_MULTIQUEUE", "SEV_CAPABLE", "UEFI_COMPATIBLE", "GVNIC")
 
 
@@ -48,7 +48,7 @@ def last_part(link: str) -> str:
 
 
 def instance_resource(base: str, vm: VM) -> dict[str, Any]:
-    """The instance as the API shows it; kept until the VM changes. Shared: not to be changed."""
+    """The instance as the API shows it, cached until the VM changes. Callers share it and must not change it."""
     if vm.rendered is None:
         vm.rendered = _instance(base, vm)
     return vm.rendered
@@ -146,7 +146,7 @@ def _interfaces(project_link: str, vm: VM) -> list[dict[str, Any]]:
                     "kind": "compute#accessConfig",
                     "type": "ONE_TO_ONE_NAT",
                     "name": access.get("name", "external-nat"),
-                    # An address that nobody reserved is given back while the VM is stopped.
+                    # An ephemeral address is released while the VM is stopped.
                     **({"natIP": vm.nat_ip} if vm.runs and vm.runs[-1].ended is None else {}),
                     "networkTier": access.get("networkTier", "PREMIUM"),
                 }

@@ -1,4 +1,4 @@
-"""`nvidia-smi` inside a VM that has GPUs on paper only. What a GPU does there is not measured: nothing does it."""
+"""`nvidia-smi` in a VM with simulated GPUs, whose utilisation is not measured."""
 
 from __future__ import annotations
 

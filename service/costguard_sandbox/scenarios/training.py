@@ -1,9 +1,9 @@
-"""A small model that is really trained, for VMs of the simulated cloud: standard library only, one file.
+"""Trains a small real model, for VMs of the simulated cloud: standard library only, one file.
 
-A network with one hidden layer learns two moons by gradient descent. Its state is its weights, its place in the data
-and its random numbers: a run that is resumed from a checkpoint ends with exactly the result of one that never stopped.
+A network with one hidden layer learns two moons by gradient descent. Its state is its weights and its random
+numbers: a run resumed from a checkpoint ends with exactly the result of an uninterrupted one.
 `python3 training.py --steps 400 --checkpoints FOLDER --result FILE [--from_checkpoint FOLDER/step-120]`
-With `--from_checkpoint FOLDER` it looks for the newest complete one itself.
+With `--from_checkpoint FOLDER` it uses the newest complete checkpoint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ State = dict[str, Any]  # JSON: {"step", "weights", "random"}
 
 
 def moons(count: int) -> list[tuple[float, float, int]]:
-    """Two half circles that reach into each other, always the same ones."""
+    """Two interleaving half circles, always the same."""
     numbers = random.Random(7)
     points = []
     for index in range(count):
@@ -78,9 +78,9 @@ def train_one(state: State, points: list[tuple[float, float, int]]) -> float:
 
 
 def save(state: State, folder: Path, write_s: float, slow_s: float | None = None) -> None:
-    """A checkpoint is a folder; DONE is written last, so that one without it was cut short.
+    """Write a checkpoint folder; DONE is written last, so that a folder without it is incomplete.
 
-    `write_s` is how long the writing takes, as it would with gigabytes; `slow_s` is that of a first try.
+    `write_s` is how long the writing takes, as with gigabytes; `slow_s` is that of the first attempt.
     """
     place = folder / f"step-{state['step']}"
     if (place / "DONE").exists():
@@ -102,7 +102,7 @@ def save(state: State, folder: Path, write_s: float, slow_s: float | None = None
 
 
 def tear(state: State, folder: Path) -> None:
-    """What a crash in the middle of saving leaves."""
+    """Write the torn checkpoint that a crash during a save leaves."""
     place = folder / f"step-{state['step']}"
     place.mkdir(parents=True, exist_ok=True)
     (place / "state.json").write_text(json.dumps(state)[:100])
@@ -114,7 +114,7 @@ def load(place: Path) -> State:
 
 
 def newest(place: Path) -> Path | None:
-    """A checkpoint is itself; of a folder of them it is the newest complete one, where there is any."""
+    """The checkpoint itself, or the newest complete one of a folder of checkpoints."""
     if (place / "state.json").exists():
         return place
     complete = (done.parent for done in place.glob("step-*/DONE"))
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"step {state['step']} loss {loss:.6f}", flush=True)
         if signals:
             save(state, given.checkpoints, given.write_seconds)
-            print(f"saved at step {state['step']} and left, as told", flush=True)
+            print(f"saved at step {state['step']} and stopped on request", flush=True)
             return 0
         if given.fail_at == state["step"] and begin < given.every:
             tear(state, given.checkpoints)

@@ -1,4 +1,4 @@
-"""Public images by family: enough for a create that names one, and for a list."""
+"""Disk types, and public images by family."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ _SINCE = "1969-12-31T16:00:00.000-08:00"
 
 
 def image_resource(base_url: str, project: str, family: str) -> dict[str, Any]:
-    """`images.getFromFamily`; a KeyError for a family that the project does not publish."""
+    """`images.getFromFamily`. Raises KeyError for an unknown family."""
     name, size_gb, description = _FAMILIES[project, family]
     root = f"{base_url}/compute/v1/projects/{project}/global"
     return {
@@ -92,18 +92,18 @@ def image_resource(base_url: str, project: str, family: str) -> dict[str, Any]:
 
 
 def images_of(base_url: str, project: str) -> list[dict[str, Any]]:
-    """`images.list`: one image for each family that the project publishes, by name."""
+    """`images.list`: one image per family of the project, by name."""
     images = [image_resource(base_url, owner, family) for owner, family in _FAMILIES if owner == project]
     return sorted(images, key=lambda image: str(image["name"]))
 
 
 def image_family_view(base_url: str, project: str, family: str) -> dict[str, Any]:
-    """`imageFamilyViews.get`: the image a zone should use now, wrapped."""
+    """`imageFamilyViews.get`: the family's current image, wrapped."""
     return {"image": image_resource(base_url, project, family)}
 
 
 def smallest_disk_gib(source_image: str) -> int | None:
-    """What a disk made from it needs; 1 where nobody knows, None where a publisher above has no such image."""
+    """The minimum size of a disk with this image; 1 if unknown, None if its publisher has no such image."""
     publisher = source_image.rpartition("projects/")[2].partition("/")[0]
     if "projects/" not in source_image or publisher not in {owner for owner, _ in _FAMILIES}:
         return 1
@@ -112,9 +112,9 @@ def smallest_disk_gib(source_image: str) -> int | None:
 
 
 def image_of(base_url: str, source_image: str) -> dict[str, Any] | None:
-    """The image that a create's `sourceImage` means, in whichever form it is written; None when there is none.
+    """The image that a `sourceImage` names; None when there is none.
 
-    Full URLs and partial paths are the same; a family is named by `global/images/family/F` or by
+    Full URLs and partial paths are equivalent; a family is named by `global/images/family/F` or by
     `zones/Z/imageFamilyViews/F`, an image by `global/images/NAME`.
     """
     project, _, path = source_image.rpartition("projects/")[2].partition("/")
@@ -158,7 +158,7 @@ def find_disk_type(name: str) -> DiskType | None:
 
 
 def disk_type_resource(base_url: str, project: str, zone: str, name: str) -> dict[str, Any]:
-    """`diskTypes.get`; a KeyError for a type that there is not."""
+    """`diskTypes.get`. Raises KeyError for an unknown type."""
     offered = DISK_TYPES[name]
     zone_link = f"{base_url}/compute/v1/projects/{project}/zones/{zone}"
     return {

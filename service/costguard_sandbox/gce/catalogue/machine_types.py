@@ -1,7 +1,7 @@
-"""Machine types and accelerator types: what can be asked for where.
+"""Machine types and accelerator types, by zone.
 
 Shapes are Google's: "GPU machine types" of AI Hypercomputer (A3, A4, A4X), "VM instance pricing" (A2, G2, G4, C4), and
-for names and zones a second look at skypilot-catalog v8 gcp/vms.csv @ 006059e, which is made from machineTypes.list.
+names and zones were compared with skypilot-catalog v8 gcp/vms.csv @ 006059e, which is made from machineTypes.list.
 """
 
 import re
@@ -27,7 +27,7 @@ _SMALL_A3 = ("SPOT", "FLEX_START")
 _NOT_ON_DEMAND = ("SPOT", "FLEX_START", "RESERVATION_BOUND")
 # The same page: for A4X "you must reserve capacity"; "Spot VMs" lists it among what Spot does not support.
 _RESERVED = ("RESERVATION_BOUND",)
-# name -> (what people call it, most cards on one VM, zones); as Google lists them.
+# name -> (description, maximum cards per VM, zones), as Google lists them.
 _ACCELERATORS: Mapping[str, tuple[str, int, str]] = {
     "nvidia-tesla-p100": (
         "NVIDIA Tesla P100",
@@ -129,16 +129,16 @@ _SHARED_CORE = re.compile(r"f1-micro|g1-small|e2-(custom-)?(micro|small|medium)(
 
 @dataclass(frozen=True, slots=True)
 class MachineType:
-    """A shape of VM; `accelerators` are built in, so only accelerator-optimized types have any."""
+    """A machine type. Only accelerator-optimized types have built-in `accelerators`."""
 
     name: str
     vcpus: int
     memory_mb: int
     accelerators: tuple[tuple[str, int], ...] = ()
     local_ssd_gib: int = 0
-    """Bundled local SSD; what a VM attaches by itself is not counted here."""
+    """Bundled local SSD, without disks that a VM attaches itself."""
     models: tuple[str, ...] = _EVERY_MODEL
-    """The provisioning models in which Google sells it; the rest are refused."""
+    """The provisioning models in which Google sells it."""
 
 
 def _series(pattern: str, mb_per_vcpu: int, sizes: str) -> list[MachineType]:
@@ -146,7 +146,7 @@ def _series(pattern: str, mb_per_vcpu: int, sizes: str) -> list[MachineType]:
 
 
 def _sizes(pattern: str, sizes: str) -> list[MachineType]:
-    """Sizes are written as vCPUs:GiB where memory does not follow the vCPUs."""
+    """Sizes as vCPUs:GiB, where memory is not proportional to vCPUs."""
     pairs = (size.split(":") for size in sizes.split())
     return [MachineType(pattern.format(vcpus), int(vcpus), int(gib) * 1024) for vcpus, gib in pairs]
 
@@ -229,9 +229,9 @@ MACHINE_TYPES: Mapping[str, MachineType] = {
 
 
 def find(zone: str, name: str) -> MachineType | None:
-    """The machine type of that name in that zone, custom ones worked out from their name.
+    """The machine type with this name in this zone; custom types are computed from their name.
 
-    None where Google has none: an unknown name, or built-in GPUs that the zone lacks.
+    None for an unknown name, or built-in GPUs that the zone lacks.
     """
     machine = MACHINE_TYPES.get(name)
     if machine is None:
@@ -243,7 +243,7 @@ def find(zone: str, name: str) -> MachineType | None:
 
 
 def offered(zone: str) -> list[MachineType]:
-    """What `machineTypes.list` shows in a zone: every predefined type it has."""
+    """`machineTypes.list`: every predefined type of the zone."""
     return [machine for name, machine in MACHINE_TYPES.items() if find(zone, name)]
 
 

@@ -32,7 +32,7 @@ _FACTORS: Mapping[str, int] = {
     "southamerica-east1": 1587,
 }
 _ELSEWHERE = 1100
-# Where Google's figure does not follow the region's factor.
+# Google's figures that do not follow the region's factor.
 _EXACT: Mapping[tuple[str, str], tuple[int, int]] = {
     ("gpu:nvidia-tesla-t4", "asia-east1"): (350_000_000, 140_000_000),
     ("gpu:nvidia-tesla-v100", "asia-east1"): (2_480_000_000, 879_200_000),
@@ -52,7 +52,7 @@ _SPOT_A3: Mapping[str, tuple[int, int, int]] = {
     "us-west1": (5_860_000, 511_000, 2_253_000_000),
 }
 STORAGE_BASE_REGIONS = ("asia-east1", "europe-west1", "us-central1", "us-east1", "us-west1")
-"""Disks cost the same in these, and one SKU without a place name covers them all."""
+"""Disks cost the same in these regions: one SKU without a place name covers them all."""
 _STORAGE_ELSEWHERE = 1100
 _BUILT_IN = {
     "a2": ("nvidia-tesla-a100", "nvidia-a100-80gb"),
@@ -68,7 +68,7 @@ Timeline = tuple[tuple[datetime, int], ...]
 
 
 class Source(StrEnum):
-    """Where a figure was read. Spot prices change daily: a figure with a date was right then."""
+    """The source of a figure. Spot prices change daily: a figure with a date was right then."""
 
     PAGE = "Google, VM instance pricing, Iowa (us-central1), a copy of late 2025 or later"
     DISKS = "Google, Disk and image pricing, us-central1"
@@ -83,7 +83,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Nano-dollars a unit on demand and as Spot; None where Google sells no Spot of it."""
+    """Nano-dollars a unit on demand and as Spot; None where Google sells no Spot."""
 
     standard: int
     spot: int | None
@@ -172,7 +172,7 @@ def unit_of(resource: str) -> str:
 
 
 def is_storage(resource: str) -> bool:
-    """Whether it is space rather than machine time: disks, local SSD, saved memory."""
+    """Whether it is storage: disks, local SSD, saved memory."""
     return resource.startswith("disk:") or resource in ("local-ssd", "suspended-memory")
 
 
@@ -220,7 +220,7 @@ class NoRate(LookupError):
 
 
 class PriceList:
-    """What everything costs, and since when. Prices change only forward."""
+    """Prices with their history. A change applies from a later moment than the last one."""
 
     def __init__(self) -> None:
         self._timelines: dict[tuple[str, str, bool], Timeline] = {
@@ -230,14 +230,14 @@ class PriceList:
     def rate(self, resource: str, region: str, spot: bool, at: datetime) -> tuple[int, str]:
         """Nano-dollars per unit at a moment, and the unit: `h`, `GiBy.h` or `GiBy.mo`.
 
-        Disks and saved memory cost a Spot VM what they cost any other. Before the opening, the opening price.
+        Disks and saved memory cost Spot VMs the same. Before the first price, the first price applies.
         """
         timeline = self.history(resource, region, spot)
         index = bisect_right(timeline, at, key=lambda change: change[0])
         return timeline[max(index - 1, 0)][1], unit_of(resource)
 
     def change(self, resource: str, region: str, spot: bool, nanos: int, at: datetime) -> None:
-        """A new price from a moment on; a ValueError when a later one is already set."""
+        """A new price from a moment on. Raises ValueError when there is a later one."""
         timeline = self.history(resource, region, spot)
         if at <= timeline[-1][0]:
             raise ValueError(f"{resource} in {region} already has a price from {timeline[-1][0].isoformat()}")

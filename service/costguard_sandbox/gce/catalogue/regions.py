@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-# What the API really gives for resources that are older than its clock.
+# The API's real timestamp of resources from before its time.
 _EPOCH = "1969-12-31T16:00:00.000-08:00"
 DEFAULT_NETWORK = "default"
 _NETWORK_SINCE = "2024-03-05T09:13:20.104-08:00"
@@ -35,7 +35,7 @@ DEFAULT_LIMITS: Mapping[str, float] = {
     **{f"PREEMPTIBLE_{metric}": 64.0 for metric in _GPU_METRICS.values()},
     "PREEMPTIBLE_NVIDIA_H100_GPUS": 64.0,
 }
-"""A regional quota where a world says nothing else."""
+"""Regional quotas by default."""
 
 
 class Region(NamedTuple):
@@ -96,13 +96,13 @@ REGIONS: Mapping[str, Region] = {
 }
 ZONES: tuple[str, ...] = tuple(f"{name}-{letter}" for name, region in REGIONS.items() for letter in region.letters)
 ZONE_SCOPES: tuple[str, ...] = tuple(f"zones/{zone}" for zone in ZONES)
-"""What an aggregated list of instances names on every page."""
+"""The scopes of aggregated lists of instances."""
 OPERATION_SCOPES: tuple[str, ...] = ("global", *(f"regions/{region}" for region in REGIONS), *ZONE_SCOPES)
-"""Operations also live globally and in regions."""
+"""Operations are also global and regional."""
 
 
 def stable_id(name: str) -> str:
-    """The numeric id of something that is always there, as the API shows it."""
+    """The numeric id of a resource that always exists."""
     return str(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1)
 
 
@@ -112,7 +112,7 @@ def region_of(zone: str) -> str:
 
 
 def zones_of(region: str) -> tuple[str, ...]:
-    """The region's zones; none for an unknown region."""
+    """The region's zones; empty for an unknown region."""
     return tuple(zone for zone in ZONES if region_of(zone) == region)
 
 
@@ -226,7 +226,7 @@ def project_number(project: str) -> int:
 
 
 def default_service_account(project: str) -> str:
-    """Whom a VM created without a service account of its own runs as."""
+    """The service account of VMs that name none."""
     return f"{project_number(project)}-compute@developer.gserviceaccount.com"
 
 

@@ -133,7 +133,7 @@ class _Sums:
 
 @dataclass(slots=True, kw_only=True)
 class Bill(_Sums):
-    """One VM's bill, with the disks that it held while it held them."""
+    """One VM's bill, with its disks while they were attached."""
 
     vm: VM
 
@@ -145,7 +145,7 @@ class Bill(_Sums):
 
 @dataclass(slots=True, kw_only=True)
 class DiskBill(_Sums):
-    """What a disk cost while no VM held it."""
+    """The cost of a disk while it was unattached."""
 
     disk: Disk
 
@@ -156,7 +156,7 @@ class DiskBill(_Sums):
 
 
 def bill(vm: VM, prices: PriceList, until: datetime, since: datetime | None = None) -> Bill:
-    """What the VM cost until a moment, and from a moment on."""
+    """The VM's cost until a moment, and since another."""
     result = Bill(vm=vm)
     for span in spans(vm, until):
         result.add(span, vm.region, prices, since)
@@ -164,7 +164,7 @@ def bill(vm: VM, prices: PriceList, until: datetime, since: datetime | None = No
 
 
 def disk_bills(disks: Iterable[Disk], vms: Iterable[VM], prices: PriceList, until: datetime) -> list[DiskBill]:
-    """Of every disk that was ever attached to nothing. One that several VMs read at once is on each of their bills."""
+    """Of every disk that was ever unattached. A disk that several VMs read is on each of their bills."""
     disk_bills = []
     holders = [vm for vm in vms if vm.disk_uses]
     for disk in disks:
@@ -196,7 +196,7 @@ class Row:
 
 
 def rows(vm: VM, prices: PriceList, until: datetime) -> Iterator[Row]:
-    """The VM's rows, hour by hour of UTC; a new price within an hour makes a row of its own. Raises NoRate."""
+    """The VM's rows, one per hour of UTC; a new price within an hour starts a new row. Raises NoRate."""
     for span in spans(vm, until):
         yield from _of_span(span, vm.region, prices)
 
@@ -239,7 +239,7 @@ def _base_units(unit: str, hour: datetime) -> int:
 
 
 def cut(amount: Fraction, decimals: Decimal) -> Decimal:
-    """What is beyond the last decimal is left off, never rounded."""
+    """Truncated, never rounded."""
     with localcontext() as context:
         context.prec = 60
         return Decimal(int(amount / Fraction(decimals))) * decimals

@@ -39,7 +39,7 @@ _FREE_IF_PREEMPTED = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`quantity` is in vCPUs, GiB or GPUs; `minute` says whether a short run pays for a whole minute of it."""
+    """`quantity` is in vCPUs, GiB or GPUs; with `minute`, a shorter run pays for a whole minute."""
 
     resource: str
     quantity: Fraction
@@ -99,7 +99,7 @@ def _series(shape: Shape) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A quantity of one resource that was in use for a time."""
+    """A quantity of one resource, in use from `began` to `ended`."""
 
     resource: str
     quantity: Fraction
@@ -115,14 +115,14 @@ class Span:
 def whole_seconds(began: datetime, ended: datetime) -> int:
     """Billed seconds between two moments.
 
-    Recorded rows hold whole seconds only (G-t4, G-res2). Which part of a second counts they do not show: here a
-    second belongs to what was in use as it began, so that adjoining spans never share or lose one.
+    Recorded rows hold whole seconds only (G-t4, G-res2) and do not show how Google rounds. Here a second belongs to
+    what was in use when it began, so that adjoining spans neither share nor lose one.
     """
     return int(ended.timestamp() // 1) - int(began.timestamp() // 1)
 
 
 def spans(vm: VM, until: datetime) -> Iterator[Span]:
-    """All that the VM bills for up to a moment."""
+    """Everything that the VM bills for until a moment."""
     yield from _running(vm, until)
     yield from _suspended(vm, until)
     yield from _disks(vm, until)
@@ -151,13 +151,13 @@ def _running(vm: VM, until: datetime) -> Iterator[Span]:
 def _sold_as(resource: str, model: str) -> str:
     """Google, VM instance pricing: Flex-start and reservations in calendar mode have prices of their own.
 
-    The simulated catalogue has none of them, so that what uses them is unpriced and not priced wrongly.
+    The simulated catalogue has none of them, so such usage is unpriced rather than priced wrongly.
     """
     return f"{model.lower()}:{resource}" if model in ("FLEX_START", "RESERVATION_BOUND") else resource
 
 
 def _is_free(run: Run, *, spot: bool) -> bool:
-    """Only Google's own preemption is free: a Spot VM that its owner stops at once pays for the minute."""
+    """Only a preemption is free: a Spot VM that its owner stops pays for the minute."""
     return spot and run.preempted and run.ended is not None and run.ended - run.began < _FREE_IF_PREEMPTED
 
 
@@ -170,7 +170,7 @@ def _suspended(vm: VM, until: datetime) -> Iterator[Span]:
 
 
 def between_vms(disk: Disk, vms: Iterable[VM], until: datetime) -> Iterator[Span]:
-    """The times at which a disk was attached to nothing: billed like any other, on no VM's bill."""
+    """The times at which a disk was unattached: billed all the same, on no VM's bill."""
     ended = min(disk.deleted_at or until, until)
     free_from = disk.created_at
     uses = sorted((use for vm in vms for use in vm.disk_uses if use.disk is disk), key=lambda use: use.began)

@@ -1,7 +1,7 @@
-"""Batches: several calls in one request, each answered as if it had come alone.
+"""Batch requests: several calls in one request, each answered as if it were separate.
 
 The form is Google's page "Batching requests" (compute/docs/api/how-tos/batch) and what gcloud's apitools send: a
-multipart/mixed body, in each part an application/http request with its path alone; parts are answered in order, under
+multipart/mixed body with an application/http request of a path only in each part; answers come in order, with
 `Content-ID: <response-ID>`.
 """
 
@@ -26,7 +26,7 @@ from costguard_sandbox.gce.errors import Refused, bad_request
 from costguard_sandbox.gce.routes.call import refusal
 
 _MOST_CALLS = 1000
-_NOT_PASSED_ON = frozenset({"content-type", "content-length", "content-transfer-encoding", "transfer-encoding"})
+_OUTER_ONLY = frozenset({"content-type", "content-length", "content-transfer-encoding", "transfer-encoding"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class InnerCall:
 
 
 def routes(app: ASGIApp) -> list[Route]:
-    """`app` answers the calls inside: whatever it does for a call by itself, it does for one in a batch."""
+    """`app` answers the inner calls, as it answers separate ones."""
 
     async def endpoint(request: Request) -> Response:
         try:
             calls = list(read_batch(request.headers.get("content-type", ""), await request.body()))
         except Refused as refused:
             return refusal(refused)
-        answers = [await _ask(app, request, call) for call in calls]
+        answers = [await _answer(app, request, call) for call in calls]
         boundary = f"batch_{hashlib.sha256(b''.join(body for _, body in answers)).hexdigest()[:32]}"
         answered = [_part(boundary, call, *answer) for call, answer in zip(calls, answers, strict=True)]
         return Response(
@@ -60,7 +60,7 @@ def routes(app: ASGIApp) -> list[Route]:
 
 
 def read_batch(content_type: str, raw: bytes) -> Iterator[InnerCall]:
-    """The calls in their order. Raises Refused for what is no batch, and for more than 1000 calls."""
+    """The calls in order. Raises Refused for anything else than a batch of at most 1000 calls."""
     head = f"content-type: {content_type}\r\n\r\n".encode()
     whole = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + raw)
     if not whole.is_multipart() or whole.get_content_type() != "multipart/mixed":
@@ -92,9 +92,9 @@ def _inner(part: MIMEPart) -> InnerCall:
     )
 
 
-async def _ask(app: ASGIApp, request: Request, call: InnerCall) -> tuple[int, bytes]:
-    """Headers of the outer request hold for each call that does not set them itself."""
-    outer = {name: value for name, value in request.headers.items() if name not in _NOT_PASSED_ON}
+async def _answer(app: ASGIApp, request: Request, call: InnerCall) -> tuple[int, bytes]:
+    """Headers of the outer request apply to calls that do not set them."""
+    outer = {name: value for name, value in request.headers.items() if name not in _OUTER_ONLY}
     address = urlsplit(call.target)
     scope: dict[str, Any] = {
         **request.scope,

@@ -1,4 +1,4 @@
-"""instances.*: read and changed."""
+"""instances.*"""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _get(call: ApiCall) -> Any:
 
 
 def _serial_port(call: ApiCall) -> Any:
-    """What the startup script of a VM that runs has printed, on the first of the four ports."""
+    """The output of the VM's startup script, on the first of four ports, where the VM runs as a local process."""
     port, start = call.query.get("port", "1"), call.query.get("start", "0")
     if port not in ("1", "2", "3", "4"):
         raise invalid("port", port, "Must be a number from 1 to 4.")
@@ -101,7 +101,7 @@ def _insert(call: ApiCall) -> Any:
     for source in ("sourceMachineImage", "sourceInstanceTemplate"):
         if given := call.query.get(source) or call.body.get(source):
             raise bad_request(
-                f"The simulated cloud has no {source[6].lower()}{source[7:]}s, so nothing can be made from '{given}':"
+                f"The simulated cloud has no {source[6].lower()}{source[7:]}s, so it cannot use '{given}':"
                 f" send the instance itself, without {source}."
             )
     return call.cloud.insert(call.project, _zone(call), call.body, call.user, call.request_id).resource()

@@ -1,4 +1,4 @@
-"""Cloud Monitoring's `projects.timeSeries.list`."""
+"""Cloud Monitoring: simulated measurements of VMs, aligned and reduced by `projects.timeSeries.list`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECEIVED = "compute.googleapis.com/instance/network/received_bytes_count"
 SENT = "compute.googleapis.com/instance/network/sent_bytes_count"
 
 MINUTE = timedelta(minutes=1)
-# A measurement can be read some minutes after it was made (Google says: up to 240 s).
+# When a measurement becomes readable (Google: after up to 240 s).
 VISIBLE_AFTER = timedelta(minutes=3)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,8 +42,9 @@ _PERIOD = re.compile(r"(\d{1,9})(?:\.0*)?s")
 
 @dataclass(frozen=True, slots=True)
 class MetricType:
-    """Its kind, and the lowest and highest value of a minute, by what the guest does."""
+    """A metric; `busy` and `idle` are the (lowest, highest) values of a minute under that load."""
 
+    name: str
     kind: str
     value_type: str
     unit: str
@@ -52,50 +53,49 @@ class MetricType:
 
 
 METRICS: Mapping[str, MetricType] = {
-    GPU: MetricType("GAUGE", "DOUBLE", "%", (78, 99), (0, 1)),
-    CPU: MetricType("GAUGE", "DOUBLE", "10^2.%", (0.3, 0.6), (0.002, 0.012)),
-    RECEIVED: MetricType("DELTA", "INT64", "By", (60e6, 300e6), (9e3, 60e3)),
-    SENT: MetricType("DELTA", "INT64", "By", (5e6, 20e6), (6e3, 40e3)),
+    GPU: MetricType(GPU, "GAUGE", "DOUBLE", "%", (78, 99), (0, 1)),
+    CPU: MetricType(CPU, "GAUGE", "DOUBLE", "10^2.%", (0.3, 0.6), (0.002, 0.012)),
+    RECEIVED: MetricType(RECEIVED, "DELTA", "INT64", "By", (60e6, 300e6), (9e3, 60e3)),
+    SENT: MetricType(SENT, "DELTA", "INT64", "By", (5e6, 20e6), (6e3, 40e3)),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One stored series of one VM; its points are made when they are asked for."""
+    """One stored series of a VM, with one point for each minute in which the VM ran."""
 
-    metric: str
+    metric: MetricType
     metric_labels: Mapping[str, str]
     resource_labels: Mapping[str, str]
     vm: VM
     salt: str
 
     def points(self, after: datetime, until: datetime) -> Iterator[tuple[datetime, float]]:
-        """Each minute in (after, until] for which the VM ran, the oldest first."""
+        """(minute, value) in (after, until], oldest first."""
         for run in self.vm.runs:
             begun = max(after, run.began + MINUTE - timedelta(microseconds=1))
             ended = until if run.ended is None else min(until, run.ended)
             minute = _EPOCH + ((begun - _EPOCH) // MINUTE + 1) * MINUTE
             while minute <= ended:
                 load = self.vm.load_at(minute - MINUTE)
-                if self.metric != GPU or load is not Load.NO_AGENT:
+                if self.metric.name != GPU or load is not Load.NO_AGENT:
                     yield minute, self._value(minute, load)
                 minute += MINUTE
 
     def _value(self, minute: datetime, load: Load) -> float:
-        metric = METRICS[self.metric]
-        low, high = metric.busy if load is Load.BUSY else metric.idle
-        drawn = zlib.crc32(f"{self.vm.id}:{self.metric}:{self.salt}:{minute.isoformat()}".encode()) / 0xFFFFFFFF
+        low, high = self.metric.busy if load is Load.BUSY else self.metric.idle
+        drawn = zlib.crc32(f"{self.vm.id}:{self.metric.name}:{self.salt}:{minute.isoformat()}".encode()) / 0xFFFFFFFF
         value = low + (high - low) * drawn
-        return float(int(value)) if metric.value_type == "INT64" else value
+        return float(int(value)) if self.metric.value_type == "INT64" else value
 
 
-def series_of(vms: Sequence[VM], metric: str) -> Iterator[Series]:
-    """The series that the metric has of these VMs; GPUs have one each."""
+def series_of(vms: Sequence[VM], metric: MetricType) -> Iterator[Series]:
+    """The metric's series of these VMs, one for each VM or GPU."""
     for vm in vms:
         resource = {"project_id": vm.project, "instance_id": str(vm.id), "zone": vm.zone}
-        if metric != GPU:
+        if metric.name != GPU:
             labels = {"instance_name": vm.name}
-            if metric != CPU:
+            if metric.name != CPU:
                 labels["loadbalanced"] = "false"
             yield Series(metric, labels, resource, vm, "")
             continue
@@ -105,24 +105,21 @@ def series_of(vms: Sequence[VM], metric: str) -> Iterator[Series]:
             yield Series(metric, labels, resource, vm, str(number))
 
 
-_REDUCERS: Mapping[str, Callable[[Iterable[float]], float]] = {
-    "REDUCE_MAX": max,
-    "REDUCE_MIN": min,
-    "REDUCE_SUM": sum,
-    "REDUCE_MEAN": lambda values: _mean(list(values)),
+_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "MAX": max,
+    "MIN": min,
+    "SUM": sum,
+    "MEAN": lambda values: sum(values) / len(values),
 }
-_ALIGNERS: Mapping[str, Callable[[Sequence[float], timedelta], float]] = {
-    "ALIGN_MAX": lambda values, _period: max(values),
-    "ALIGN_MIN": lambda values, _period: min(values),
-    "ALIGN_MEAN": lambda values, _period: _mean(values),
-    "ALIGN_SUM": lambda values, _period: sum(values),
-    "ALIGN_DELTA": lambda values, _period: sum(values),
-    "ALIGN_RATE": lambda values, period: sum(values) / period.total_seconds(),
-}
+_REDUCERS = {f"REDUCE_{name}": statistic for name, statistic in _STATISTICS.items()}
+_ALIGNERS = {f"ALIGN_{name}": statistic for name, statistic in _STATISTICS.items()}
+_ALIGNERS |= {"ALIGN_DELTA": sum, "ALIGN_RATE": sum}  # a rate is then divided by its period
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
+    """The query's `aggregation` parameters."""
+
     period: timedelta | None = None
     aligner: str = "ALIGN_NONE"
     reducer: str = "REDUCE_NONE"
@@ -131,21 +128,16 @@ class Aggregation:
 
 @dataclass(slots=True)
 class Aligned:
-    """A series as it is answered; its points by the moment at which they end."""
+    """A series of the answer; points by the ends of their periods."""
 
     metric_labels: dict[str, str]
     resource_labels: dict[str, str]
     points: Points = field(default_factory=dict)
 
 
-def checked(aggregation: Aggregation, metric: str) -> Aggregation:
-    """Raises Refused (400) for what Cloud Monitoring refuses."""
-    aligner, reducer, period, metric_type = (
-        aggregation.aligner,
-        aggregation.reducer,
-        aggregation.period,
-        METRICS[metric],
-    )
+def checked(aggregation: Aggregation, metric: MetricType) -> Aggregation:
+    """Raises Refused (400) for an aggregation that Cloud Monitoring refuses."""
+    aligner, reducer, period = aggregation.aligner, aggregation.reducer, aggregation.period
     if (aligner == "ALIGN_NONE") != (period is None):
         raise bad_value("aggregation.perSeriesAligner", aligner, "It goes together with aggregation.alignmentPeriod.")
     if aligner not in ("ALIGN_NONE", *_ALIGNERS):
@@ -157,15 +149,15 @@ def checked(aggregation: Aggregation, metric: str) -> Aggregation:
         raise bad_value("aggregation.alignmentPeriod", given, "The period must be at least 60 seconds.")
     if reducer != "REDUCE_NONE" and period is None:
         raise bad_value("aggregation.crossSeriesReducer", reducer, "Series must be aligned before they are reduced.")
-    if period is not None and aligner not in _FIT[metric_type.kind]:
-        what = f"kind {metric_type.kind} and value type {metric_type.value_type}"
+    if period is not None and aligner not in _FIT[metric.kind]:
+        what = f"kind {metric.kind} and value type {metric.value_type}"
         why = f"The aligner cannot be applied to metrics with {what}."
         raise bad_value("aggregation.perSeriesAligner", aligner, why)
     return aggregation
 
 
 def aligned(series: Series, aggregation: Aggregation, after: datetime, until: datetime, end: datetime) -> Aligned:
-    """The series in periods that end at `end`; nothing measured after `until` is known yet."""
+    """The series in equal periods up to `end`; measurements after `until` are not readable yet."""
     answer = Aligned(dict(series.metric_labels), dict(series.resource_labels))
     if aggregation.period is None:
         answer.points = dict(series.points(after, until))
@@ -173,13 +165,15 @@ def aligned(series: Series, aggregation: Aggregation, after: datetime, until: da
     periods: dict[datetime, list[float]] = {}
     for moment, value in series.points(after, until):
         periods.setdefault(end - (end - moment) // aggregation.period * aggregation.period, []).append(value)
-    align = _ALIGNERS[aggregation.aligner]
-    answer.points = {moment: align(values, aggregation.period) for moment, values in periods.items()}
+    align, divisor = _ALIGNERS[aggregation.aligner], 1.0
+    if aggregation.aligner == "ALIGN_RATE":
+        divisor = aggregation.period.total_seconds()
+    answer.points = {moment: align(values) / divisor for moment, values in periods.items()}
     return answer
 
 
 def reduced(series: Iterable[Aligned], aggregation: Aggregation) -> list[Aligned]:
-    """One series for each group; labels that are not grouped by are lost, save the project."""
+    """One series per group; of the labels, only those of the group and the project remain."""
     if aggregation.reducer == "REDUCE_NONE":
         return list(series)
     groups: dict[tuple[tuple[str, str], ...], list[Aligned]] = {}
@@ -193,7 +187,7 @@ def reduced(series: Iterable[Aligned], aggregation: Aggregation) -> list[Aligned
             labels = answer.metric_labels if path.startswith("metric.") else answer.resource_labels
             labels[path.rsplit(".", 1)[-1]] = value
         moments = sorted({moment for one in members for moment in one.points})
-        answer.points = {at: reduce(one.points[at] for one in members if at in one.points) for at in moments}
+        answer.points = {at: reduce([one.points[at] for one in members if at in one.points]) for at in moments}
         answers.append(answer)
     return answers
 
@@ -218,41 +212,37 @@ def _group(one: Aligned, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(group)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 def routes(cloud: Cloud) -> list[Route]:
     return [compute("/projects/{project}/timeSeries", _list, cloud, root="/v3")]
 
 
 def _list(call: ApiCall) -> Any:
-    """One metric's series of a project; a page holds so many points, and a series may go on on the next."""
+    """One metric's series of a project. Pages are counted in points, so a series can continue on the next."""
     wanted = call.query.get("filter", "")
-    metric = _METRIC.search(wanted)
-    if metric is None:
+    match = _METRIC.search(wanted)
+    if match is None:
         raise bad_value("filter", wanted, "must specify a restriction on metric.type.")
-    if metric[1] not in METRICS:
-        raise bad_value("filter", wanted, f'The metric type "{metric[1]}" is not known here.')
-    metric_type = METRICS[metric[1]]
+    metric = METRICS.get(match[1])
+    if metric is None:
+        raise bad_value("filter", wanted, f'The metric type "{match[1]}" is not known here.')
     end = _moment(call, "interval.endTime")
     begin = _moment(call, "interval.startTime")
     if begin > end:
         raise bad_argument("Field interval had an invalid value: The end time may not precede the start time.")
-    aggregation = checked(_aggregation(call), metric[1])
-    series = _chosen(call, metric[1], wanted, begin, end, aggregation)
+    aggregation = checked(_aggregation(call), metric)
+    series = _chosen(call, metric, wanted, begin, end, aggregation)
     page, token = _page(call, series)
     answer: dict[str, Any] = {}
     if page:
-        answer["timeSeries"] = [_shown(one, points, metric[1], metric_type, aggregation) for one, points in page]
+        answer["timeSeries"] = [_shown(one, points, metric, aggregation) for one, points in page]
     if token:
         answer["nextPageToken"] = token
-    answer["unit"] = f"{metric_type.unit}/s" if aggregation.aligner == "ALIGN_RATE" else metric_type.unit
+    answer["unit"] = f"{metric.unit}/s" if aggregation.aligner == "ALIGN_RATE" else metric.unit
     return answer
 
 
 def _chosen(
-    call: ApiCall, metric: str, wanted: str, begin: datetime, end: datetime, aggregation: Aggregation
+    call: ApiCall, metric: MetricType, wanted: str, begin: datetime, end: datetime, aggregation: Aggregation
 ) -> list[Aligned]:
     try:
         keep = compile_filter(wanted.replace(".label.", ".labels."))
@@ -264,7 +254,7 @@ def _chosen(
         for one in series_of(vms, metric)
         if keep(
             {
-                "metric": {"type": metric, "labels": one.metric_labels},
+                "metric": {"type": metric.name, "labels": one.metric_labels},
                 "resource": {"type": "gce_instance", "labels": one.resource_labels},
             }
         )
@@ -295,18 +285,14 @@ def _page(call: ApiCall, series: list[Aligned]) -> tuple[list[tuple[Aligned, lis
     return page, page_token_at(start + most) if start + most < passed else None
 
 
-def _shown(
-    one: Aligned, moments: list[datetime], metric: str, metric_type: MetricType, aggregation: Aggregation
-) -> dict[str, Any]:
+def _shown(one: Aligned, moments: list[datetime], metric: MetricType, aggregation: Aggregation) -> dict[str, Any]:
     is_whole = (
-        metric_type.value_type == "INT64"
-        and aggregation.aligner != "ALIGN_RATE"
-        and aggregation.reducer != "REDUCE_MEAN"
+        metric.value_type == "INT64" and aggregation.aligner != "ALIGN_RATE" and aggregation.reducer != "REDUCE_MEAN"
     )
-    is_delta = metric_type.kind == "DELTA" and aggregation.aligner in ("ALIGN_NONE", "ALIGN_DELTA")
+    is_delta = metric.kind == "DELTA" and aggregation.aligner in ("ALIGN_NONE", "ALIGN_DELTA")
     lasts = (aggregation.period or MINUTE) if is_delta else timedelta(0)
     return {
-        "metric": {"labels": one.metric_labels, "type": metric},
+        "metric": {"labels": one.metric_labels, "type": metric.name},
         "resource": {"type": "gce_instance", "labels": one.resource_labels},
         "metricKind": "DELTA" if is_delta else "GAUGE",
         "valueType": "INT64" if is_whole else "DOUBLE",

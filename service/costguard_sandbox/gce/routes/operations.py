@@ -67,9 +67,9 @@ def _refuse_unreachable(call: ApiCall) -> None:
 
 
 async def _wait(cloud: Cloud, params: Mapping[str, str]) -> None:
-    """Hold the answer until the operation is done, for two of the cloud's minutes at the most.
+    """Delay the answer until the operation is done, for at most two simulated minutes.
 
-    On a clock that is moved by hand it does not hold at all, unless waiting is what moves it.
+    With a manual clock there is no delay; with `wait_moves_clock`, waiting moves the clock.
     """
     with cloud.settled():
         operation = cloud.operations.find(params["project"], _scope(params), params["name"])
@@ -78,7 +78,7 @@ async def _wait(cloud: Cloud, params: Mapping[str, str]) -> None:
     while cloud.wait_moves_clock and not operation.is_done:
         with cloud.settled():
             cloud.advance_to(max(operation.ends_at, cloud.timeline.now))
-        if not operation.is_done:  # it waits for processes, whose time no hand moves
+        if not operation.is_done:  # it waits for local processes, which run in real time
             await asyncio.sleep(_STEP_SECONDS)
     speed = cloud.clock.speed
     if not speed:

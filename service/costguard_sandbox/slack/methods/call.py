@@ -17,7 +17,7 @@ _TRUE = ("true", "1", "True")
 
 @dataclass(frozen=True, slots=True)
 class SlackCall:
-    """`values` are strings where they came as a form, and JSON values where they came as JSON."""
+    """One call. `values` are strings from a form, or JSON values."""
 
     workspace: Workspace
     method: str
@@ -42,7 +42,7 @@ class SlackCall:
         return default if value is None else value is True or str(value) in _TRUE
 
     def json(self, key: str, wrong: str) -> Any:
-        """A structure: itself, or as JSON in a string. Raises SlackError `wrong` when it is neither."""
+        """A JSON value, or one encoded in a string. Raises SlackError `wrong` for invalid JSON."""
         value = self.values.get(key)
         if not isinstance(value, str):
             return value

@@ -13,7 +13,7 @@ from costguard_sandbox.slack.blocks import checked
 from costguard_sandbox.slack.methods.call import SlackCall
 from costguard_sandbox.slack.model import BOT_USER_ID, Channel, Message
 
-MOST_TEXT = 40_000  # Slack cuts at 40,000 and refuses what is longer by far; here the limit is the limit
+MOST_TEXT = 40_000  # Slack truncates above 40,000 and refuses much longer texts; here the limit is exact
 _MOST_METADATA = 16_000
 _TS = re.compile(r"\d{10}\.\d{6}")
 
@@ -109,7 +109,7 @@ def _own(call: SlackCall, otherwise: str) -> Message:
 
 
 def _place(call: SlackCall, *, names: bool = True) -> Channel:
-    """A channel by id, and where `names`, by name; or a user's id for the direct messages with them."""
+    """A channel by id or, with `names`, by name or by the id of a user for direct messages."""
     workspace, where = call.workspace, call.text("channel")
     if not where:
         raise SlackError("channel_not_found")
@@ -129,7 +129,7 @@ def _place(call: SlackCall, *, names: bool = True) -> Channel:
 
 
 def _content(call: SlackCall, before: Message | None = None) -> tuple[str, list[dict[str, Any]] | None]:
-    """Text and blocks; None for blocks that stay as they are."""
+    """(text, blocks); None for blocks that stay unchanged."""
     given = call.json("blocks", "invalid_blocks_format")
     blocks = checked(given) if given is not None else None
     text = call.text("text") or call.text("markdown_text")
@@ -147,7 +147,7 @@ def _content(call: SlackCall, before: Message | None = None) -> tuple[str, list[
 
 
 def _thread(call: SlackCall, channel: Channel) -> str:
-    """The thread that is answered in."""
+    """The thread to reply in."""
     thread_ts = call.text("thread_ts")
     if thread_ts and not _TS.fullmatch(thread_ts):
         raise SlackError("invalid_thread_ts")

@@ -1,4 +1,4 @@
-"""Places and what was written there: conversations.*."""
+"""conversations.* and users.*"""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _readable(call: SlackCall) -> Channel:
 
 
 def _bounds(call: SlackCall) -> Callable[[Message], bool]:
-    """Whether a message lies between oldest and latest, which lie outside themselves unless inclusive."""
+    """Whether a message lies between oldest and latest, which are excluded unless inclusive."""
     margin = 0 if call.flag("inclusive") else 1
     oldest, latest = _micros(call, "oldest"), _micros(call, "latest")
     first = 0 if oldest is None else oldest + margin
