@@ -21,19 +21,19 @@ _WINDOW = ViewportSize(width=1280, height=860)
 _PHONE = ViewportSize(width=390, height=844)
 # Which of the story's pages are shown, in which theme.
 _SHOWN = {
-    "now": "light",
+    "fleet": "light",
     "vm": "dark",
     "jobs": "light",
     "job": "dark",
     "launch": "light",
     "spend": "light",
-    "saved": "dark",
+    "savings": "dark",
     "budgets": "light",
     "presets": "dark",
     "prices": "light",
-    "facts": "dark",
+    "audit-log": "dark",
     "health": "light",
-    "tokens": "light",
+    "access": "light",
 }
 
 
@@ -55,7 +55,7 @@ def _take(browser_path: str, story: told.Told) -> int:
         browser = playwright.chromium.launch(executable_path=browser_path, args=list(found.OPTIONS))
         page = browser.new_context(viewport=_WINDOW, timezone_id="Europe/Berlin", locale="en-GB").new_page()
         pictures = {name: (story.pages[name], theme, _WINDOW) for name, theme in _SHOWN.items()}
-        pictures["now-phone"] = (story.pages["now"], "dark", _PHONE)
+        pictures["fleet-phone"] = (story.pages["fleet"], "dark", _PHONE)
         for name, (path, theme, window) in pictures.items():
             page.set_viewport_size(window)
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]

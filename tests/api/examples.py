@@ -52,7 +52,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "deleteDisk": ("POST", "/api/v1/jobs/d5saved1/delete-disk", {}),
     "listPlaces": ("GET", "/api/v1/places", None),
     "getRecoveries": ("GET", "/api/v1/recoveries", None),
-    "listFacts": ("GET", "/api/v1/facts?kind=LifetimeStarted", None),
+    "listEvents": ("GET", "/api/v1/events?kind=LifetimeStarted", None),
     "listPrices": ("GET", "/api/v1/prices", None),
     "getSpend": ("GET", "/api/v1/spend?group_by=day,preset", None),
     "listBudgets": ("GET", "/api/v1/budgets", None),

@@ -26,7 +26,7 @@ _REPEATABLE = {
     "endSession",
     "endSessions",
 }
-_STREAMED = {"streamFacts", "getMetrics"}  # answered with no JSON
+_STREAMED = {"streamEvents", "getMetrics"}  # answered with no JSON
 
 
 @pytest.fixture

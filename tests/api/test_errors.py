@@ -15,7 +15,7 @@ from tests.doors import keyed
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseLocked
 
-READS = ("instances", "lifetimes", "facts", "prices", "spend", "presets", "budgets", "forecast", "projects")
+READS = ("instances", "lifetimes", "events", "prices", "spend", "presets", "budgets", "forecast", "projects")
 
 
 class BrokenClock(Standstill):
@@ -38,7 +38,7 @@ WRONG = (
     "instances?name=%00",
     "instances?status=sleeping",
     "lifetimes?started_from=2026-11-20T00:00:00",
-    "facts?since=0001-01-01T00:00:00%2B14:00",
+    "events?since=0001-01-01T00:00:00%2B14:00",
     "spend?from=yesterday",
     "spend?from=2026-11-21&to=2026-11-20",
     "spend?from=2010-01-01&to=2026-11-20",
@@ -47,7 +47,7 @@ WRONG = (
     "spend?format=xml",
     "prices?history=perhaps",
 )
-LISTS = ("instances", "lifetimes", "facts", "jobs", "requests", "reminders", "tokens", "prices")
+LISTS = ("instances", "lifetimes", "events", "jobs", "requests", "reminders", "tokens", "prices")
 CURSORS = ("nonsense", "!", "W10", "WyJmYWN0cyIsICJ4Il0", "WyJyYXRlIiwxLC01LCIiLDFd", "bnVsbA")
 
 

@@ -64,8 +64,8 @@ def test_pages_of_facts_hold_every_one_once(database: Database, client: TestClie
     cursor: str | None = ""
     while cursor is not None:
         more = f"&cursor={cursor}" if cursor else ""
-        answer = client.get(f"/api/v1/facts?kind=LifetimeStarted&limit=2{more}").json()
-        seen += [each["text"][:2] for each in answer["facts"]]
+        answer = client.get(f"/api/v1/events?kind=LifetimeStarted&limit=2{more}").json()
+        seen += [each["text"][:2] for each in answer["events"]]
         cursor = answer["next_cursor"]
     assert seen == ["f0", "f1", "f2", "f3", "f4"]
 

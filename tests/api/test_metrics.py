@@ -99,12 +99,12 @@ def test_facts_are_counted_as_they_are_recorded(client: TestClient, sqlite_datab
         rows.fact(connection, "before", NOW)
     counted = []
     for number in range(3):
-        counted.append(scrape(client).value("costguard_facts_total", kind="LifetimeStarted"))
+        counted.append(scrape(client).value("costguard_events_total", kind="LifetimeStarted"))
         with sqlite_database.write() as connection:
             rows.fact(connection, f"{number}", NOW)
             rows.fact(connection, f"{number} again", NOW - HOUR)
     assert counted == [0, 2, 4]
-    assert scrape(client).value("costguard_facts_total", kind="JobFailed") == 0
+    assert scrape(client).value("costguard_events_total", kind="JobFailed") == 0
 
 
 def test_names_are_those_that_prometheus_expects(sqlite_database: Database) -> None:
@@ -142,14 +142,14 @@ def test_a_token_for_it_opens_nothing_else(sqlite_database: Database) -> None:
     for permission, expected in ((Permission.METRICS, (200, 403)), (Permission.READ, (403, 200))):
         door = OpenDoor(somebody(permissions={permission}))
         client = TestClient(create_app(replace(deps_of(sqlite_database), door=door)))
-        assert (client.get("/metrics").status_code, client.get("/api/v1/facts").status_code) == expected
+        assert (client.get("/metrics").status_code, client.get("/api/v1/events").status_code) == expected
 
 
 def test_requests_are_timed_by_their_route(client: TestClient) -> None:
     """What is put into an address, or is no route, makes no series of its own; neither do words for a method."""
     for path in ("/api/v1/jobs/a", "/api/v1/jobs/b", "/x/1", "/x/2", "/static/x"):
         client.get(path)
-    client.request("BREW", "/api/v1/facts")
+    client.request("BREW", "/api/v1/events")
     told = scrape(client)
     count = "costguard_http_request_duration_seconds_count"
     assert told.value(count, route="/api/v1/jobs/{job_id}", method="GET", status="4xx") == 2

@@ -41,7 +41,7 @@ def test_nothing_new_is_a_304(sqlite_database: Database) -> None:
         job_rows.added(connection)
         rows.instance(connection, "rested", status="stopped")
     client = _client(sqlite_database)
-    for path in (*POLLED, "prices", "facts", "requests", "tokens", "projects"):
+    for path in (*POLLED, "prices", "events", "requests", "tokens", "projects"):
         first = client.get(f"/api/v1/{path}")
         tag = first.headers["etag"]
         assert (tag.startswith('W/"'), first.headers["cache-control"]) == (True, "no-store"), path

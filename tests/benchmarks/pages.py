@@ -25,7 +25,7 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.db.tables import changes
 from costguard.db.transaction import Database
 from costguard.model.access import Role, Via
-from costguard.pages.app import add_dashboard
+from costguard.pages.app import add_pages
 from costguard.web.door import COOKIES
 
 _ROUNDS = 20
@@ -40,8 +40,8 @@ _ADDRESSES = {
     "/jobs": ("/jobs", "/jobs?all=yes", "/jobs?owner=owner-3%40example.com"),
     "/jobs/{job_id}": ("/jobs/j5",),
     "/spend": ("/spend", f"/spend?{_YEAR}", f"/spend?group_by=owner&{_YEAR}", "/spend?owner=owner-3%40example.com"),
-    "/spend/saved": ("/spend/saved", f"/spend/saved?{_YEAR}", f"/spend/saved?owner=owner-3%40example.com&{_YEAR}"),
-    "/facts": ("/facts", "/facts?kind=InstancePreempted"),
+    "/savings": ("/savings", f"/savings?{_YEAR}", f"/savings?owner=owner-3%40example.com&{_YEAR}"),
+    "/events": ("/events", "/events?kind=InstancePreempted"),
     "/api/v1/instances": ("/api/v1/instances", "/api/v1/instances?sort=age&preset=preset-1"),
     "/api/v1/instances/{project}/{gce_id}": (f"/api/v1/instances/{_RUNNING}",),
     "/api/v1/jobs/{job_id}": ("/api/v1/jobs/j5",),
@@ -53,11 +53,11 @@ _ADDRESSES = {
 # One row or none, forms, exports of everything, a stream without an end, and what only machines ask.
 _LEFT_OUT = {
     "/api/v1",
-    "/api/v1/facts/stream",
+    "/api/v1/events/stream",
     "/api/v1/reminders/preview",
     "/api/v1/requests/{request_id}",
-    "/facts.csv",
-    "/facts.json",
+    "/events.csv",
+    "/events.json",
     "/healthz",
     "/jobs/{job_id}/cancel",
     "/launch",
@@ -186,5 +186,5 @@ def _app(database: Database) -> tuple[FastAPI, dict[str, str]]:
         status=lambda: DaemonStatus(last_pass_at=year.NOW),
     )
     app = create_app(deps)
-    add_dashboard(app, deps)
+    add_pages(app, deps)
     return app, {COOKIES[1]: cookie}

@@ -105,7 +105,7 @@ def test_the_demos_story_is_read_and_acted_on(context: BrowserContext, tmp_path:
 def _stop(page: Page, program: Demo) -> None:
     """Two GPUs that nobody answers for: Google is asked within seconds, and the page comes to say so by itself."""
     row = page.get_by_role("row").filter(has_text=UNCLAIMED)
-    expect(row).to_contain_text("unclaimed")
+    expect(row).to_contain_text("unowned")
     row.get_by_role("link", name="Stop").click()
     sheet = page.get_by_role("dialog")
     expect(sheet).to_contain_text(f"Stop {UNCLAIMED}?")
@@ -136,7 +136,7 @@ def _launch(page: Page) -> None:
     page.get_by_label(re.compile("^Project")).select_option("acme-training")
     page.get_by_label(re.compile("^Command")).fill(COMMAND)
     page.get_by_label(re.compile("^Ceiling")).fill("20")
-    quote = page.get_by_role("region", name="What it would cost")
+    quote = page.get_by_role("region", name="Estimated cost")
     expect(quote).to_contain_text("an hour")
     picture(page, "story-launch")
     page.get_by_role("button", name="Launch", exact=True).click()

@@ -35,7 +35,7 @@ from costguard.model.person import AccountLookup, Person
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
-from costguard.pages.app import add_dashboard
+from costguard.pages.app import add_pages
 from costguard.web.door import Door
 
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
@@ -109,9 +109,9 @@ def tell(database: Database, door: Door | None = None) -> Told:
     lease.acquire(database, "daemon", "guard-1", HOUR)
     pages = {
         "api": "/api/docs",
-        "now": "/",
-        "now-filtered": "/?preset=a100&status=running",
-        "now-nothing": "/?owner=nobody@lab.example",
+        "fleet": "/",
+        "fleet-filtered": "/?preset=a100&status=running",
+        "fleet-nothing": "/?owner=nobody@lab.example",
         "vm": vm,
         "ask-stop": f"{vm}/stop",
         "ask-keep": f"{vm}/keep",
@@ -122,13 +122,13 @@ def tell(database: Database, door: Door | None = None) -> Told:
         "launch": "/launch?preset=t4",
         "spend": "/spend?from=2026-10-20&to=2026-11-20",
         "spend-owner": "/spend?group_by=owner",
-        "saved": "/spend/saved",
+        "savings": "/savings",
         "budgets": "/budgets",
         "presets": "/presets",
         "prices": "/prices",
-        "facts": "/facts",
+        "audit-log": "/events",
         "health": "/health",
-        "tokens": "/tokens",
+        "access": "/tokens",
     }
     return Told(_app(database, door or signed_in(Role.ADMIN, ADMIN)), pages)
 
@@ -218,5 +218,5 @@ def _app(database: Database, door: Door) -> FastAPI:
         jobs=office.Office(database, RULES).it,
     )
     app = create_app(deps)
-    add_dashboard(app, deps)
+    add_pages(app, deps)
     return app

@@ -159,7 +159,7 @@ def test_events_are_searched_as_on_the_page(fleet: Database, run: Run) -> None:
         (["--last", "2d", "--who", "ben"], ["trainer-3 was made."]),
         (["--words", "no such words"], []),
     ):
-        found = json.loads(run("events", *options, "--json").stdout)["facts"]
+        found = json.loads(run("events", *options, "--json").stdout)["events"]
         assert [fact["text"] for fact in found] == expected, options
 
 

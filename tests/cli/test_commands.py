@@ -77,7 +77,7 @@ def test_nothing_from_outside_steers_the_terminal(sqlite_database: Database, run
 
 def test_json_is_what_the_server_said(fleet: Database, run: Run) -> None:
     """--json gives every figure exactly, with controls in names escaped."""
-    for command, key in (("ps", "instances"), ("lifetimes", "lifetimes"), ("events", "facts"), ("prices", "prices")):
+    for command, key in (("ps", "instances"), ("lifetimes", "lifetimes"), ("events", "events"), ("prices", "prices")):
         assert json.loads(run(command, "--json").stdout)[key], command
     assert json.loads(run("spend", "--json").stdout)["total"]["total"] == "7.476"
     assert json.loads(run("show", "forgotten", "--json").stdout)["instance"]["gce_id"] == "42"
@@ -88,8 +88,8 @@ def test_all_pages_are_gathered(sqlite_database: Database, run: Run) -> None:
     with sqlite_database.write() as connection:
         for number in range(1203):
             rows.fact(connection, f"f{number}", NOW)
-    assert len(json.loads(run("events", "--json", "--limit", "0").stdout)["facts"]) == 1203
-    assert len(json.loads(run("events", "--json", "--limit", "1100").stdout)["facts"]) == 1100
+    assert len(json.loads(run("events", "--json", "--limit", "0").stdout)["events"]) == 1203
+    assert len(json.loads(run("events", "--json", "--limit", "1100").stdout)["events"]) == 1100
     assert "Shown: the latest 50." in run("events").stdout
 
 

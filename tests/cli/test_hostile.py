@@ -63,7 +63,7 @@ def test_no_control_reaches_a_terminal(spoiled: told.Told, typist: Typist) -> No
 def test_no_spreadsheet_runs_a_formula_of_theirs(spoiled: told.Told) -> None:
     """Every cell of every CSV that begins like one is made a text."""
     client = TestClient(spoiled.app)
-    for path in ("/api/v1/spend?group_by=owner,preset&format=csv", "/api/v1/facts?format=csv"):
+    for path in ("/api/v1/spend?group_by=owner,preset&format=csv", "/api/v1/events?format=csv"):
         answer = client.get(path)
         assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, "text/csv"), path
         cells = [cell for row in csv.reader(io.StringIO(answer.text, newline="")) for cell in row]

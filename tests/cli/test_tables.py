@@ -115,7 +115,7 @@ def test_prose_is_wrapped_at_words_and_nothing_else_is() -> None:
         "actor": "ana@example.com",
     }
     console = _terminal(80)
-    show_events(console, {"facts": [event], "next_cursor": None}, is_filtered=False)
+    show_events(console, {"events": [event], "next_cursor": None}, is_filtered=False)
     shown = _text(console)
     assert "2026-11-20 11:00:00" in shown
     assert [word for word in text.split() if word not in shown] == []

@@ -27,11 +27,12 @@ _MAIN = re.compile(r"<main.*</main>", re.DOTALL)
 _CODE = re.compile(r"link/[\w-]{20,}")
 _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 _CSRF = {"csrf": "the page's own"}
-_EMPTY = ("", "jobs", "launch", "spend", "spend/saved", "budgets", "presets", "prices", "facts", "health", "tokens")
+_EMPTY = ("", "jobs", "launch", "spend", "savings", "budgets", "presets", "prices", "events", "health", "tokens")
 _MORE = {
-    "facts-csv": "/facts.csv",
-    "facts-json": "/facts.json",
-    "facts-one-day": "/facts?since=2026-11-20&until=2026-11-20&words=started",
+    "fleet-address": "/fleet",
+    "events-csv": "/events.csv",
+    "events-json": "/events.json",
+    "events-one-day": "/events?since=2026-11-20&until=2026-11-20&words=started",
     "spend-by-job": "/spend?group_by=job",
     "spend-by-project": "/spend?group_by=project",
     "spend-by-provisioning-model": "/spend?group_by=provisioning_model",
@@ -60,14 +61,14 @@ _WRONG = {
     "spend-dates": "/spend?from=2026-11-20&to=2026-10-20",
     "spend-grouping": "/spend?group_by=weather",
     "prices-page": "/prices?page=x",
-    "facts-moment": "/facts?since=yesterday",
+    "events-moment": "/events?since=yesterday",
     "ask-unknown": "/vm/lab/9500/delete",
 }
 _LAUNCH = {**_CSRF, "key": "k1", "kind": "training", "preset": "t4"}
 _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "launch-quote": ("/launch/quote", {**_LAUNCH, "command": "python train.py", "expected_hours": "20"}),
     "launch-refused": ("/launch", {**_LAUNCH, "command": "", "ceiling": "much"}),
-    "token-refused": ("/tokens", {**_CSRF, "name": "", "lasts": "30", "may": "read", "key": "k2"}),
+    "token-refused": ("/tokens", {**_CSRF, "name": "", "lifetime": "30", "permission": "read", "key": "k2"}),
     "no-csrf": ("/tokens", {}),
     "keep-refused": ("/vm/lab/9500/keep", {**_CSRF, "until": "hours", "hours": "0"}),
     "stop-seen-otherwise": ("/vm/lab/9500/stop", {**_CSRF, "started_at": "2026-11-20T11:59:00+00:00"}),
@@ -145,7 +146,7 @@ def _signing_in() -> Iterator[tuple[str, str]]:
         house.client.post("/sign-in/link/guess")
         yield "sign-in/too-many-tries", _text(house.client.post("/sign-in/link/guess"))
     with migrated() as database, providing() as provider, built(database, provider) as house:
-        yield "sign-in/provider", _text(house.client.get("/sign-in?next=/facts"))
+        yield "sign-in/provider", _text(house.client.get("/sign-in?next=/events"))
         yield "sign-in/provider-another-browser", _text(house.client.get("/sign-in/oidc/callback?code=1&state=2"))
         yield "sign-in/provider-said-no", _text(through_provider(house, provider, error="access_denied"))
         yield "sign-in/provider-used-before", _text(through_provider(house, provider, code="guessed"))

@@ -116,7 +116,7 @@ def ended(guard: Served) -> int:
 @contextmanager
 def a_stream(guard: Served) -> Iterator[None]:
     connection = HTTPConnection(guard.url.removeprefix("http://"), timeout=60)
-    connection.request("GET", "/api/v1/facts/stream", headers={"Authorization": f"Bearer {TOKEN}"})
+    connection.request("GET", "/api/v1/events/stream", headers={"Authorization": f"Bearer {TOKEN}"})
     assert connection.getresponse().status == 200
     yield
     connection.close()

@@ -17,7 +17,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.db.transaction import Database
 from costguard.model.preset import Match, Preset
-from costguard.pages.app import add_dashboard
+from costguard.pages.app import add_pages
 
 PRESETS = (
     Preset("t4", Match(gpu_types=frozenset({"nvidia-tesla-t4"})), timedelta(hours=8)),
@@ -49,7 +49,7 @@ def deps(database: Database) -> Deps:
 
 def pages(deps: Deps) -> TestClient:
     app = create_app(deps)
-    add_dashboard(app, deps)
+    add_pages(app, deps)
     return TestClient(app, raise_server_exceptions=False)
 
 

@@ -75,7 +75,7 @@ def test_what_somebody_may_ask_stands_beside_the_vm(
     assert wanted <= acts(page)
     assert not any(each.startswith(ids["resting"]) and each.endswith("stop") for each in acts(page))
     assert bool(acts(page)) == bool(offered)
-    assert ("You may look, and not act" in page.text) == (role is Role.VIEWER)
+    assert ("You can view the fleet but not change it" in page.text) == (role is Role.VIEWER)
 
 
 def test_who_may_not_is_told_why(database: Database, client_with: Clients) -> None:
@@ -100,11 +100,11 @@ def test_before_a_stop_it_is_said_what_it_costs_and_what_happens(database: Datab
         rows.lifetime(connection, vm, NOW - HOUR, job="j1", provisioning_model="spot")
     client = client_with(door=signed_in(Role.ADMIN, BOB))
     text = tidy(page_of(client, f"{addresses['forgotten']}/stop").text)
-    assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example So far, in all $4.8060 Per hour $0.534" in text
-    assert "Machine and GPU stop billing. Its disks stay, and go on billing $0.004 an hour." in text
+    assert "Stop forgotten? t4 · T4 · us-central1-a · ada@lab.example Total so far $4.8060 Per hour $0.534" in text
+    assert "Its vCPUs, memory and GPUs stop billing. Its disks are kept and go on billing $0.004 an hour." in text
     text = tidy(page_of(client, "/vm/lab/77/stop").text)
-    assert "It works on job j1, which is cancelled." in text
-    assert "It is Spot" in text
+    assert "It is running job j1, which is cancelled." in text
+    assert "It is a Spot VM" in text
 
 
 def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Database, client_with: Clients) -> None:
@@ -123,15 +123,15 @@ def test_what_is_asked_is_stored_once_and_shown_until_it_is_done(database: Datab
     assert (answer.status_code, answer.headers["location"]) == (303, place)
     told = client.post(f"{place}/stop", data=sent, headers={"HX-Request": "true"})
     assert "Asked to stop forgotten; the next pass carries it out." in told.text
-    assert told.headers["HX-Trigger"] == "asked"
+    assert told.headers["HX-Trigger"] == "done"
     assert [(each.asked.value, each.by, each.reason, each.via) for each in stored(database)] == [
         ("stop", BOB, "done for today", "page")
     ]
     assert woken == ["woken"]
     shown = page_of(client, "/")
-    assert "stop asked by bob@lab.example: done for today waits for the next pass, since 12:00" in tidy(shown.text)
+    assert "stop requested by bob@lab.example: done for today pending since 12:00" in tidy(shown.text)
     assert f"{place.removeprefix('/vm/lab/')}/stop" not in acts(shown)
-    assert "stop asked by bob@lab.example" in tidy(page_of(client, place).text)
+    assert "stop requested by bob@lab.example" in tidy(page_of(client, place).text)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_keep_says_for_how_long(
             409,
             "started anew since",
         ),
-        (Role.OPERATOR, "forgotten/stop", {**CSRF, "started_at": "yesterday"}, 422, "started_at is no moment"),
+        (Role.OPERATOR, "forgotten/stop", {**CSRF, "started_at": "yesterday"}, 422, "started_at is not a time"),
         (Role.ADMIN, "resting/stop", CSRF, 409, "is stopped already"),
         (Role.OPERATOR, "left/stop", CSRF, 409, "gone"),
     ],
@@ -177,7 +177,7 @@ def test_a_keep_says_for_how_long(
 def test_what_cannot_be_asked_is_told_on_a_page(
     database: Database, client_with: Clients, role: Role, path: str, sent: dict[str, str], status: int, said: str
 ) -> None:
-    """In words and with the status that fits; nothing is stored."""
+    """In words and with the fitting status; nothing is stored."""
     addresses = story.tell(database)
     name, _, wish = path.partition("/")
     answer = client_with(door=signed_in(role, BOB)).post(f"{addresses[name]}/{wish}", data=sent, follow_redirects=False)

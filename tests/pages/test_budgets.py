@@ -23,7 +23,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.pages.curve import HEIGHT, burn_down
+from costguard.pages.charts import HEIGHT, burn_down
 from costguard.spend import budgets as engine
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -49,15 +49,15 @@ def test_budgets_are_held_against_their_limits(database: Database, client_with: 
     ]
     page = read(client_with(rules=Rules({}, budgets=tuple(budgets))), "/budgets")
     text = tidy(page.text)
-    assert "1 of 3 overspent, 1 more will be" in text
-    assert "late everything · this month, to 30 Nov 2026 · 10 d 12 h left will be overspent by about $1.40" in text
+    assert "1 of 3 overspent, 1 more on course to be" in text
+    assert "late everything · this month, to 30 Nov 2026 · 10 d 12 h left on course to overspend by about $1.40" in text
     assert "$60.18 of $100.00, 60%" in text
     assert "Forecast $101.40 101%" in text
-    assert "50% spent, told 19 Nov, 12:00" in text
+    assert "50% spent, sent 19 Nov, 12:00" in text
     assert "100% forecast" in text
-    assert "At the limit It is told, and nothing is stopped. Answers for it nobody: give it a contact" in text
+    assert "At the limit People are notified; nothing is stopped. Contact none: set a contact" in text
     assert "gone project lab · this week, to 22 Nov 2026 · 2 d 12 h left overspent by $5.18" in text
-    assert "calm preset t4 · today, in UTC · 12 h left on course" in text
+    assert "calm preset t4 · today (UTC) · 12 h left on course" in text
     assert "the median of the same weekdays of the last four weeks" in text
     spends = [address for address in page.addresses if address.startswith("/spend?")]
     assert spends[1] == "/spend?from=2026-11-16&to=2026-11-20&group_by=preset&project=lab"
@@ -104,7 +104,7 @@ def test_a_teams_budget_tells_whose_it_is_and_who_answers_for_it(
     text = tidy(read(client_with(rules=Rules({}, budgets=(budget,), teams=teams)), "/budgets").text)
     assert "vision team vision · this month, to 30 Nov 2026 · 10 d 12 h left" in text
     assert "get no VM until the period ends, and their Spot VMs stop once they have saved." in text
-    assert "Answers for it cfo@lab.example" in text
+    assert "Contact cfo@lab.example" in text
     assert "$7.00 of $10.00, 70%" in text
     assert "50% spent 100% spent, at $10.00" in text
 
@@ -158,5 +158,5 @@ def test_spend_budgets_and_the_api_forecast_one_figure(
 def test_without_budgets_the_page_says_how_to_set_one(client: TestClient) -> None:
     """An empty page is a beginning."""
     text = tidy(read(client, "/budgets").text)
-    assert "No budget is set yet." in text
+    assert "There are no budgets yet." in text
     assert '[budgets.team] limit = 2500 period = "month"' in text

@@ -14,7 +14,7 @@ from tests.pages.html import Page, tidy
 from costguard.db.transaction import Database
 from costguard.jobs import job_rows
 from costguard.model.access import Role
-from costguard.pages.cancelling import what_happens
+from costguard.pages.job import what_happens
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
 BOB = signed_in(Role.VIEWER, "bob@lab.example")
@@ -42,12 +42,12 @@ def test_a_job_is_cancelled_after_it_was_asked_what_that_does(
     for place in ("/jobs", address):
         assert f"{address}/cancel" in shown(client.get(place).text)[0].addresses
     page, text = shown(client.get(f"{address}/cancel").text)
-    for part in ("Cancel resnet?", "So far, in all $1.6", "Not saved yet 1 h $0.25", "gets its notice first"):
+    for part in ("Cancel resnet?", "Total so far $1.6", "Not saved yet 1 h $0.25", "is notified first"):
         assert part in text
     form = {**CSRF, "reason": "wrong data"}
     in_place = client.post(f"{address}/cancel", data=form, headers={"HX-Request": "true"})
-    assert "Asked to cancel resnet" in in_place.text
-    assert in_place.headers["hx-trigger"] == "asked"
+    assert "Cancelling resnet." in in_place.text
+    assert in_place.headers["hx-trigger"] == "done"
     again = client.post(f"{address}/cancel", data=CSRF)
     assert (again.status_code, again.headers["location"]) == (303, address)
     with database.read() as connection:
@@ -56,9 +56,9 @@ def test_a_job_is_cancelled_after_it_was_asked_what_that_does(
     assert (job.cancel_asked_by, job.cancel_asked_at, "wrong data" in job.reason) == ("ada@lab.example", NOW, True)
     page, text = shown(client.get(address).text)
     assert f"{address}/cancel" not in page.addresses
-    assert "Cancel asked By ada@lab.example" in text
-    assert "asked to cancel it" in shown(client.get(f"{address}/cancel").text)[1]
-    assert "cancel asked" in shown(client.get("/jobs").text)[1]
+    assert "Being cancelled By ada@lab.example" in text
+    assert "cancelled it" in shown(client.get(f"{address}/cancel").text)[1]
+    assert "being cancelled" in shown(client.get("/jobs").text)[1]
 
 
 def test_who_may_not_is_told_why(database: Database, client_of: Callable[[OpenDoor], TestClient]) -> None:
@@ -67,13 +67,13 @@ def test_who_may_not_is_told_why(database: Database, client_of: Callable[[OpenDo
     viewer = client_of(BOB)
     page, text = shown(viewer.get(story["resnet"]).text)
     assert f"{story['resnet']}/cancel" not in page.addresses
-    assert "bob@lab.example may look, and not cancel" in text
+    assert "bob@lab.example can view jobs but not cancel them" in text
     assert "/launch" not in str(page.addresses)
     assert viewer.post(f"{story['resnet']}/cancel", data=CSRF).status_code == 403
     assert client_of(ADA).post(f"{story['resnet']}/cancel", data={"csrf": "guessed"}).status_code == 403
     over = client_of(ADA).post(f"{story['gan']}/cancel", data=CSRF)
     assert (over.status_code, "is over: it failed" in over.text) == (409, True)
-    assert "There is nothing to cancel." in client_of(ADA).get(f"{story['gan']}/cancel").text
+    assert "so there is nothing to cancel." in client_of(ADA).get(f"{story['gan']}/cancel").text
     assert client_of(ADA).post("/jobs/none/cancel", data=CSRF).status_code == 404
 
 
@@ -93,6 +93,6 @@ def test_what_happens_depends_on_the_job(database: Database) -> None:
     with database.read() as connection:
         found = {name: job_rows.read(connection, page.removeprefix("/jobs/")) for name, page in story.items()}
     said = {name: what_happens(job) for name, job in found.items() if job is not None}
-    assert "its disk with it" in said[""][0]
-    assert "gets its notice first" in said["resnet"][0]
-    assert "No VM is launched for it any more." in said["bert"]
+    assert "together with its disk" in said[""][0]
+    assert "is notified first" in said["resnet"][0]
+    assert "No more VMs are launched for it." in said["bert"]

@@ -10,8 +10,7 @@ from costguard.events.facts import StoredFact
 from costguard.model.fact import Fact
 from costguard.model.moments import moment_text, zone_of
 from costguard.pages.folding import folded
-from costguard.pages.show import marked
-from costguard.pages.spoken_times import spoken
+from costguard.pages.show import marked, with_local_times
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)  # a Sunday
 MINUTE = timedelta(minutes=1)
@@ -42,7 +41,7 @@ def test_the_steps_of_a_stop_are_under_its_outcome() -> None:
 
 @pytest.mark.parametrize("kind", ["InstanceStopFailed", "InstanceStopNotNeeded", "LifetimeEnded", "RequestRefused"])
 def test_every_outcome_has_its_steps(kind: str) -> None:
-    """Also a stop that failed, was not needed any more, or was refused."""
+    """Also a stop that failed, was no longer needed, or was refused."""
     assert shape([stored(2, kind, 1), stored(1, "InstanceStopOrdered", 2)]) == [(2, [1])]
 
 
@@ -93,8 +92,8 @@ def test_two_stops_of_one_vm_are_two_lines() -> None:
     ],
 )
 def test_a_moment_in_a_sentence_is_an_element(text: str, moment: str) -> None:
-    """The page's script shows it in the viewer's zone; UTC stands in the title and in the machine's form."""
-    shown = spoken(text, NOW)
+    """The page's script shows it in the viewer's zone; UTC is in the title and in the attribute for programs."""
+    shown = with_local_times(text, NOW)
     assert f'datetime="{moment}"' in shown
     assert f'title="{moment[:10]} {moment[11:19]} UTC"' in shown
 
@@ -102,12 +101,12 @@ def test_a_moment_in_a_sentence_is_an_element(text: str, moment: str) -> None:
 @pytest.mark.parametrize("text", ["at 25:00 UTC", "Sun 31 Feb 10:00 UTC", "10:00", "UTC", "10:00 CET", "v10:00 UTCX"])
 def test_what_is_no_moment_stays_text(text: str) -> None:
     """Neither a time that cannot be nor one of another zone is changed."""
-    assert spoken(text, NOW) == text
+    assert with_local_times(text, NOW) == text
 
 
 def test_a_sentence_cannot_bring_markup() -> None:
     """It is escaped around the moments as everything else on a page."""
-    shown = spoken("<b> until Mon 09:00 UTC & <script>", NOW)
+    shown = with_local_times("<b> until Mon 09:00 UTC & <script>", NOW)
     assert shown.startswith("&lt;b&gt; until <time ")
     assert shown.endswith("</time> &amp; &lt;script&gt;")
 
@@ -117,7 +116,9 @@ def test_every_moment_that_sentences_say_is_understood() -> None:
     zone = zone_of("UTC")
     for hours in range(-24 * 170, 24 * 170, 7):
         moment = NOW + timedelta(hours=hours)
-        assert f'datetime="{moment:%Y-%m-%dT%H:%M}:00Z"' in spoken(moment_text(moment, zone, NOW), NOW), moment
+        assert f'datetime="{moment:%Y-%m-%dT%H:%M}:00Z"' in with_local_times(moment_text(moment, zone, NOW), NOW), (
+            moment
+        )
 
 
 def test_names_between_backticks_are_code_and_nothing_else_is_markup() -> None:

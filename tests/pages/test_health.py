@@ -49,9 +49,9 @@ def test_it_says_whether_all_is_well(database: Database, client_with: Callable[.
     silent = DaemonStatus()
     text = read(client_with(status=lambda: silent))
     for part in (
-        "What is shown here cannot be relied on.", "Nobody ever held it. Start costguard serve",
-        "No project has been looked at yet.",
-        "Last pass here none yet", "Nobody is reminded.", "Nothing can be priced", "SQLite,",
+        "Do not rely on the figures on these pages.", "It has never been held. Start costguard serve",
+        "No project has been read yet.",
+        "Last pass here none yet", "No reminders are sent.", "Nothing can be priced", "SQLite,",
     ):  # fmt: skip
         assert part in text
     lease.acquire(database, "daemon", "guard-1:4242", HOUR)
@@ -60,10 +60,10 @@ def test_it_says_whether_all_is_well(database: Database, client_with: Callable[.
         rows.project(connection)
     good = read(client_with(outbox_trouble=lambda: OutboxTrouble()))
     for part in (
-        "All is well. 1 project is read whole",
+        "Everything is working. 1 project is completely read",
         "held by guard-1:4242, this replica",
-        "read whole Last good",
-        "works",
+        "completely read Last complete read",
+        "working",
     ):
         assert part in good
 
@@ -89,13 +89,13 @@ def test_what_is_red_says_what_to_do(database: Database, client_with: Callable[.
         )
     )
     for part in (
-        "It works, and something needs you.", "things are not as they should be",
+        "Costguard works, but something needs attention.", "things need attention",
         "gcloud projects add-iam-policy-binding lab --member=serviceAccount:guard@ops.iam.gserviceaccount.com"
         " --role=projects/lab/roles/costguard",
         "gcloud services enable compute.googleapis.com --project lab",
-        "not read whole for too long", "Slack refuses the token: make a new one.", "#ml: is archived",
-        "4 the oldest since", "3 bad signature", "pager does not take its facts It answered 500. 12 facts wait",
-        "lake works took its last fact",
+        "out of date", "Slack refuses the token: make a new one.", "#ml: is archived",
+        "4 the oldest since", "3 bad signature", "pager not accepting events It answered 500. 12 events are waiting",
+        "lake working, last event accepted",
         "failed No credentials.",
     ):  # fmt: skip
         assert part in text

@@ -52,12 +52,12 @@ def test_open_jobs_come_with_why_they_are_so(database: Database, client: TestCli
     page = read(client, "/jobs")
     text = tidy(page.text)
     assert set(names(page)) == {story["resnet"], story["bert"], story[""]}
-    assert "2 run, $0.500 an hour" in text
+    assert "2 running, $0.500 an hour" in text
     assert "Recovering 1" in text
     assert "30,600 10,864 an hour 3 2 preempted $1.6" in text
     assert "Every zone of preset t4 is out of Spot stock: it asks again at 12:04. deadline 20 Nov, 11:59" in text
-    assert "Until the command ran again median 11 min, 9 of 10 within 13 min" in text
-    assert "How: 2 preempted. What told of it first: notice 2. Work lost: 4 h 27 min." in text
+    assert "Until the command was running again median 11 min, 90% within 13 min" in text
+    assert "Causes: 2 preempted. First reported by: notice 2. Work lost: 4 h 27 min." in text
     assert "us-central1-a Spot T4 0.91 0.45" in text
     assert "stockout 20 Nov, 11:56" in text
 
@@ -69,10 +69,10 @@ def test_jobs_can_be_filtered_and_those_that_are_over_shown(database: Database, 
     assert len(names(read(client, "/jobs?all=yes"))) == 4
     assert names(read(client, "/jobs?owner=bob%40lab.example")) == [story["bert"]]
     nothing = read(client, "/jobs?preset=a100")
-    assert "No job fits these filters." in nothing.text
+    assert "No job matches these filters." in nothing.text
     assert "/jobs?preset=a100&all=yes" in nothing.addresses
-    assert "state=bored is none of queued" in read(client, "/jobs?state=bored", 422).text
-    assert "names no page of the jobs" in read(client, "/jobs?before=yesterday", 422).text
+    assert "There is no state bored" in read(client, "/jobs?state=bored", 422).text
+    assert "does not point to a page of the jobs" in read(client, "/jobs?before=yesterday", 422).text
 
 
 def test_more_jobs_than_fit_come_on_further_pages(database: Database, client: TestClient) -> None:
@@ -91,16 +91,16 @@ def test_without_jobs_it_says_how_to_launch_one(
     database: Database, client_with: Callable[..., TestClient], deps: Deps
 ) -> None:
     """On which presets, or how to make one that launches."""
-    assert "First give a preset a section launch" in tidy(read(client_with(), "/jobs").text)
+    assert "First add launch settings to a preset" in tidy(read(client_with(), "/jobs").text)
     preset = replace(deps.rules.presets["t4"], launch=job_rows.RECIPE)
     text = tidy(read(client_with(rules=Rules(by_name([preset]))), "/jobs").text)
-    assert "No job was launched yet." in text
-    assert "It can be launched on t4." in text
+    assert "No job has been launched yet." in text
+    assert "You can launch on t4." in text
     assert "us-central1-b Spot T4 – –" in text
     with database.write() as connection:
         job_rows.added(connection)
         jobs.set_state(connection, "j7k2m9q4", JobState.SUCCEEDED, "Done.", None, NOW)
-    assert "No job is open. Show those that are over" in tidy(read(client_with(), "/jobs").text)
+    assert "There are no open jobs. Show ended jobs" in tidy(read(client_with(), "/jobs").text)
 
 
 def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
@@ -110,14 +110,14 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
     for part in (
         "resnet running Spot",
         "it would resume from step",
-        "Started again from zero",
+        "Restarted from zero",
         "checkpoint-30500: trainer_state.json is missing",
         "At risk now 1 h $0.25",
         "Work lost 4 h 27 min $1.11",
         "10 h so far, 3 attempts",
         "2. us-central1-b Spot preempted 3 h 47 min",
-        "Lost: 40 min, $0.17. Back at work after 13 min.",
-        "Lost: 3 h 47 min, $0.95, all of it. Back at work after 11 min.",
+        "Lost: 40 min, $0.17. Resumed after 13 min.",
+        "Lost: 3 h 47 min, $0.95, all of it. Resumed after 11 min.",
         "Resumed from gs://lab/run/checkpoint-12000, because attempt 1 failed at once.",
         "2 of 100 preemptions",
         "--from {checkpoint}",
@@ -126,7 +126,7 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
         assert part in text
     assert "/vm/lab/9101" in page.addresses
     classes = [attrs.get("class") for tag, attrs in page.tags if tag in ("rect", "path")]
-    assert [classes.count(each) for each in ("t-works", "t-lost", "t-cut", "t-cut zero", "t-way")] == [3, 3, 2, 1, 2]
+    assert [classes.count(each) for each in ("t-working", "t-lost", "t-cut", "t-cut zero", "t-way")] == [3, 3, 2, 1, 2]
     assert classes.count("t-saved") == 4  # one of each mark stands in the legend
 
 
@@ -135,7 +135,7 @@ def test_a_dev_vm_says_how_to_reach_it(database: Database, client: TestClient) -
     text = tidy(read(client, job_story.tell(database)[""]).text)
     ssh = "gcloud compute ssh cg-d4devvm2-1 --zone us-central1-a --project lab"
     assert f"{ssh} {ssh} -- -L 8888:localhost:8888" in text
-    for part in ("1,000 steps", "May survive", "Output", "In time"):
+    for part in ("1,000 steps", "Tolerates", "Output", "Timeline"):
         assert part not in text
 
 
@@ -146,7 +146,7 @@ def test_a_job_that_is_over_stands_still(database: Database, client: TestClient)
     refreshes = [["hx-get" in attrs for tag, attrs in page.tags if tag == "main"] for page in (over, running)]
     assert refreshes == [[False], [True]]
     assert "KEY projects/lab/secrets/k" in tidy(over.text)
-    assert "Per hour nothing runs" in tidy(over.text)
+    assert "Per hour nothing running" in tidy(over.text)
 
 
 @pytest.mark.parametrize("job_id", ["none", "%00", "x" * 600])

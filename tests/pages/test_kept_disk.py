@@ -63,12 +63,12 @@ def test_open_jobs_are_listed_with_those_whose_disk_is_kept(
 ) -> None:
     """It is over, and it bills: an own mark, what it costs a month, and how to end that. Others that are over go."""
     page, text = shown(client_of(ADA), "/jobs")
-    assert "Open jobs, and those whose disk is kept" in text
+    assert "Open jobs, and jobs with a kept disk" in text
     assert {"/jobs/jkept", "/jobs/jrun"} <= set(page.addresses)
     assert "/jobs/jdone" not in page.addresses
     assert "failed disk kept" in text
-    assert "Its disk is kept: about $10.00 a month; costguard delete-disk jkept ends that." in text
-    assert "Disks kept 1 $10.00 a month" in text
+    assert "Its disk is kept and bills about $10.00 a month. costguard delete-disk jkept deletes it." in text
+    assert "Kept disks 1 $10.00 a month" in text
     with database.write() as connection:
         jobs.give_disk_up(connection, "jkept", "ada@lab.example", NOW)
     page, text = shown(client_of(ADA), "/jobs")
@@ -85,7 +85,7 @@ def test_a_kept_disk_behind_many_newer_jobs_is_counted_all_the_same(
             job_rows.added(connection, f"jnew{number}", created_at=NOW + timedelta(seconds=number))
     page, text = shown(client_of(ADA), "/jobs")
     assert "/jobs/jkept" not in page.addresses
-    assert "Disks kept 1 $10.00 a month" in text
+    assert "Kept disks 1 $10.00 a month" in text
 
 
 def test_the_box_says_what_is_lost_and_asks_for_an_agreement(
@@ -97,7 +97,7 @@ def test_the_box_says_what_is_lost_and_asks_for_an_agreement(
     assert "kept-disk" in page.ids
     for part in ("Its disk is kept", "cg-jkept-1 is stopped in us-central1-a", "up to the checkpoint of step 40"):
         assert part in text
-    assert "It bills about $10.00 a month." in text
+    assert "and bills about $10.00 a month." in text
     (box,) = inputs(page, "agreed")
     assert "required" in box
     refused = client.post("/jobs/jkept/delete-disk", data=CSRF)
@@ -128,11 +128,11 @@ def test_a_cancel_asks_about_the_disk(
     page, text = shown(client, "/jobs/jrun/cancel")
     (box,) = inputs(page, "delete_disk")
     assert "checked" not in box
-    assert "it is kept, and bills, until you agree that it goes" in text
+    assert "It is kept, and bills, until you delete it" in text
     client.post("/jobs/jrun/cancel", data={**CSRF, **({"delete_disk": "yes"} if agrees else {})})
     job = stored(database, "jrun")
     assert (job.cancel_asked_at is not None, job.disk_given_up_at is not None) == (True, agrees)
-    assert f"its VM is {'deleted' if agrees else 'stopped'} after that" in shown(client, "/jobs/jrun")[1]
+    assert f"then its VM is {'deleted' if agrees else 'stopped'}." in shown(client, "/jobs/jrun")[1]
 
 
 def test_a_job_that_saves_elsewhere_is_not_asked_about_its_disk(
@@ -157,7 +157,7 @@ def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
         (one,) = attempts.of_jobs(connection, ["jkept"])["jkept"]
         attempts.change(connection, one.id, list(AttemptState), state=AttemptState.OVER, gone_at=NOW)
     text = shown(client, "/jobs/jkept")[1]
-    assert "deleted with its VM's disk; the last one that was seen: /ckpt/step-40, step 40" in text
+    assert "deleted with the VM's disk; last seen: /ckpt/step-40, step 40" in text
     assert "newest complete" not in text
 
 
@@ -187,7 +187,7 @@ def test_a_job_that_failed_for_good_is_not_awaited_back_at_work(
             (one,) = attempts.of_jobs(connection, [job_id])[job_id]
             cut = Interruption(one.id, job_id, 1, Outcome.CRASHED, NOW, NOW, Notice.EXIT)
             interruptions.add(connection, cut)
-    assert "The job did not go on." in shown(client_of(ADA), "/jobs/jkept")[1]
+    assert "The job did not continue." in shown(client_of(ADA), "/jobs/jkept")[1]
     text = shown(client_of(ADA), "/jobs/jrun")[1]
-    assert "Not back at work yet." in text
+    assert "Not resumed yet." in text
     assert "did not go on" not in text

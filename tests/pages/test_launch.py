@@ -84,7 +84,7 @@ def test_a_job_is_launched_once_however_often_the_form_is_sent(
     again = client.post("/launch", data={**form, "command": "python other.py"})
     page, text = shown(again.text)
     assert again.status_code == 422
-    assert "Launch once more for another." in text
+    assert "Click Launch again to launch another." in text
     fresh = {**form, "command": "python other.py", "key": values(page)["key"]}
     assert client.post("/launch", data=fresh).headers["location"] == "/jobs/j2"
 
@@ -102,7 +102,7 @@ def test_what_is_wrong_stands_beside_its_field(client_of: Callable[[OpenDoor], T
     answer = client_of(ADA).post("/launch", data=wrong)
     page, text = shown(answer.text)
     assert answer.status_code == 422
-    assert "It is no amount of dollars: write one such as 60 or 12.50." in text
+    assert "This is not an amount in dollars: enter one such as 60 or 12.50." in text
     assert f"echo {ATTACK} {long}" in page.text
     assert "A=1\nB=2" in page.text
     assert [attrs["name"] for _, attrs in page.tags if attrs.get("aria-invalid")] == ["ceiling", "workdir"]
@@ -174,7 +174,7 @@ def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., Te
     """Without a recipe, and where this process takes no jobs."""
     rules = replace(RULES, presets=by_name([PRESETS[-1]]))
     text = shown(client_with(rules=rules, jobs=office.it, door=ADA).get("/launch").text)[1]
-    assert "Give a preset a section launch in the settings file" in text
+    assert "Add launch settings to a preset in the settings file" in text
     answer = client_with(door=ADA).get("/launch")
     assert (answer.status_code, "Ask the one that was started with" in answer.text) == (503, True)
 

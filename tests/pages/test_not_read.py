@@ -73,18 +73,18 @@ def _text(site: TestClient, address: str) -> str:
 
 
 def test_health_page_says_not_read_with_the_command(site: TestClient) -> None:
-    """Not "read in part": nothing of it was."""
+    """Not "partly read": nothing of it was."""
     text = _text(site, "/health")
     assert "acme-research not read" in text
-    assert "acme-training read whole" in text
-    assert "read in part" not in text
+    assert "acme-training completely read" in text
+    assert "partly read" not in text
     assert COMMAND in text
 
 
 def test_first_page_says_not_read_with_the_command(site: TestClient) -> None:
     """And the VM is shown as it was last seen: it is not gone."""
     text = _text(site, "/")
-    assert "Project acme-research is not read" in text
+    assert "Project acme-research cannot be read" in text
     assert "Not read 1 project" in text
     assert COMMAND in text
     assert "vm-of-acme-research" in text

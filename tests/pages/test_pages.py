@@ -42,19 +42,19 @@ def names(page: Page) -> list[str]:
     return [str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and attrs.get("class") == "name"]
 
 
-def test_now_shows_what_burns_and_what_is_not_known(database: Database, client: TestClient) -> None:
+def test_fleet_shows_what_it_costs_and_what_is_not_known(database: Database, client: TestClient) -> None:
     """The rate, the month, the counts, and for each VM its money, its age against its limit, and why it is left."""
     story.tell(database)
     text = tidy(read(client, "/").text)
-    assert "Burning now $1.08 an hour, and what is unpriced" in text  # 2 x 0.53 of machine and 4 x 0.004 of disk
+    assert "Spending now $1.08 an hour, plus what has no price" in text  # 2 x 0.53 of machine and 4 x 0.004 of disk
     assert "Running 3 of 4 VMs" in text
     assert "1 VM has no complete price" in text
-    assert "1 part of the fleet could not be read lab, us-central1-b: Google could not reach us-central1-b." in text
+    assert "1 part of the fleet cannot be read lab, us-central1-b: Google could not reach us-central1-b." in text
     assert "9 h of 8 h" in text
     assert "past the limit of preset t4 (8 h) by 1 h" in text
     assert "not known: us-central1-b could not be read" in text
     assert "its storage is billed" in text
-    assert "unclaimed" in text
+    assert "unowned" in text
     assert "$4.8060" in text  # 9 h of machine at 0.53 and of disk at 0.004
 
 
@@ -62,10 +62,12 @@ def test_slacks_trouble_stands_on_top(client_with: Callable[..., TestClient]) ->
     """Why, how many messages wait and since when, and that none is lost; nothing of it while all is well."""
     trouble = OutboxTrouble("The token is revoked. Make another.", {"#gpus": "It is archived."}, 3, NOW - HOUR)
     text = tidy(read(client_with(outbox_trouble=lambda: trouble), "/").text)
-    assert "Slack is in trouble The token is revoked. Make another. #gpus: It is archived." in text
-    assert "3 messages wait, the oldest since 20 Nov, 11:00. None is lost" in text
+    assert "Slack does not work The token is revoked. Make another. #gpus: It is archived." in text
+    assert "3 messages are waiting, the oldest since 20 Nov, 11:00. None is lost" in text
     late = OutboxTrouble(waiting=1, waiting_since=NOW - HOUR)
-    assert "Messages wait for Slack 1 message waits" in tidy(read(client_with(outbox_trouble=lambda: late), "/").text)
+    assert "Messages are waiting for Slack 1 message is waiting" in tidy(
+        read(client_with(outbox_trouble=lambda: late), "/").text
+    )
     well = OutboxTrouble(waiting=1, waiting_since=NOW)
     assert "Slack" not in tidy(read(client_with(outbox_trouble=lambda: well), "/").text)
 
@@ -78,14 +80,14 @@ def test_amounts_tell_the_script_their_exact_value_and_rate(database: Database, 
 
 
 def test_a_vm_tells_its_story(database: Database, client: TestClient) -> None:
-    """Lifetimes and storage with each charge and the price it was billed at, and the facts."""
+    """Lifetimes and storage with each charge and the price it was billed at, and the events."""
     addresses = story.tell(database)
     text = tidy(read(client, addresses["forgotten"]).text)
     assert "gpu:nvidia-tesla-t4 1 $0.35 / h snapshot 2026-11-20 9 h $3.15" in text
     assert "disk:pd-standard 70 $0.0412 / GiBy.mo" in text
     assert "forgotten started." in text
     gone = tidy(read(client, addresses["left"]).text)
-    assert "Gone since 20 Nov, 11:00" in gone
+    assert "Deleted 20 Nov, 11:00" in gone
     assert "it was preempted by Google" in gone
     runs = [attrs for _, attrs in read(client, addresses["left"]).tags if attrs.get("class") == "run preempted"]
     assert (runs[0]["x"], runs[0]["width"]) == ("0", "666")  # two of the three hours since it began
@@ -95,7 +97,7 @@ def test_a_vm_tells_its_story(database: Database, client: TestClient) -> None:
 def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
     """An unknown id is a page with status 404 that says where to look."""
     page = read(client, "/vm/lab/123", 404)
-    assert "No VM with the id 123 was ever seen in project lab." in page.text
+    assert "Costguard has never seen a VM with the id 123 in project lab." in page.text
     assert "/" in page.addresses
 
 
@@ -117,7 +119,7 @@ def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
     ],
 )
 def test_filters_stand_in_the_address(database: Database, client: TestClient, query: str, expected: set[str]) -> None:
-    """Each filter, and several together, leave the VMs that fit; an empty one asks for nothing."""
+    """Each filter, and several together, leave the VMs that match; an empty one asks for nothing."""
     addresses = story.tell(database)
     assert set(names(read(client, f"/?{query}"))) == {addresses[name] for name in expected}
 
@@ -171,16 +173,16 @@ def test_an_empty_database_says_what_happens_next(client: TestClient) -> None:
     """Before the first pass the page says that nothing was read, not that nothing is there."""
     text = tidy(read(client, "/").text)
     assert "Nothing has been read yet" in text
-    assert "No VM is known yet." in text
-    assert "Nothing was spent on these days." in tidy(read(client, "/spend").text)
+    assert "No VM has been seen yet." in text
+    assert "No spend on these days." in tidy(read(client, "/spend").text)
 
 
 def test_an_empty_fleet_and_empty_filters_are_told_apart(database: Database, client: TestClient) -> None:
-    """No VM at all is good news; no VM that fits has a way back."""
+    """No VM at all is good news; no match has a way back."""
     with database.write() as connection:
         rows.project(connection, "lab")
-    assert "No VM is there. Nothing bills." in read(client, "/").text
-    assert "No VM fits these filters." in read(client, "/?preset=t4").text
+    assert "There are no VMs, so nothing bills." in read(client, "/").text
+    assert "No VM matches these filters." in read(client, "/?preset=t4").text
 
 
 def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable[..., TestClient]) -> None:
@@ -189,8 +191,8 @@ def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable
         rows.project(connection, "lab", last_complete_at=NOW - timedelta(hours=2))
     client = client_with(status=lambda: DaemonStatus(last_error="The disk is full."))
     text = tidy(read(client, "/").text)
-    assert "lab was not read whole since 20 Nov, 10:00" in text
-    assert "The last pass had trouble The disk is full." in text
+    assert "lab has not been read completely since 20 Nov, 10:00" in text
+    assert "The last pass failed The disk is full." in text
 
 
 def test_the_token_is_asked_for_on_pages_too(client_with: Callable[..., TestClient]) -> None:
@@ -238,7 +240,7 @@ def test_use_stands_beside_the_age_with_its_evidence(
 
 
 def test_what_nobody_measured_is_not_called_busy(database: Database, client: TestClient) -> None:
-    """A running VM without evidence says so on its own page; one that does not run has no use at all."""
+    """A running VM without evidence says so on its own page; one that is not running has no use at all."""
     addresses = story.tell(database)
     assert "Use not measured" in tidy(read(client, addresses["forgotten"]).text)
     assert "Use " not in tidy(read(client, addresses["resting"]).text)

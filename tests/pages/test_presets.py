@@ -49,16 +49,16 @@ def test_each_preset_says_how_it_is_recognised_launched_and_ended(
         rows.day(connection, (NOW - timedelta(days=1)).date(), gpu_nanos=3 * 10**9)
     page = read(client_with(rules=Rules(by_name(PRESETS))), "/presets")
     text = tidy(page.text)
-    assert "t4Launch a t4 One T4, for debugging Running 1 1 Spot and 1 at rest Burning $0.165 an hour" in text
+    assert "t4Launch a t4 One T4, for debugging Running 1 1 Spot and 1 not running Cost now $0.165 an hour" in text
     assert "November so far $3.00" in text
-    assert "Recognised by 1 GPU of type T4 with the label team=vision" in text
-    assert "Limit 8 h, then the owner is asked every 4 h" in text
-    assert "No answer stops it 1 h after reminder 3" in text
+    assert "Matches 1 GPU of type T4 with the label team=vision" in text
+    assert "Limit 8 h, then a reminder every 4 h" in text
+    assert "Unanswered stopped 1 h after reminder 3" in text
     assert "Idle every GPU under 5% for 1 h" in text
-    assert "Launched as n1-standard-8, Spot, 100 GiB pd-balanced, for 8 h at most" in text
+    assert "Launched as n1-standard-8, Spot, 100 GiB pd-balanced, for at most 8 h" in text
     assert "2 more, in this order" in text
-    assert "May be otherwise zones, disk gib" in text
+    assert "Can be overridden zones, disk gib" in text
     assert "other Running 0" in text
-    assert "Recognised by nothing: it takes what no preset matches" in text
-    assert "lost Not in the settings any more" in text
+    assert "Matches VMs that match no other preset" in text
+    assert "lost No longer in the settings" in text
     assert "/launch?preset=t4" in page.addresses

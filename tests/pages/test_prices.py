@@ -75,9 +75,9 @@ def test_prices_can_be_looked_for(database: Database, client: TestClient) -> Non
         ("page=2", "101 to 131 of 131"),
         ("words=a100+region012", "1 to 1 of 1"),
         ("kind=disk", "pd-ssd disk"),
-        ("region=region005", "1 that fit"),
-        ("words=tpu", "No price fits."),
-        ("page=3", "The list is shorter than that."),
+        ("region=region005", "1 match"),
+        ("words=tpu", "No price matches."),
+        ("page=3", "The list has fewer pages."),
     ):
         text = read(client, f"/prices?{query}")
         assert expected in text, query

@@ -20,7 +20,7 @@ from tests.pages.html import Page
 import costguard.pages
 from costguard.db.transaction import Database
 from costguard.model.access import Role
-from costguard.pages.now import PAGE
+from costguard.pages.fleet import PAGE_SIZE
 
 FOLDER = Path(costguard.pages.__file__).parent
 VENDOR = FOLDER / "static" / "vendor"
@@ -53,7 +53,7 @@ ATTACKS = (
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_names_chosen_by_attackers_are_only_text(database: Database, client_with: Callable[..., TestClient]) -> None:
-    """Whatever stands in a name, a label, an owner, a reason or a fact is shown as it is, and starts no tag."""
+    """Whatever stands in a name, a label, an owner, a reason or an event is shown as it is, and starts no tag."""
     with database.write() as connection:
         rows.prices(connection)
         for number, attack in enumerate(ATTACKS):
@@ -190,7 +190,7 @@ def test_a_full_page_of_vms_is_quick_and_small(database: Database, client: TestC
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection)
-        for number in range(PAGE + 20):
+        for number in range(PAGE_SIZE + 20):
             vm = rows.instance(connection, f"vm-{number}", gce_id=str(number), owner=f"user{number % 40}@lab.example")
             rows.lifetime(connection, vm, NOW - story.HOUR * (1 + number % 50))
             rows.storage(connection, vm, NOW - story.HOUR * (1 + number % 50))

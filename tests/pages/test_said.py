@@ -31,14 +31,14 @@ def test_a_vm_tells_what_was_said_about_it_and_what_came_of_it(database: Databas
         reminder_rows.stop(connection, vm, life, NOW, outcome="shadow")
     text = tidy(read(client, "/vm/lab/1").text)
     assert "Reminder 3 to #x Slack refused it No such channel." in text
-    assert "Reminder 2 to ada@lab.example sent Waits for an answer." in text
+    assert "Reminder 2 to ada@lab.example sent Waiting for an answer." in text
     assert "Kept by bob@lab.example until 20 Nov, 13:00 nearly done" in text
     assert "Reminder 1 to ada@lab.example sent Kept by bob until Tue 09:00." in text
-    assert "Stop by preset t4 shadow: recorded, and not made past the limit of preset t4 (8 h) by 2 h" in text
+    assert "Stop by preset t4 shadow mode: recorded only past the limit of preset t4 (8 h) by 2 h" in text
 
 
 def test_a_vm_nobody_was_asked_about_says_so(database: Database, client: TestClient) -> None:
     """Silence is told, and is no empty table."""
     with database.write() as connection:
         rows.instance(connection, "one", gce_id="1")
-    assert "Nobody was asked about it yet." in tidy(read(client, "/vm/lab/1").text)
+    assert "No reminder has been sent about it." in tidy(read(client, "/vm/lab/1").text)

@@ -24,7 +24,7 @@ from costguard.db.state import state
 from costguard.db.transaction import Database
 from costguard.model.access import Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.model.reminder import Team
-from costguard.pages.app import add_dashboard
+from costguard.pages.app import add_pages
 from costguard.web.kinds_of_get import Kind, Kinds
 from costguard.web.sharing import Sharing
 
@@ -96,7 +96,7 @@ def apps(deps: Deps, sqlite_database: Database) -> Apps:
 
 def _app(deps: Deps) -> FastAPI:
     app = create_app(deps)
-    add_dashboard(app, deps)
+    add_pages(app, deps)
     return app
 
 

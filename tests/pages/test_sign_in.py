@@ -32,7 +32,7 @@ from costguard.errors import SignInRefused
 from costguard.events import facts
 from costguard.identity.oidc import Client, Oidc
 from costguard.model.access import Role, Via
-from costguard.pages.app import add_dashboard
+from costguard.pages.app import add_pages
 from costguard.pages.sign_in import SignInPages, add_sign_in, local
 from costguard.web.limits import TokenBucket
 
@@ -61,7 +61,7 @@ class House:
 
     def proof(self) -> str:
         """What a page of ours carries."""
-        found = re.search(r'"X-CSRF-Token": "([^"]+)"', self.client.get("/facts").text)
+        found = re.search(r'"X-CSRF-Token": "([^"]+)"', self.client.get("/events").text)
         assert found is not None
         return found[1]
 
@@ -71,7 +71,9 @@ def iap_of(shown: str) -> str:
         return "ana@example.com"
     if shown == "eve":
         return "eve@example.com"
-    raise SignInRefused("The assertion is not taken: it is for another server.", "Tell whoever runs this server.")
+    raise SignInRefused(
+        "The assertion is not taken: it is for another server.", "Tell the person who runs this server."
+    )
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def built(
     )
     deps = replace(deps_of(database), clock=clock, door=gate)
     app = create_app(deps)
-    add_dashboard(app, deps)
+    add_pages(app, deps)
     add_sign_in(app, pages)
     with TestClient(app, address, follow_redirects=False) as browser:
         browser.headers["Accept"] = "text/html"
@@ -132,7 +134,7 @@ def test_a_link_signs_in_once(house: House) -> None:
     came = house.client.post(link)
     assert (came.status_code, came.headers["location"]) == (303, "/")
     assert cookies(came) == {SESSION: "…; HttpOnly; Max-Age=43200; Path=/; SameSite=lax; Secure"}
-    assert house.client.get("/facts").status_code == 200
+    assert house.client.get("/events").status_code == 200
     assert house.told() == ["ben@example.com signed in with a link made on the server, as admin."]
     other = TestClient(house.client.app, HOME, follow_redirects=False)
     for method in ("GET", "POST"):
@@ -166,12 +168,12 @@ def test_signing_out_ends_the_session_everywhere(house: House) -> None:
     copy = house.client.cookies[SESSION]
     assert house.client.post("/sign-out").status_code == 403
     assert house.client.post("/sign-out", data={"csrf": "guessed"}).status_code == 403
-    assert house.client.get("/facts").status_code == 200
+    assert house.client.get("/events").status_code == 200
     left = house.client.post("/sign-out", data={"csrf": house.proof()})
     assert (left.status_code, left.headers["location"]) == (303, "/sign-in?left=yes")
     assert cookies(left)[SESSION].startswith(";")
     assert "You are signed out" in house.client.get("/sign-in?left=yes").text
-    assert house.client.get("/facts", headers={"Cookie": f"{SESSION}={copy}"}).status_code == 303
+    assert house.client.get("/events", headers={"Cookie": f"{SESSION}={copy}"}).status_code == 303
     assert house.client.post("/sign-out").status_code == 401
 
 
@@ -180,16 +182,16 @@ def test_cookies_of_a_server_without_https(sqlite_database: Database) -> None:
     with built(sqlite_database, address="http://127.0.0.1:8765") as house:
         came = house.client.post(house.link())
         assert cookies(came) == {"costguard_session": "…; HttpOnly; Max-Age=43200; Path=/; SameSite=lax"}
-        assert house.client.get("/facts").status_code == 200
+        assert house.client.get("/events").status_code == 200
 
 
 def test_where_one_was_going() -> None:
     """Only a page of this server is gone on to: nothing that a browser would read as another address."""
-    for fine in ("/", "/facts?kind=SignedIn&n=1", "/vms/7?a=%2F%2Fb", "/vms/é", "/jobs#x"):
+    for fine in ("/", "/events?kind=SignedIn&n=1", "/vms/7?a=%2F%2Fb", "/vms/é", "/jobs#x"):
         assert local(fine) == fine
     wrong = (
         "",
-        "facts",
+        "events",
         "//evil.example",
         "/\\evil.example",
         "\\/evil.example",
@@ -204,22 +206,22 @@ def test_where_one_was_going() -> None:
         "/sign-in",
         "/sign-out",
         "/" + "a" * 2000,
-        "/api/v1/facts",
+        "/api/v1/events",
     ):
         assert local(address) == "/", address
 
 
 def test_who_needs_no_signing_in(house: House) -> None:
     """A stranger is led to the page and on to where they were going; who is signed in already is sent on at once."""
-    led = house.client.get("/facts?kind=SignedIn")
-    assert led.headers["location"] == "/sign-in?next=%2Ffacts%3Fkind%3DSignedIn"
+    led = house.client.get("/events?kind=SignedIn")
+    assert led.headers["location"] == "/sign-in?next=%2Fevents%3Fkind%3DSignedIn"
     page = house.client.get(led.headers["location"])
     assert (page.status_code, page.headers["cache-control"]) == (200, "no-store")
     assert "costguard sign-in" in page.text
     assert "Continue with" not in page.text
     assert house.client.get("/sign-in/oidc").status_code == 403
     house.client.post(house.link())
-    assert house.client.get(led.headers["location"]).headers["location"] == "/facts?kind=SignedIn"
+    assert house.client.get(led.headers["location"]).headers["location"] == "/events?kind=SignedIn"
     assert house.client.get("/sign-in?next=//evil.example").headers["location"] == "/"
 
 
@@ -251,18 +253,18 @@ def through_provider(house: House, provider: Provider, next_: str = "/", **chang
 def test_through_the_provider(sqlite_database: Database) -> None:
     """Somebody comes back to where they were going, with a session whose role the settings' lists say each time."""
     with providing() as provider, built(sqlite_database, provider) as house:
-        page = house.client.get("/sign-in?next=/facts")
-        assert 'href="/sign-in/oidc?next=/facts"' in page.text
+        page = house.client.get("/sign-in?next=/events")
+        assert 'href="/sign-in/oidc?next=/events"' in page.text
         assert "Continue with Google" in page.text
         begun = house.client.get("/sign-in/oidc?next=//evil.example")
         assert cookies(begun) == {"__Host-costguard_begun": "…; HttpOnly; Max-Age=600; Path=/; SameSite=lax; Secure"}
         asked = parse_qs(urlsplit(begun.headers["location"]).query)
         assert asked["redirect_uri"] == [f"{HOME}/sign-in/oidc/callback"]
-        came = through_provider(house, provider, "/facts?kind=SignedIn")
-        assert (came.status_code, came.headers["location"]) == (303, "/facts?kind=SignedIn")
+        came = through_provider(house, provider, "/events?kind=SignedIn")
+        assert (came.status_code, came.headers["location"]) == (303, "/events?kind=SignedIn")
         assert set(cookies(came)) == {SESSION, "__Host-costguard_begun"}
         assert cookies(came)["__Host-costguard_begun"].startswith(";")
-        assert house.client.get("/facts").status_code == 200
+        assert house.client.get("/events").status_code == 200
         assert house.told() == ["ana@example.com signed in through Google, as operator."]
 
 
@@ -274,7 +276,7 @@ def test_what_comes_back_wrong_from_the_provider(sqlite_database: Database) -> N
             (403, "begun in another browser", house.client.get("/sign-in/oidc/callback?code=1&state=2")),
             (403, "begun in another browser", house.client.get("/sign-in/oidc/callback")),
             (403, "used before", through_provider(house, provider, code="guessed")),
-            (403, "said no", through_provider(house, provider, error="access_denied")),
+            (403, "or one of its rules, declined", through_provider(house, provider, error="access_denied")),
             (403, "did not sign you in.", through_provider(house, provider, error="<b>call 555</b>")),
         ]
         provider.claims = {"email_verified": False}
@@ -302,12 +304,12 @@ def test_behind_the_proxy(sqlite_database: Database) -> None:
     """Google's proxy signs people in by itself; what is wrong with its word is told, and it is told when they leave."""
     with built(sqlite_database, iap=True) as house:
         header = "X-Goog-IAP-JWT-Assertion"
-        assert house.client.get("/facts", headers={header: "ana"}).status_code == 200
-        assert house.client.get("/sign-in?next=/facts", headers={header: "ana"}).headers["location"] == "/facts"
+        assert house.client.get("/events", headers={header: "ana"}).status_code == 200
+        assert house.client.get("/sign-in?next=/events", headers={header: "ana"}).headers["location"] == "/events"
         assert "no role here yet" in house.client.get("/sign-in", headers={header: "eve"}).text
         assert "it is for another server" in house.client.get("/sign-in", headers={header: "other"}).text
         assert "Identity-Aware Proxy" in house.client.get("/sign-in").text
-        found = re.search(r'"X-CSRF-Token": "([^"]+)"', house.client.get("/facts", headers={header: "ana"}).text)
+        found = re.search(r'"X-CSRF-Token": "([^"]+)"', house.client.get("/events", headers={header: "ana"}).text)
         assert found is not None
         left = house.client.post("/sign-out", headers={header: "ana"}, data={"csrf": found[1]})
         assert left.headers["location"] == "/?gcp-iap-mode=CLEAR_LOGIN_COOKIE"

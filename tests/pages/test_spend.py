@@ -22,7 +22,7 @@ from costguard.db.transaction import Database
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import Scope
 from costguard.model.money import Money
-from costguard.pages.curve import HEIGHT, climb
+from costguard.pages.charts import HEIGHT, climb
 from costguard.spend.spend_story import month_of
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -91,7 +91,7 @@ def test_every_figure_is_what_the_api_says(database: Database, client: TestClien
         assert f"{dollars(outlook['spent'])}" in text
         assert f"Forecast for November {dollars(outlook['forecast']['expected'])}" in text
         october = client.get("/api/v1/spend", params={**filters, "from": "2026-10-01", "to": "2026-10-31"}).json()
-        assert f"October, whole {dollars(october['total']['total'])}" in text
+        assert f"All of October {dollars(october['total']['total'])}" in text
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -113,7 +113,7 @@ def test_the_month_stands_beside_the_last_one(database: Database, client: TestCl
     for address in ("/spend", "/spend?from=2026-10-01&to=2026-10-31"):
         text = tidy(read(client, address).text)
         assert "November so far $60.18 Forecast for November $101.40" in text
-        assert "October, whole $27.00 1 – 20 October $0.00" in text
+        assert "All of October $27.00 1 – 20 October $0.00" in text
     with database.read() as connection:
         month = month_of(connection, accrual_at(connection, NOW), Scope())
     curve = climb(month, NOW)
@@ -137,20 +137,20 @@ def test_what_was_saved_is_told_by_what_saved_it(database: Database, client: Tes
         kept = rows.instance(connection, "kept")
         run = rows.lifetime(connection, kept, NOW - 9 * HOUR)
         reminder_rows.keep(connection, kept, f"run:{kept}:{run}", NOW + HOUR, at=NOW - 4 * HOUR)
-    page = read(client, "/spend/saved")
+    page = read(client, "/savings")
     text = tidy(page.text)
     # Two hours at 0.53 on demand, and at 4 x 0.01 + 15 x 0.001 + 0.11 as Spot.
     assert "Spot instead of on-demand $0.73 saved, 68% On demand $1.06 As Spot $0.33" in text
     assert "Stops $2.65 saved by 1 stop" in text
     assert "Keeps $2.12 spent while kept, 1 keep" in text
-    elsewhere = tidy(read(client, "/spend/saved?preset=a100").text)
+    elsewhere = tidy(read(client, "/savings?preset=a100").text)
     assert "No Spot VM was billed on these days." in elsewhere
     assert "Stops $2.65 saved by 1 stop" in elsewhere
-    assert "Nobody kept a VM" in elsewhere
+    assert "No VM was kept past its limit" in elsewhere
     assert next(attrs for tag, attrs in read(client, "/spend").tags if attrs.get("id") == "saved")["hx-get"] == (
-        "/spend/saved?from=2026-11-01&to=2026-11-20"
+        "/savings?from=2026-11-01&to=2026-11-20"
     )
-    assert "$0.73 saved, 68%" in tidy(read(client, "/spend/saved?from=2026-01-01&to=2026-11-20").text)
+    assert "$0.73 saved, 68%" in tidy(read(client, "/savings?from=2026-01-01&to=2026-11-20").text)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -164,8 +164,8 @@ def test_a_wrong_address_of_spend_is_explained(client: TestClient) -> None:
         "group_by=colour",
         f"owner={'x' * 501}",
     ):
-        for page in ("/spend", "/spend/saved"):
-            assert "Back to the fleet" in read(client, f"{page}?{query}", 422).text
+        for page in ("/spend", "/savings"):
+            assert "Back to Fleet" in read(client, f"{page}?{query}", 422).text
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)

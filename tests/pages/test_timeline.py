@@ -12,8 +12,8 @@ from tests.api.rows import NOW
 from costguard.jobs.figures import histogram as counted
 from costguard.model.attempt import Attempt, AttemptState, Heard, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
-from costguard.pages import histogram
-from costguard.pages.timeline import Doing, Timeline, draw
+from costguard.pages import charts
+from costguard.pages.timeline import Phase, Timeline, draw
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 FIRST = NOW - 10 * HOUR
@@ -54,18 +54,18 @@ def drawn(attempts: list[Attempt], cuts: list[Interruption], saved: Any = ()) ->
     return draw(attempts, cuts, saved, FIRST, NOW)
 
 
-def doings(of: Timeline) -> list[tuple[int, Doing, timedelta, timedelta]]:
-    return [(each.attempt, each.doing, each.since - FIRST, each.until - FIRST) for each in of.stretches]
+def phases(of: Timeline) -> list[tuple[int, Phase, timedelta, timedelta]]:
+    return [(each.attempt, each.phase, each.since - FIRST, each.until - FIRST) for each in of.stretches]
 
 
 def test_waiting_working_and_what_was_lost_follow_each_other() -> None:
     """Nothing overlaps, nothing is missing from the launch to now."""
-    assert doings(drawn([WORKED, RUNS], [CUT])) == [
-        (1, Doing.WAITS, 0 * HOUR, 10 * MINUTE),
-        (1, Doing.WORKS, 10 * MINUTE, 2.5 * HOUR),
-        (1, Doing.LOST, 2.5 * HOUR, 3 * HOUR),
-        (2, Doing.WAITS, 3 * HOUR, 4 * HOUR),
-        (2, Doing.WORKS, 4 * HOUR, 10 * HOUR),
+    assert phases(drawn([WORKED, RUNS], [CUT])) == [
+        (1, Phase.WAITING, 0 * HOUR, 10 * MINUTE),
+        (1, Phase.WORKING, 10 * MINUTE, 2.5 * HOUR),
+        (1, Phase.LOST, 2.5 * HOUR, 3 * HOUR),
+        (2, Phase.WAITING, 3 * HOUR, 4 * HOUR),
+        (2, Phase.WORKING, 4 * HOUR, 10 * HOUR),
     ]
 
 
@@ -73,7 +73,7 @@ def test_each_zone_has_a_lane_and_the_way_leads_from_one_to_the_next() -> None:
     """From where it was interrupted to where it worked again."""
     made = drawn([WORKED, RUNS], [CUT])
     assert [lane.zone for lane in made.lanes] == ["us-a", "us-b"]
-    (cut,) = made.cuts
+    (cut,) = made.interruptions
     works = made.stretches[-1]
     assert cut.to == (works.x, works.y + made.bar / 2)
     assert cut.x < works.x
@@ -84,21 +84,21 @@ def test_a_vm_that_is_started_again_stays_in_its_lane() -> None:
     """Its rest counts as waiting, and only its last start is known."""
     again = replace(RUNS, id=1, zone="us-a", intended_at=FIRST, restarts=1)
     made = drawn([again], [CUT])
-    assert doings(made) == [
-        (2, Doing.WORKS, 0 * HOUR, 2.5 * HOUR),
-        (2, Doing.LOST, 2.5 * HOUR, 3 * HOUR),
-        (2, Doing.WAITS, 3 * HOUR, 4 * HOUR),
-        (2, Doing.WORKS, 4 * HOUR, 10 * HOUR),
+    assert phases(made) == [
+        (2, Phase.WORKING, 0 * HOUR, 2.5 * HOUR),
+        (2, Phase.LOST, 2.5 * HOUR, 3 * HOUR),
+        (2, Phase.WAITING, 3 * HOUR, 4 * HOUR),
+        (2, Phase.WORKING, 4 * HOUR, 10 * HOUR),
     ]
-    assert made.cuts[0].to is not None
-    assert made.cuts[0].to[1] == made.cuts[0].y
+    assert made.interruptions[0].to is not None
+    assert made.interruptions[0].to[1] == made.interruptions[0].y
 
 
 def test_an_attempt_that_never_worked_only_waited() -> None:
     """A stockout is a moment, and still wide enough to be seen."""
     none_left = replace(WORKED, outcome=Outcome.STOCKOUT, ended_at=FIRST + MINUTE, heard=Heard())
     (stretch,) = drawn([none_left], []).stretches
-    assert stretch.doing is Doing.WAITS
+    assert stretch.phase is Phase.WAITING
     assert stretch.width >= 2.5
 
 
@@ -106,7 +106,7 @@ def test_checkpoints_stand_with_whoever_wrote_them() -> None:
     """What lay there before the job is left out."""
     saved = [(FIRST - HOUR, 1), (FIRST + HOUR, 100), (FIRST + 9 * HOUR, None)]
     made = drawn([WORKED, RUNS], [CUT], saved)
-    assert [(each.step, each.y) for each in made.saved] == [
+    assert [(each.step, each.y) for each in made.checkpoints] == [
         (100, made.stretches[0].y + made.bar / 2),
         (None, made.stretches[-1].y + made.bar / 2),
     ]
@@ -129,7 +129,7 @@ def test_time_is_told_since_the_job_was_submitted(span: timedelta, labels: list[
 
 def test_bars_of_a_histogram_are_as_high_as_what_they_count() -> None:
     """The tallest fills its column; what is empty has no height."""
-    made = histogram.draw("Back", counted([timedelta(seconds=0.4)] * 4 + [timedelta(hours=2)] * 2))
+    made = charts.histogram("Back", counted([timedelta(seconds=0.4)] * 4 + [timedelta(hours=2)] * 2))
     heights = {bar.label: bar.height for bar in made.bars if bar.count}
     assert heights == {"1 s": made.base - made.top, "more": (made.base - made.top) / 2}
     assert sum(bar.height for bar in made.bars) == sum(heights.values())

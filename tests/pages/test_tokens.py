@@ -21,7 +21,7 @@ from costguard.db.transaction import Database
 from costguard.model.access import Permission, Role, Via
 
 ADA, BOB = "ada@lab.example", "bob@lab.example"
-FORM = {"csrf": "the page's own", "key": "a form", "name": "nightly", "may": ["read", "jobs"], "lasts": "30"}
+FORM = {"csrf": "the page's own", "key": "a form", "name": "nightly", "permission": ["read", "jobs"], "lifetime": "30"}
 Clients = Callable[..., TestClient]
 
 
@@ -32,7 +32,7 @@ def database(sqlite_database: Database) -> Database:
 
 
 def secret_of(page: Page) -> str:
-    return page.text.partition("kept nowhere.")[2].split()[0].removesuffix("Copy")
+    return page.text.partition("not shown again.")[2].split()[0].removesuffix("Copy")
 
 
 def known(database: Database, secret: str) -> ApiToken | None:
@@ -43,7 +43,7 @@ def known(database: Database, secret: str) -> ApiToken | None:
 def test_a_token_is_made_and_its_secret_shown_once(database: Database, client_with: Clients) -> None:
     """What is shown opens the door; the same form again makes no other, and no later page shows it."""
     client = client_with(door=signed_in(Role.OPERATOR, ADA))
-    assert "There is no token yet." in client.get("/tokens").text
+    assert "There are no tokens yet." in client.get("/tokens").text
     made = client.post("/tokens", data=FORM)
     page = Page(made.text)
     assert page.mistakes == []
@@ -67,10 +67,10 @@ def test_a_token_is_made_and_its_secret_shown_once(database: Database, client_wi
     ("changed", "said"),
     [
         ({"name": " "}, "name has 1 to 100 characters"),
-        ({"may": ["admin"]}, "cannot have: admin"),
-        ({"may": []}, "no permission at all"),
-        ({"may": ["sing"]}, "a permission that there is not"),
-        ({"lasts": "9"}, "not said how long"),
+        ({"permission": ["admin"]}, "cannot have: admin"),
+        ({"permission": []}, "no permission at all"),
+        ({"permission": ["sing"]}, "a permission that does not exist"),
+        ({"lifetime": "9"}, "does not say how long"),
         ({"owner": BOB}, "Only an admin makes tokens for others."),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_token_that_cannot_be_is_explained(
     answer = client.post("/tokens", data={**FORM, **changed})
     assert answer.status_code == 422
     assert said in tidy(Page(answer.text).text)
-    assert "There is no token yet." in client.get("/tokens").text
+    assert "There are no tokens yet." in client.get("/tokens").text
 
 
 def test_ones_own_tokens_are_seen_and_revoked_an_admin_those_of_all(database: Database, client_with: Clients) -> None:
@@ -95,7 +95,7 @@ def test_ones_own_tokens_are_seen_and_revoked_an_admin_those_of_all(database: Da
     assert "nightly" not in bob.get("/tokens").text
     assert bob.get(place).status_code == bob.post(place, data=FORM).status_code == 404
     assert "nightly" in admin.get("/tokens").text
-    assert "It was never used." in ada.get(place).text
+    assert "It has never been used." in ada.get(place).text
     assert ada.post(place, data={}).status_code == 403
     told = admin.post(place, data=FORM, headers={"HX-Request": "true"})
     assert "Revoked nightly." in told.text
@@ -115,17 +115,17 @@ def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) 
     page = Page(ada.get("/tokens").text)
     assert page.mistakes == []
     shown = tidy(page.text)
-    assert "ada@lab.example this one operator 20 Nov, 12:00 by a link from 10.0.0.7" in shown
+    assert "ada@lab.example this session operator 20 Nov, 12:00 with a one-time link from 10.0.0.7" in shown
     assert "Sign out everywhere" in shown
     assert BOB not in shown
     assert BOB in admin.get("/tokens").text
     place = f"/sessions/{there.id}/end"
     of_bob = f"/sessions/{bobs.id}/end"
     assert ada.get(of_bob).status_code == ada.post(of_bob, data=FORM).status_code == 404
-    assert "Somebody else may have used it?" in ada.get(place).text
+    assert "Could someone else have used it?" in ada.get(place).text
     assert ada.post(place, data={}).status_code == 403
     told = ada.post(place, data=FORM, headers={"HX-Request": "true"})
-    assert (told.headers["hx-trigger"], "Ended. That browser is signed out" in told.text) == ("asked", True)
+    assert (told.headers["hx-trigger"], "Session ended. That browser is signed out" in told.text) == ("done", True)
     assert ada.get(place).status_code == 404
     assert "Sign out bob@lab.example everywhere?" in admin.get(f"/sessions/end?address={BOB}").text
     assert ada.post("/sessions/end", data={**FORM, "address": BOB}).status_code == 403
@@ -135,7 +135,7 @@ def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) 
     assert "Sign out everywhere?" in ada.get("/sessions/end").text
     left = ada.post("/sessions/end", data={**FORM, "address": ADA}, headers={"HX-Request": "true"})
     assert left.headers["hx-redirect"] == "/sign-in?left=yes"
-    assert "Nobody is signed in with a session." in admin.get("/tokens").text
+    assert "There are no sessions." in admin.get("/tokens").text
     assert ada.get("/tokens?sessions=x").status_code == 422
 
 

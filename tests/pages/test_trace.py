@@ -7,7 +7,7 @@ from datetime import timedelta
 from tests.api.rows import NOW
 
 from costguard.model.money import Money
-from costguard.pages.curve import trace
+from costguard.pages.charts import trace
 from costguard.spend.burn_history import STEP, BurnHistory
 
 

@@ -27,7 +27,7 @@ from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.model.access import PERMISSIONS, Permission, Role, Via
 from costguard.model.reminder import Team
-from costguard.pages.app import add_dashboard
+from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 
 ME, MATE, OTHER = "root@lab.example", "mate@lab.example", "else@lab.example"
@@ -66,7 +66,7 @@ class House:
         self.gate, self._tokens, self._count = gate(database, clock, ACCESS), TokenOffice(database, clock), 0
         deps = replace(deps_of(database), door=self.gate, jobs=self.office.it, rules=self.office.rules)
         self.app = create_app(deps)
-        add_dashboard(self.app, deps)
+        add_pages(self.app, deps)
         add_sign_in(self.app, sign_in_pages(database, clock, ACCESS))
         self.client = TestClient(self.app, follow_redirects=False)
         with database.write() as connection:
@@ -145,7 +145,7 @@ def token_made(path: str) -> Case:
     def case(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
         if not OWNERS[whose]:
             return None
-        form = {"name": "x", "lasts": "30", "may": "tokens", "owner": OWNERS[whose]}
+        form = {"name": "x", "lifetime": "30", "permission": "tokens", "owner": OWNERS[whose]}
         body = {"name": "x", "permissions": ["tokens"], "owner": OWNERS[whose], "role": "viewer"}
         status = house.post(held, path, body if path.startswith("/api") else form)
         return (403 if status == 422 else status), held.may(Permission.TOKENS, whose)
@@ -191,7 +191,7 @@ def token_confirmed(path: str) -> Case:
 
 CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     **{("POST", f"/api/v1/instances/{{project}}/{{gce_id}}/{wish}"): (vm_over_rest(wish),) for wish in WISHES},
-    ("POST", "/vm/{project}/{gce_id}/{wish}"): tuple(vm_on_a_page(wish) for wish in WISHES),
+    ("POST", "/vm/{project}/{gce_id}/{action}"): tuple(vm_on_a_page(wish) for wish in WISHES),
     ("POST", "/api/v1/jobs"): (launch,),
     ("POST", "/api/v1/jobs/{job_id}/cancel"): (of_job("/api/v1/jobs/{job}/cancel"),),
     ("POST", "/api/v1/jobs/{job_id}/delete-disk"): (of_job("/api/v1/jobs/{job}-kept/delete-disk"),),

@@ -32,7 +32,7 @@ def test_head_answers_as_get_does_without_a_body(client: TestClient, path: str) 
 def test_head_of_a_stream_ends(sqlite_database: Database) -> None:
     """A monitor that sends HEAD to the stream of events gets its headers, over a real connection, and no stream."""
     with serving(told.tell(sqlite_database).app) as site:
-        request = urllib.request.Request(f"{site}/api/v1/facts/stream", method="HEAD")
+        request = urllib.request.Request(f"{site}/api/v1/events/stream", method="HEAD")
         with urllib.request.urlopen(request, timeout=60) as answer:
             assert (answer.status, answer.read()) == (200, b"")
             assert answer.headers["content-type"].startswith("text/event-stream")

@@ -25,7 +25,7 @@ from costguard.db.transaction import Database
 from costguard.jobs.agent_events import Hearing, Tokens
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Via
 from costguard.model.attempt import AttemptState
-from costguard.pages.app import add_dashboard
+from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 from costguard.web.door import OPEN_PATHS
 from costguard.web.who import Needs
@@ -75,7 +75,7 @@ class House:
             hearing=Hearing(database, clock, AGENTS, lambda: None),
         )
         self.app = create_app(deps)
-        add_dashboard(self.app, deps)
+        add_pages(self.app, deps)
         add_sign_in(self.app, sign_in_pages(database, clock))
         self.client = TestClient(self.app, follow_redirects=False)
         self._tokens = TokenOffice(database, clock)

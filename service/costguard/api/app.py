@@ -11,7 +11,7 @@ from costguard.api import (
     budgets,
     configuration,
     enforcement,
-    facts,
+    events,
     health,
     instances,
     jobs,
@@ -26,7 +26,6 @@ from costguard.api import (
     sessions,
     slack,
     spend,
-    stream,
     tokens,
 )
 from costguard.api.deps import Deps
@@ -49,7 +48,7 @@ whose `next` says what to do. What could not be read or priced is listed as such
   and lists that the settings bound, come whole.
 - **Repeats** are harmless with an `Idempotency-Key`: whatever makes something takes one, and makes it once.
 - **Polling** is cheap with `If-None-Match`: each GET has a weak `ETag`, and nothing new is a 304. What changes as it
-  runs, such as the cost of a VM, is news. `GET /api/v1/facts/stream` tells of facts without any polling.
+  runs, such as the cost of a VM, is new. `GET /api/v1/events/stream` delivers events without polling.
 - **Requests** of one token or session are limited; a 429 says in `Retry-After` when to come again.
 - **Unknown** parameters, and parts of a body that are misspelt or of another type, are refused, never passed over.
 """
@@ -79,7 +78,7 @@ def create_app(deps: Deps) -> FastAPI:
         places,
         presets,
         instances,
-        facts,
+        events,
         prices,
         spend,
         savings,
@@ -90,7 +89,6 @@ def create_app(deps: Deps) -> FastAPI:
         kinds,
         health,
         metrics,
-        stream,
         tokens,
         sessions,
         slack,

@@ -15,7 +15,7 @@ from costguard.web import problems
 
 _EXAMPLES = Path(__file__).with_name("examples.json")
 _OPEN = ("/healthz", "/readyz")
-_STREAM = "/api/v1/facts/stream"
+_STREAM = "/api/v1/events/stream"
 _AGENTS = "/api/v1/attempts/"
 
 _TAGS = {
@@ -25,7 +25,7 @@ _TAGS = {
     "budgets": "Limits, how much of them is spent, and forecasts.",
     "prices": "What a unit of each resource costs, and which prices were refused.",
     "reminders": "What people were told, what they would be told now, and what was stopped.",
-    "facts": "The audit log: read, searched, and followed as a stream.",
+    "events": "The audit log: listed, searched and streamed.",
     "configuration": "What is watched, and the presets, as the settings have them.",
     "metrics": "Figures for Prometheus.",
     "tokens": "Who asks, and the tokens that programs ask with.",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
+    AliasPath,
     AwareDatetime,
     BaseModel,
     BeforeValidator,
@@ -63,11 +64,20 @@ Moment = Annotated[datetime, PlainSerializer(_z, return_type=str, when_used="jso
 
 
 class Out(BaseModel):
-    """An answer: nothing in it is converted by guess, and every part is always there."""
+    """A response, read from the attributes of a result: nothing is coerced, and every part is always present."""
 
     model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        from_attributes=True,
+        json_schema_serialization_defaults_required=True,
     )
+
+
+def at(path: str, **described: Any) -> Any:
+    """A field that is read from an attribute of another name, or of a part of the result: `instance.key.project`."""
+    return Field(validation_alias=AliasPath(*path.split(".")), **described)
 
 
 class Amount(Out):

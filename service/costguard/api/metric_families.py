@@ -104,8 +104,8 @@ def _work(found: Figures) -> Iterator[Metric]:
     }
     yield _counter("stops", "Stops by what they came to; asked for, or due at a limit.", stops, "outcome", "rule")
     yield from _interruptions(found.interrupted)
-    facts = {(kind,): float(count) for kind, count in sorted(found.facts.items())}
-    yield _counter("facts", "Facts that were recorded since this process was first asked.", facts, "kind")
+    events = {(kind,): float(count) for kind, count in sorted(found.facts.items())}
+    yield _counter("events", "Events recorded since this process was first scraped.", events, "kind")
     waiting = {(kind,): float(count) for kind, count in found.waiting_messages.items()}
     yield _gauge("messages_waiting", "Messages that Slack has not accepted yet.", waiting, "kind")
 
@@ -133,7 +133,7 @@ def _interruptions(of: Interrupted) -> Iterator[Metric]:
 
 def _webhooks(hooks: Sequence[WebhookState], found: Figures) -> Iterator[Metric]:
     waiting = {(each.name,): float(each.waiting) for each in hooks}
-    yield _gauge("webhook_waiting", "Facts that a webhook has not accepted yet.", waiting, "webhook")
+    yield _gauge("webhook_waiting", "Events that a webhook has not accepted yet.", waiting, "webhook")
     lags = {
         (each.name,): 0.0 if each.since is None else max(0.0, (found.as_of - each.since).total_seconds())
         for each in hooks

@@ -159,7 +159,7 @@ class View:
         return self._server.pages("instances", "instances", 50)
 
     def _events(self) -> list[Answer]:
-        events: list[Answer] = self._server.get("facts", limit=50)["facts"]
+        events: list[Answer] = self._server.get("events", limit=50)["events"]
         return events
 
 

@@ -65,10 +65,10 @@ def events(
         "project": project,
         "gce_id": vm,
     }
-    answer = server.pages("facts", "facts", limit, **filters)
+    answer = server.pages("events", "events", limit, **filters)
     render(answer, as_json, show_events, has_filter(*filters.values()))
 
 
 def show_events(console: Console, answer: Answer, is_filtered: bool) -> None:
     hint = "`costguard events` alone shows the latest of every kind; `costguard show NAME` shows a VM's id."
-    show_page(console, _COLUMNS, answer, "facts", nothing=nothing_fits("event", is_filtered, hint))
+    show_page(console, _COLUMNS, answer, "events", nothing=nothing_fits("event", is_filtered, hint))

@@ -52,7 +52,7 @@ def moment(text: str) -> datetime:
 
 
 def age(span: timedelta) -> str:
-    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as the facts and the pages say it."""
+    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as the events and the pages write it."""
     return span_text(max(timedelta(), span))
 
 

@@ -27,7 +27,7 @@ from costguard.main.watcher import Watcher
 from costguard.main.wire import Begin
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.ports import Clock
-from costguard.pages.app import add_dashboard
+from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 from costguard.settings import Settings
 from costguard.web.limits import TokenBucket
@@ -50,7 +50,7 @@ def server_of(begin: Begin, settings: Settings, watcher: Watcher) -> Iterator[uv
         built = _Built(begin, settings, clock, database, watcher)
         with _deps(built, lambda: server.should_exit) as deps:
             app = create_app(deps)
-            add_dashboard(app, deps, begin.speed)
+            add_pages(app, deps, begin.speed)
             add_sign_in(app, sign_in_pages(settings, database, clock, begin.speed, deps.meters.signed_in))
             listen = settings.server
             proxied = TrustedProxies(Pulse(app, watcher.alive), listen.trusted_proxies, listen.proxy_header)

@@ -1,4 +1,4 @@
-"""The API for people: its OpenAPI document as one page, without a script and without anything from elsewhere."""
+"""The page API: the OpenAPI document for people, without scripts and without anything from elsewhere."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import Request
+from starlette.responses import HTMLResponse
+
+from costguard.pages.page import Given, page_router
+
 _METHODS = ("get", "post", "put", "patch", "delete")
 _REF = "#/components/schemas/"
 
+router = page_router()
+
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DocPart:
     """A parameter, or a field of a body or an answer. `schemas`: names of the schemas in its type, for links."""
 
     name: str
@@ -24,7 +31,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DocAnswer:
     status: str
     text: str
     kinds: tuple[str, ...]
@@ -33,31 +40,31 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class DocOperation:
     id: str
     method: str
     path: str
     summary: str
     text: str
     who: str  # which token it needs
-    parameters: tuple[Part, ...]
+    parameters: tuple[DocPart, ...]
     body: tuple[str, ...]  # the names of the body's schemas
     body_example: str
-    answers: tuple[Answer, ...]
+    answers: tuple[DocAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DocGroup:
     name: str
     text: str
-    operations: tuple[Operation, ...]
+    operations: tuple[DocOperation, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class DocSchema:
     name: str
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[DocPart, ...]
     values: tuple[str, ...]
 
 
@@ -66,8 +73,14 @@ class ApiDocs:
     title: str
     version: str
     text: str
-    groups: tuple[Group, ...]
-    schemas: tuple[Schema, ...]
+    groups: tuple[DocGroup, ...]
+    schemas: tuple[DocSchema, ...]
+
+
+@router.get("/api/docs")
+def show_api_docs(request: Request, pages: Given) -> HTMLResponse:
+    """Made from the same document as /openapi.json."""
+    return pages.render(request, "api_docs.html", docs=read(request.app.openapi()))
 
 
 def read(document: Mapping[str, Any]) -> ApiDocs:
@@ -79,7 +92,7 @@ def read(document: Mapping[str, Any]) -> ApiDocs:
         if method in _METHODS
     ]
     groups = tuple(
-        Group(tag["name"], tag["description"], tuple(found for name, found in operations if name == tag["name"]))
+        DocGroup(tag["name"], tag["description"], tuple(found for name, found in operations if name == tag["name"]))
         for tag in document["tags"]
     )
     info = document["info"]
@@ -92,10 +105,10 @@ def read(document: Mapping[str, Any]) -> ApiDocs:
     )
 
 
-def _operation(path: str, method: str, operation: Mapping[str, Any]) -> Operation:
+def _operation(path: str, method: str, operation: Mapping[str, Any]) -> DocOperation:
     security = operation["security"]
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    return Operation(
+    return DocOperation(
         operation["operationId"],
         method.upper(),
         path,
@@ -109,25 +122,28 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> Operatio
     )
 
 
-def _parameter(of: Mapping[str, Any]) -> Part:
-    schema = of["schema"]
-    text = of.get("description", schema.get("description", ""))
-    return Part(of["name"], _type(schema), of.get("required", False), text, of["in"], tuple(_named(schema)))
+def _parameter(parameter: Mapping[str, Any]) -> DocPart:
+    schema = parameter["schema"]
+    text = parameter.get("description", schema.get("description", ""))
+    is_required = parameter.get("required", False)
+    return DocPart(parameter["name"], _type(schema), is_required, text, parameter["in"], tuple(_named(schema)))
 
 
-def _answer(status: str, of: Mapping[str, Any]) -> Answer:
-    content = of.get("content", {})
+def _answer(status: str, answer: Mapping[str, Any]) -> DocAnswer:
+    content = answer.get("content", {})
     schemas = tuple(dict.fromkeys(name for each in content.values() for name in _named(each.get("schema", {}))))
-    return Answer(status, of["description"], tuple(content), schemas, _shown(content.get("application/json", {})))
-
-
-def _schema(name: str, of: Mapping[str, Any]) -> Schema:
-    required = frozenset(of.get("required", ()))
-    parts = tuple(
-        Part(part, _type(schema), part in required, schema.get("description", ""), "", tuple(_named(schema)))
-        for part, schema in of.get("properties", {}).items()
+    return DocAnswer(
+        status, answer["description"], tuple(content), schemas, _shown(content.get("application/json", {}))
     )
-    return Schema(name, of.get("description", ""), parts, tuple(str(value) for value in of.get("enum", ())))
+
+
+def _schema(name: str, schema: Mapping[str, Any]) -> DocSchema:
+    required = frozenset(schema.get("required", ()))
+    parts = tuple(
+        DocPart(name, _type(part), name in required, part.get("description", ""), "", tuple(_named(part)))
+        for name, part in schema.get("properties", {}).items()
+    )
+    return DocSchema(name, schema.get("description", ""), parts, tuple(str(value) for value in schema.get("enum", ())))
 
 
 def _type(schema: Mapping[str, Any]) -> str:

@@ -12,42 +12,33 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from costguard.pages import (
-    routes_api_docs,
-    routes_facts,
-    routes_fleet,
-    routes_health,
-    routes_jobs,
-    routes_launch,
-    routes_prices,
-    routes_spend,
-    routes_tokens,
+    access,
+    api_docs,
+    audit_log,
+    budgets,
+    fleet,
+    health,
+    job,
+    jobs,
+    launch,
+    presets,
+    prices,
+    savings,
+    spend,
+    vm,
 )
-from costguard.pages.render import HEADERS, Renderer
-from costguard.pages.route import Dashboard
-from costguard.pages.source import Source
+from costguard.pages.page import HEADERS, Pages, Renderer, Source
 
 _STATIC = Path(__file__).parent / "static"
 _YEAR = 31_536_000
-_ROUTERS = (
-    routes_fleet.router,
-    routes_fleet.acting_router,
-    routes_jobs.router,
-    routes_jobs.acting_router,
-    routes_spend.router,
-    routes_facts.router,
-    routes_tokens.admin_router,
-    routes_tokens.router,
-    routes_prices.router,
-    routes_health.router,
-    routes_launch.router,
-    routes_api_docs.router,
-)
+_PAGES = (fleet, vm, jobs, job, launch, spend, savings, budgets, presets, prices, audit_log, health, access, api_docs)
+_ACTING_ROUTERS = (vm.acting_router, job.acting_router, access.admin_router)
 
 
-def add_dashboard(app: FastAPI, source: Source, speed: float = 1.0) -> None:
-    """All pages; the modules routes_*.py list them. `speed`: seconds of the clock in one of the viewer's."""
-    app.state.dashboard = Dashboard(source, Renderer(source.version, speed, _fingerprint()))
-    for router in _ROUTERS:
+def add_pages(app: FastAPI, source: Source, speed: float = 1.0) -> None:
+    """All pages but signing in. `speed`: how many seconds of the clock pass in one of the viewer's."""
+    app.state.pages = Pages(source, Renderer(source.version, speed, _fingerprint()))
+    for router in (*_ACTING_ROUTERS, *(page.router for page in _PAGES)):
         app.include_router(router, include_in_schema=False)
     app.mount("/static", _Static(directory=_STATIC), name="static")
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)

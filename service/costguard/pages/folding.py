@@ -1,4 +1,4 @@
-"""One stop as one line: the steps that led to it are folded under its outcome."""
+"""Events grouped for display: the steps that led to a stop are folded under its outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = timedelta(hours=1)  # between the first step and the outcome: a stop 
 
 @dataclass(slots=True)
 class Folded:
-    """A fact with the steps before it, the latest first."""
+    """An event with the steps before it, the latest first."""
 
     stored: StoredFact
     steps: list[StoredFact] = field(default_factory=list)
@@ -27,27 +27,27 @@ class Folded:
 
 
 def _is_step(stored: StoredFact) -> bool:
-    fact = stored.fact
-    return fact.kind in _STEPS and (fact.kind != "RequestMade" or fact.data.get("asked") == "stop")
+    event = stored.fact
+    return event.kind in _STEPS and (event.kind != "RequestMade" or event.data.get("asked") == "stop")
 
 
-def folded(facts: Sequence[StoredFact]) -> list[Folded]:
-    """`facts` are the latest first. A step goes under the next outcome, or step, of the same VM."""
-    found: list[Folded] = []
+def folded(events: Sequence[StoredFact]) -> list[Folded]:
+    """`events` are the latest first. A step goes under the next outcome, or step, of the same VM."""
+    groups: list[Folded] = []
     open_stops: dict[InstanceKey, Folded] = {}
-    for stored in facts:
-        fact = stored.fact
-        key = InstanceKey(fact.project, fact.gce_id)
+    for stored in events:
+        event = stored.fact
+        key = InstanceKey(event.project, event.gce_id)
         before = open_stops.get(key)
-        is_near = before is not None and before.stored.fact.occurred_at - fact.occurred_at <= _LONGEST
+        is_near = before is not None and before.stored.fact.occurred_at - event.occurred_at <= _LONGEST
         if before is not None and is_near and _is_step(stored):
             before.steps.append(stored)
-            if fact.kind == "RequestMade":  # it began there: an older step is another stop's
+            if event.kind == "RequestMade":  # the stop began there: an older step belongs to another stop
                 del open_stops[key]
             continue
-        line = Folded(stored)
-        found.append(line)
+        group = Folded(stored)
+        groups.append(group)
         open_stops.pop(key, None)
-        if fact.gce_id and (fact.kind in _OUTCOMES or fact.kind == "InstanceStopOrdered"):
-            open_stops[key] = line
-    return found
+        if event.gce_id and (event.kind in _OUTCOMES or event.kind == "InstanceStopOrdered"):
+            open_stops[key] = group
+    return groups

@@ -1,4 +1,4 @@
-"""What the page of health shows: the value of /readyz, part by part, each with what to do next."""
+"""The page Health: what /readyz says, part by part, each with what to do next."""
 
 from __future__ import annotations
 
@@ -6,33 +6,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.daemon.health import Health, ProjectState, Verdict, health
-from costguard.db import health_rows as stored
+from fastapi import Request
+from starlette.responses import HTMLResponse
+
+from costguard.daemon import health
+from costguard.daemon.health import Health, ProjectState, Verdict
+from costguard.db import health_rows as stored_health
 from costguard.errors import StoreError
 from costguard.model.duration import span_text
 from costguard.model.mending import command_for
 from costguard.model.observation import Unread
+from costguard.pages.page import Given, Source, page_router
 from costguard.pages.prices import OLD
-from costguard.pages.source import Source
 
 _KINDS = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-_SAID = {
-    Verdict.READY: "All is well.",
-    Verdict.DEGRADED: "It works, and something needs you.",
-    Verdict.NOT_READY: "What is shown here cannot be relied on.",
+_SENTENCES = {
+    Verdict.READY: "Everything is working.",
+    Verdict.DEGRADED: "Costguard works, but something needs attention.",
+    Verdict.NOT_READY: "Do not rely on the figures on these pages.",
 }
+
+router = page_router()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Of a project, what could not be read. `command` is what helps, "" where no one command does."""
+class UnreadScope:
+    """A part of a project that could not be read. `command` fixes it; "" where no one command does."""
 
     unread: Unread
     command: str
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectRow:
     name: str
     last_complete_at: datetime | None
     last_tried_at: datetime
@@ -40,62 +46,69 @@ class Project:
     is_stale: bool
     is_unread: bool
     vms: int
-    parts: Sequence[Part]
+    parts: Sequence[UnreadScope]
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class DatabaseInfo:
     kind: str
     size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """`base` is None where the database did not answer."""
+class HealthPage:
+    """`database` is None where the database did not answer."""
 
     found: Health
     sentence: str
     detail: str
-    projects: Sequence[Project]
-    holder: str  # of the daemon's lease, or who held it last; "" before the first
+    projects: Sequence[ProjectRow]
+    holder: str  # of the daemon's lease, now or last; "" where it was never held
     is_held: bool
     prices_are_old: bool
     refused: Mapping[str, int]  # from Slack, by reason
-    base: Base | None
+    database: DatabaseInfo | None
 
 
-def health_page(source: Source) -> Shown:
-    found = health(source)
+@router.get("/health")
+def show_health(request: Request, pages: Given) -> HTMLResponse:
+    """Answers, as a page, while the database does not."""
+    page = _gathered(pages.source)
+    return pages.renderer.page(request, "health.html", page.found.as_of, health=page)
+
+
+def _gathered(source: Source) -> HealthPage:
+    found = health.health(source)
     daemon = next(iter(found.holders), None)
-    return Shown(
+    return HealthPage(
         found=found,
-        sentence=_SAID[found.verdict],
+        sentence=_SENTENCES[found.verdict],
         detail=_detail(found),
         projects=[_project(state) for state in found.projects],
         holder=daemon.lease.holder if daemon is not None else "",
         is_held=any(each.is_held for each in found.holders),
         prices_are_old=found.prices_age is not None and found.prices_age > OLD,
         refused=found.slack_refused,
-        base=_base(source) if found.has_answered else None,
+        database=_database(source) if found.has_answered else None,
     )
 
 
-def _detail(of: Health) -> str:
-    if of.verdict is Verdict.NOT_READY:
-        return "The reasons are below; the first is the one to begin with."
-    if of.verdict is Verdict.DEGRADED:
-        number = len(of.warnings)
-        what = "One thing is not as it should be" if number == 1 else f"{number} things are not as they should be"
-        return f"{what}; the rest is fresh."
-    ages = [state.age for state in of.projects if state.age is not None]
-    oldest = f", the oldest look {span_text(max(ages))} ago" if ages else ""
-    number = len(of.projects)
-    return f"{number} {'project is' if number == 1 else 'projects are'} read whole{oldest}."
+def _detail(found: Health) -> str:
+    if found.verdict is Verdict.NOT_READY:
+        return "The reasons are below; start with the first."
+    if found.verdict is Verdict.DEGRADED:
+        number = len(found.warnings)
+        what = "One thing needs attention" if number == 1 else f"{number} things need attention"
+        return f"{what}; everything else is up to date."
+    ages = [state.age for state in found.projects if state.age is not None]
+    oldest = f", the oldest read {span_text(max(ages))} ago" if ages else ""
+    number = len(found.projects)
+    return f"{number} {'project is' if number == 1 else 'projects are'} completely read{oldest}."
 
 
-def _project(state: ProjectState) -> Project:
+def _project(state: ProjectState) -> ProjectRow:
     look = state.look
-    return Project(
+    return ProjectRow(
         name=look.project,
         last_complete_at=look.last_complete_at,
         last_tried_at=look.last_tried_at,
@@ -103,13 +116,13 @@ def _project(state: ProjectState) -> Project:
         is_stale=state.is_stale,
         is_unread=look.is_unread,
         vms=look.instance_count,
-        parts=[Part(part, command_for(look.project, part)) for part in look.unread],
+        parts=[UnreadScope(part, command_for(look.project, part)) for part in look.unread],
     )
 
 
-def _base(source: Source) -> Base | None:
+def _database(source: Source) -> DatabaseInfo | None:
     try:
         with source.database.read() as connection:
-            return Base(_KINDS[connection.dialect.name], stored.size(connection))
+            return DatabaseInfo(_KINDS[connection.dialect.name], stored_health.size(connection))
     except StoreError:
         return None

@@ -1,45 +1,72 @@
-"""What the page of one job shows: its attempts in time, what it costs, lost and printed, and what comes next."""
+"""The page of one job: its attempts over time, what it cost, lost and printed, what comes next, and cancelling it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
-from costguard.jobs.disk import disk_of
-from costguard.jobs.figures import WorkAtRisk
-from costguard.jobs.kept_disks import KeptDisk
-from costguard.jobs.listing import JobDetail, heard_last, job_detail
-from costguard.ledger.accrual import accrual_at
-from costguard.model.attempt import Attempt, Interruption
-from costguard.model.instance import InstanceKey
-from costguard.model.job import Job, JobKind, SeenCheckpoint
-from costguard.model.money import Money, Priced
-from costguard.pages import timeline
-from costguard.pages.asked import LONGEST, BadAddress
-from costguard.pages.jobs import rate_now, steps_per_hour
-from costguard.pages.show import gpu_words
-from costguard.pages.source import Source
-from costguard.pages.timeline import Timeline
+from fastapi import Request
+from starlette.responses import HTMLResponse, Response
 
+from costguard.access import roles as access
+from costguard.access.roles import Actor
+from costguard.access.rules import Rules
+from costguard.jobs import submission
+from costguard.jobs.disk import disk_of, saves_on_disk
+from costguard.jobs.figures import WorkAtRisk, pace
+from costguard.jobs.kept_disks import KeptDisk, holds
+from costguard.jobs.listing import JobDetail, JobRow, heard_last, job_detail
+from costguard.ledger.accrual import accrual_at
+from costguard.model.access import Permission, Principal
+from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.instance import InstanceKey
+from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
+from costguard.model.money import ZERO, Money, Priced
+from costguard.pages import timeline
+from costguard.pages.page import Form, Given, Source, page_router, redirect
+from costguard.pages.query import LONGEST, BadAddress
+from costguard.pages.show import gpu_words, job_link
+from costguard.pages.timeline import Timeline
+from costguard.web.memo import memo_of
+from costguard.web.office import open_office
+from costguard.web.who import Asker
+
+BILLED = frozenset({AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.ENDING})
 _LINES = 60  # of the output
-_STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and moves of a terminal
+_LONGEST_REASON = 500
+_STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and cursor moves of a terminal
+
+router = page_router()
+acting_router = page_router(Permission.JOBS)
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class AttemptRow:
     """An attempt with its interruptions; `ran` is None where its command was not seen to run."""
 
     attempt: Attempt
     key: InstanceKey
     ran: timedelta | None
-    cuts: Sequence[Interruption]
+    interruptions: Sequence[Interruption]
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
+class CancelOffer:
+    """`is_open`: there is something to cancel. `refusal` says why this person may not; "" where they may."""
+
+    is_open: bool
+    refusal: str
+
+    @property
+    def is_given(self) -> bool:
+        return self.is_open and not self.refusal
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
     job: Job
     cost: Priced
     rate: Money
@@ -60,18 +87,73 @@ class JobView:
     gpu: str
     disk: str  # `disk full: 0 bytes left on /`; "" while there is room
     image_digest: str  # "" where the image's own name holds it, or before it was pulled
-    attempts: Sequence[Tried]
+    attempts: Sequence[AttemptRow]
     last: Attempt | None
     span: timedelta
     is_late: bool
     timeline: Timeline
-    words: str  # the timeline for those who do not see it
+    timeline_text: str  # for screen readers
     heard_at: datetime | None
     output: Sequence[str]
     kept_disk: KeptDisk | None
 
 
-def job_page(source: Source, job_id: str, now: datetime) -> JobView:
+@router.get("/jobs/{job_id}")
+def show_job(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResponse:
+    def gather() -> tuple[datetime, JobPage]:
+        now = pages.source.clock.now()
+        return now, job_page(pages.source, job_id, now)
+
+    as_of, page = memo_of(request).once(("job", job_id), gather)
+    rules, job = pages.source.rules, page.job
+    values = {
+        "offer": cancel_offer(rules, me, job),
+        "keeps_disk": saves_on_disk(job) and job.disk_given_up_at is None,
+        "may_delete_disk": not _refusal(rules, me, job),
+    }
+    return pages.renderer.shared_page(request, "job.html", as_of, (job_id, *values.values()), view=page, **values)
+
+
+@router.get("/jobs/{job_id}/cancel")
+def confirm_cancel(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResponse:
+    now = pages.source.clock.now()
+    page = job_page(pages.source, job_id, now)
+    return pages.renderer.page(
+        request,
+        "cancel.html",
+        now,
+        view=page,
+        offer=cancel_offer(pages.source.rules, me, page.job),
+        happens=what_happens(page.job),
+        loses=holds(page.checkpoint) if saves_on_disk(page.job) else "",
+    )
+
+
+@acting_router.post("/jobs/{job_id}/cancel")
+def cancel(request: Request, pages: Given, me: Asker, form: Form, job_id: str) -> Response:
+    """Without JavaScript the job's own page shows that it is being cancelled."""
+    by = _actor(me, form)
+    reason, delete_disk = form.get("reason", "").strip()[:_LONGEST_REASON], form.get("delete_disk") == "yes"
+    job, is_new = open_office(pages.source.jobs).cancel(
+        job_id, by.address, reason, by.authority, delete_disk=delete_disk
+    )
+    text = f"Cancelling {job.title}. This takes a few seconds." if is_new else f"{job.title} was cancelled before."
+    return pages.after_action(request, text, job_link(job_id))
+
+
+@acting_router.post("/jobs/{job_id}/delete-disk")
+def delete_disk(pages: Given, me: Asker, form: Form, job_id: str) -> Response:
+    """Raises BadAddress without the explicit agreement."""
+    if form.get("agreed") != "yes":
+        raise BadAddress(
+            "Nothing was deleted: the box that confirms the loss was not ticked.", "Tick the box, and try again."
+        )
+    by = _actor(me, form)
+    open_office(pages.source.jobs).delete_disk(job_id, by.address, by.authority)
+    return redirect(job_link(job_id))
+
+
+def job_page(source: Source, job_id: str, now: datetime) -> JobPage:
     """Raises BadAddress where there is no such job."""
     detail = None
     if len(job_id) <= LONGEST and "\x00" not in job_id:
@@ -79,69 +161,83 @@ def job_page(source: Source, job_id: str, now: datetime) -> JobView:
             accrual = accrual_at(connection, now)
             detail = job_detail(connection, accrual, job_id)
     if detail is None:
-        raise BadAddress(
-            f"There is no job {job_id[:100]}.", "Look for it among the jobs, over ones too.", HTTPStatus.NOT_FOUND
-        )
-    return _view(detail, now)
+        raise no_such_job(job_id)
+    return _page(detail, now)
 
 
-def _view(of: JobDetail, now: datetime) -> JobView:
-    row = of.row
+def no_such_job(job_id: str) -> BadAddress:
+    return BadAddress(
+        f"There is no job {job_id[:100]}.",
+        "Look for it under Jobs, which can show ended jobs too.",
+        HTTPStatus.NOT_FOUND,
+    )
+
+
+def _page(detail: JobDetail, now: datetime) -> JobPage:
+    row = detail.row
     job, end = row.job, row.job.settled_at or now
     is_dev = job.spec.kind is JobKind.DEV
     heard = heard_last(row.attempts)
     recipe, deadline = job.recipe, job.spec.deadline
-    return JobView(
+    seen = [(checkpoint.written_at, checkpoint.step) for checkpoint in detail.seen]
+    return JobPage(
         job=job,
         cost=row.cost,
         rate=rate_now(row.last),
         step=row.step,
         per_hour=steps_per_hour(row),
-        per_1000_steps=of.pace.cost_per_1000,
-        risk=of.risk,
-        lost_span=of.lost.span,
-        lost_cost=of.lost.cost,
-        from_zero=of.lost.from_zero,
+        per_1000_steps=detail.pace.cost_per_1000,
+        risk=detail.risk,
+        lost_span=detail.lost.span,
+        lost_cost=detail.lost.cost,
+        from_zero=detail.lost.from_zero,
         preemptions=row.preemptions,
         crashes=row.crashes,
-        checkpoint=of.checkpoint,
-        is_checkpoint_deleted=of.is_checkpoint_deleted,
-        next=of.next,
-        ssh=of.ssh if is_dev else "",
-        notebook=of.notebook,
+        checkpoint=detail.checkpoint,
+        is_checkpoint_deleted=detail.is_checkpoint_deleted,
+        next=detail.next,
+        ssh=detail.ssh if is_dev else "",
+        notebook=detail.notebook,
         gpu=f"{recipe.gpu_count} × {gpu_words(recipe.gpu_type)}" if recipe.gpu_count else "",
-        disk=_disk(of),
+        disk=_disk(row.last),
         image_digest="" if "@" in job.spec.image else row.image_digest,
-        attempts=[_tried(attempt, of.interruptions, now) for attempt in row.attempts],
+        attempts=[_attempt_row(attempt, detail.interruptions, now) for attempt in row.attempts],
         last=row.last,
         span=max(timedelta(), end - job.created_at),
         is_late=deadline is not None and deadline < end,
-        timeline=timeline.draw(
-            row.attempts, of.interruptions, [(each.written_at, each.step) for each in of.seen], job.created_at, end
-        ),
-        words=_words(of),
+        timeline=timeline.draw(row.attempts, detail.interruptions, seen, job.created_at, end),
+        timeline_text=_timeline_text(detail),
         heard_at=heard.heard.at if heard is not None else None,
-        output=_lines(heard.heard.output) if heard is not None else (),
+        output=_last_lines(heard.heard.output) if heard is not None else (),
         kept_disk=row.kept_disk,
     )
 
 
-def _disk(of: JobDetail) -> str:
+def rate_now(last: Attempt | None) -> Money:
+    """What an hour of the job costs now: nothing where no VM of it exists."""
+    return last.rate if last is not None and last.state in BILLED and last.rate is not None else ZERO
+
+
+def steps_per_hour(row: JobRow) -> str:
+    speed = pace(row.attempts, row.cost).per_hour
+    return "" if speed is None else f"{round(speed):,}"
+
+
+def _disk(last: Attempt | None) -> str:
     """Of the VM that runs now."""
-    last = of.row.last
     disk = disk_of(last.heard.machine) if last is not None and last.is_open else None
     return disk.text if disk is not None else ""
 
 
-def _tried(attempt: Attempt, interruptions: Sequence[Interruption], now: datetime) -> Tried:
+def _attempt_row(attempt: Attempt, interruptions: Sequence[Interruption], now: datetime) -> AttemptRow:
     started = attempt.heard.started_at
     ran = None if started is None else max(timedelta(), _ran_until(attempt, now) - started)
-    cuts = [each for each in interruptions if each.attempt_id == attempt.id]
-    return Tried(attempt, InstanceKey(attempt.project, attempt.gce_id), ran, cuts)
+    own = [each for each in interruptions if each.attempt_id == attempt.id]
+    return AttemptRow(attempt, InstanceKey(attempt.project, attempt.gce_id), ran, own)
 
 
 def _ran_until(attempt: Attempt, now: datetime) -> datetime:
-    """The end that its agent reported, else the last moment at which it was heard: nobody saw it run after that."""
+    """The end that its agent reported, else the last time it was heard: nothing shows that it ran after that."""
     heard = attempt.heard
     if heard.exit is not None:
         return heard.exit.at
@@ -149,15 +245,55 @@ def _ran_until(attempt: Attempt, now: datetime) -> datetime:
     return seen if heard.at is None else min(seen, heard.at)
 
 
-def _words(of: JobDetail) -> str:
-    zones = ", ".join(dict.fromkeys(attempt.zone for attempt in of.row.attempts))
+def _timeline_text(detail: JobDetail) -> str:
+    zones = ", ".join(dict.fromkeys(attempt.zone for attempt in detail.row.attempts))
     return (
-        f"{len(of.row.attempts)} attempts in {zones}, {len(of.interruptions)} interruptions,"
-        f" {len(of.seen)} checkpoints. The attempts below hold the same."
+        f"{len(detail.row.attempts)} attempts in {zones}, {len(detail.interruptions)} interruptions,"
+        f" {len(detail.seen)} checkpoints. The table of attempts below has the same."
     )
 
 
-def _lines(output: str) -> list[str]:
-    """The last ones, as a terminal would leave them: of a line that was written over, the last state."""
+def _last_lines(output: str) -> list[str]:
+    """As a terminal would show them: of a line that was overwritten, the last state."""
     lines = _STYLING.sub("", output).rstrip().split("\n") if output.strip() else []
     return [line.rstrip("\r").rpartition("\r")[2] for line in lines[-_LINES:]]
+
+
+def cancel_offer(rules: Rules, me: Principal, job: Job) -> CancelOffer:
+    is_open = not job.state.is_over and job.cancel_asked_at is None
+    return CancelOffer(is_open, _refusal(rules, me, job) if is_open else "")
+
+
+def what_happens(job: Job) -> list[str]:
+    """What cancelling it does, one sentence each."""
+    if job.spec.kind is JobKind.DEV:
+        return [
+            "Its VM is deleted together with its disk. Anything that is stored nowhere else is lost.",
+            "It stops billing.",
+        ]
+    if saves_on_disk(job):
+        return [
+            "The command is notified first and gets time to save; then the VM is stopped.",
+            "The VM's disk holds the only copy of what the job saved. It is kept, and bills, until you delete it.",
+            "The job cannot be resumed.",
+        ]
+    if job.state is not JobState.RUNNING:
+        return ["No more VMs are launched for it.", "It cannot be resumed, but you can launch another job like it."]
+    return [
+        "The command is notified first and gets time to save; then the VM is deleted and stops billing.",
+        "The job cannot be resumed, but you can launch another like it, which continues from what was saved.",
+    ]
+
+
+def _actor(me: Principal, form: Mapping[str, str]) -> Actor:
+    """The viewer, or whom the form names where the master token is used. Raises ActorError."""
+    return access.actor(me, form.get("by", "") if not me.address else "")
+
+
+def _refusal(rules: Rules, me: Principal, job: Job) -> str:
+    if not me.may(Permission.JOBS):
+        return f"{me.address or 'This token'} can view jobs but not cancel them. Admins assign roles under [access]."
+    if not me.address:
+        return ""  # the form asks whom the master token acts for, and their role decides
+    by = access.actor(me)
+    return submission.cancel_refusal(by.address, job.spec.owner, job.spec.project, rules, by.authority) or ""

@@ -1,4 +1,4 @@
-"""What the page of jobs shows: how each stands and why, how recoveries went, and how zones did lately."""
+"""The page Jobs: the state of each and why, how recoveries went, and how zones did lately."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from fastapi import Request
+from starlette.responses import HTMLResponse
+
 from costguard.access.rules import Rules
 from costguard.jobs import job_rows, kept_disks, listing
-from costguard.jobs.figures import pace
-from costguard.jobs.interruptions import recoveries
+from costguard.jobs.interruptions import Recoveries, recoveries
 from costguard.jobs.job_rows import JobFilters
 from costguard.jobs.kept_disks import KeptDisk, KeptDisks
 from costguard.jobs.listing import JobCount, JobRow, jobs_page
@@ -17,28 +19,32 @@ from costguard.jobs.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, P
 from costguard.jobs.places import PlaceScore, place_scores
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
-from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState
-from costguard.model.money import ZERO, Money, Priced
-from costguard.pages import cancelling, histogram
-from costguard.pages.asked import LONGEST, BadAddress, place_before
-from costguard.pages.cancelling import Offer
-from costguard.pages.histogram import Bars
+from costguard.model.money import Money, Priced
+from costguard.pages import charts, query
+from costguard.pages.charts import Bars
+from costguard.pages.job import BILLED, CancelOffer, cancel_offer, rate_now, steps_per_hour
+from costguard.pages.page import Given, Source, page_router
+from costguard.pages.query import BadAddress, place_before
 from costguard.pages.show import gpu_words, link
-from costguard.pages.source import Source
+from costguard.web.memo import memo_of
+from costguard.web.who import Asker
 
-PAGE = 50
+_PAGE_SIZE = 50
 _DAYS = 30
-_BILLED = frozenset({AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.ENDING})
-_NO_OFFER = Offer(is_open=False, refusal="")
+_NO_OFFER = CancelOffer(is_open=False, refusal="")
 _EXAMPLE = """costguard quote t4 --hours 10
 costguard launch t4 --checkpoint gs://BUCKET/run-1 --resume '--from_checkpoint {checkpoint}' -- python train.py"""
 
+router = page_router()
+
 
 @dataclass(frozen=True, slots=True)
-class JobsAsked:
+class JobsQuery:
+    """The page's address."""
+
     all: bool = False
     state: str | None = None
     owner: str | None = None
@@ -60,14 +66,14 @@ class JobsAsked:
         return any((self.state, self.owner, self.preset))
 
     def address(self, **changed: str | None) -> str:
-        """This page's address with other filters, from its first row on."""
+        """This page with other filters, from its first row on."""
         given = {"state": self.state, "owner": self.owner, "preset": self.preset, "all": "yes" if self.all else None}
         return link("/jobs", **{**given, **changed})
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """`rate` is what an hour of it costs now, nothing where no VM of it is there."""
+class JobLine:
+    """`rate` is what an hour of it costs now: nothing where no VM of it exists."""
 
     job: Job
     cost: Priced
@@ -81,11 +87,11 @@ class Line:
     is_spot: bool
     is_late: bool
     kept_disk: KeptDisk | None
-    offer: Offer = _NO_OFFER
+    offer: CancelOffer = _NO_OFFER
 
 
 @dataclass(frozen=True, slots=True)
-class Recoveries:
+class RecoverySummary:
     days: int
     total: int
     median: str
@@ -96,7 +102,7 @@ class Recoveries:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ZoneRow:
     zone: str
     is_spot: bool
     gpu: str
@@ -107,8 +113,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
-    lines: Sequence[Line]
+class JobsPage:
+    lines: Sequence[JobLine]
     next_address: str
     is_any: bool  # job at all, whether open or not
     running: int
@@ -121,63 +127,53 @@ class Jobs:
     presets: Sequence[str]
     launchable: Sequence[str]
     can_launch: bool
-    recoveries: Recoveries
-    places: Sequence[Place]  # those where something went wrong first
+    recoveries: RecoverySummary
+    places: Sequence[ZoneRow]  # those where something went wrong first
     quiet: int  # of them, where nothing did
     stockout_half: timedelta = STOCKOUT_HALF_LIFE
     preemption_half: timedelta = PREEMPTION_HALF_LIFE
     example: str = _EXAMPLE
 
 
-def jobs_asked(query: Mapping[str, str]) -> JobsAsked:
+@router.get("/jobs")
+def show_jobs(request: Request, pages: Given, me: Asker) -> HTMLResponse:
+    wanted, source = jobs_query(request.query_params), pages.source
+
+    def gather() -> tuple[datetime, JobsPage]:
+        now = source.clock.now()
+        return now, _gathered(source, wanted, now)
+
+    as_of, found = memo_of(request).once(("jobs", wanted), gather)
+    page = _with_offers(found, source.rules, me)
+    depends_on = (wanted, tuple(line.offer for line in page.lines))
+    return pages.renderer.shared_page(request, "jobs.html", as_of, depends_on, query=wanted, jobs=page)
+
+
+def jobs_query(address: Mapping[str, str]) -> JobsQuery:
     """Raises BadAddress. Parameters that are not known are left alone."""
-    text = {name: value for name, value in query.items() if value}
-    for name, value in text.items():
-        if len(value) > LONGEST or "\x00" in value:
-            raise BadAddress(f"The address's {name} is nothing that a job can have.", "Start again from /jobs.")
+    text = query.texts(address, "/jobs")
     state = text.get("state")
     if state is not None and state not in list(JobState):
-        raise BadAddress(f"state={state[:40]} is none of {', '.join(JobState)}.", "Start again from /jobs.")
-    return JobsAsked(
-        "all" in text,
-        state,
-        text.get("owner"),
-        text.get("preset"),
-        place_before(text.get("before", ""), "the jobs", "/jobs"),
-    )
+        raise BadAddress(f"There is no state {state[:40]}.", f"Choose one of {', '.join(JobState)}.")
+    before = place_before(text.get("before", ""), "jobs", "/jobs")
+    return JobsQuery("all" in text, state, text.get("owner"), text.get("preset"), before)
 
 
-def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
-    """Everything that the page shows to all, read in one transaction; see `offered`."""
+def _gathered(source: Source, wanted: JobsQuery, now: datetime) -> JobsPage:
+    """Everything that the page shows to everybody, read in one transaction; see `_with_offers`."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
-        rows = jobs_page(connection, accrual, asked.filters, asked.before, PAGE + 1)
+        rows = jobs_page(connection, accrual, wanted.filters, wanted.before, _PAGE_SIZE + 1)
         opened = listing.open_job_counts(connection)
-        rate = listing.hourly_rate(connection, _BILLED)
+        rate = listing.hourly_rate(connection, BILLED)
         kept = kept_disks.in_all(connection, accrual)
         is_any = bool(rows or opened or job_rows.page(connection, JobFilters(), None, 1))
-        found = recoveries(connection, now - timedelta(days=_DAYS), shown=0)
+        recovered = recoveries(connection, now - timedelta(days=_DAYS), shown=0)
         scores = place_scores(connection, source.rules, now)
-    shown = rows[:PAGE]
-    ways = ", ".join(f"{number} {outcome.value.replace('_', ' ')}" for outcome, number in found.by_outcome.items())
-    firsts = ", ".join(f"{notice.value} {number}" for notice, number in found.noticed_first.items())
-    charts = (
-        histogram.draw("From the preemption until it was noticed", found.noticed),
-        histogram.draw("Until the next VM was asked for", found.requested),
-        histogram.draw("Until the command ran again", found.resumed),
-    )
-    told = Recoveries(
-        days=_DAYS,
-        total=found.total,
-        median=charts[2].median if found.resumed.count else "",
-        lost_cost=found.lost.cost,
-        from_zero=found.lost.from_zero,
-        charts=charts,
-        sentence=f"How: {ways}. What told of it first: {firsts}. Work lost: {_lost(found.lost.span)}.",
-    )
-    return Jobs(
+    shown = rows[:_PAGE_SIZE]
+    return JobsPage(
         lines=[_line(row, now) for row in shown],
-        next_address=_next_address(asked, shown[-1].job) if len(rows) > PAGE else "",
+        next_address=_next_address(wanted, shown[-1].job) if len(rows) > _PAGE_SIZE else "",
         is_any=is_any,
         running=_count(opened, JobState.RUNNING),
         starting=_count(opened, JobState.QUEUED, JobState.PROVISIONING),
@@ -189,21 +185,43 @@ def jobs_page_of(source: Source, asked: JobsAsked, now: datetime) -> Jobs:
         presets=sorted({each.preset for each in opened} | {row.job.spec.preset for row in shown}),
         launchable=[name for name, preset in source.rules.presets.items() if preset.launch is not None],
         can_launch=source.jobs is not None,
-        recoveries=told,
-        places=sorted(map(_place, scores), key=lambda place: place.last is None),
+        recoveries=_recovery_summary(recovered),
+        places=sorted(map(_zone_row, scores), key=lambda place: place.last is None),
         quiet=sum(not score.events for score in scores),
     )
 
 
-def offered(shown: Jobs, rules: Rules, me: Principal) -> Jobs:
-    """The same page, with what this person may do."""
-    lines = [replace(line, offer=cancelling.offer(rules, me, line.job)) for line in shown.lines]
-    return replace(shown, lines=lines, can_launch=shown.can_launch and me.may(Permission.JOBS))
+def _with_offers(page: JobsPage, rules: Rules, me: Principal) -> JobsPage:
+    """The same page with what this viewer may do."""
+    lines = [replace(line, offer=cancel_offer(rules, me, line.job)) for line in page.lines]
+    return replace(page, lines=lines, can_launch=page.can_launch and me.may(Permission.JOBS))
 
 
-def _line(row: JobRow, now: datetime) -> Line:
+def _recovery_summary(recovered: Recoveries) -> RecoverySummary:
+    outcomes = ", ".join(
+        f"{count} {outcome.value.replace('_', ' ')}" for outcome, count in recovered.by_outcome.items()
+    )
+    sources = ", ".join(f"{source.value} {count}" for source, count in recovered.noticed_first.items())
+    lost = span_text(recovered.lost.span) if recovered.lost.span else "none"
+    drawn = (
+        charts.histogram("From the preemption until Costguard noticed", recovered.noticed),
+        charts.histogram("Until the next VM was requested", recovered.requested),
+        charts.histogram("Until the command was running again", recovered.resumed),
+    )
+    return RecoverySummary(
+        days=_DAYS,
+        total=recovered.total,
+        median=drawn[2].median if recovered.resumed.count else "",
+        lost_cost=recovered.lost.cost,
+        from_zero=recovered.lost.from_zero,
+        charts=drawn,
+        sentence=f"Causes: {outcomes}. First reported by: {sources}. Work lost: {lost}.",
+    )
+
+
+def _line(row: JobRow, now: datetime) -> JobLine:
     last, deadline = row.last, row.job.spec.deadline
-    return Line(
+    return JobLine(
         job=row.job,
         cost=row.cost,
         rate=rate_now(last),
@@ -219,29 +237,18 @@ def _line(row: JobRow, now: datetime) -> Line:
     )
 
 
-def rate_now(last: Attempt | None) -> Money:
-    return last.rate if last is not None and last.state in _BILLED and last.rate is not None else ZERO
-
-
-def steps_per_hour(row: JobRow) -> str:
-    found = pace(row.attempts, row.cost).per_hour
-    return "" if found is None else f"{round(found):,}"
-
-
-def _lost(span: timedelta) -> str:
-    return span_text(span) if span else "none"
-
-
 def _count(opened: Sequence[JobCount], *states: JobState) -> int:
     return sum(each.count for each in opened if each.state in states)
 
 
-def _place(of: PlaceScore) -> Place:
-    zone, gpu_type, model = of.where
-    last = of.events[0] if of.events else None
+def _zone_row(place: PlaceScore) -> ZoneRow:
+    zone, gpu_type, model = place.where
+    last = place.events[0] if place.events else None
     is_spot = model is ProvisioningModel.SPOT
-    return Place(zone, is_spot, gpu_words(gpu_type), of.score.stockouts, of.score.preemptions, of.presets, last)
+    return ZoneRow(
+        zone, is_spot, gpu_words(gpu_type), place.score.stockouts, place.score.preemptions, place.presets, last
+    )
 
 
-def _next_address(asked: JobsAsked, last: Job) -> str:
-    return asked.address(before=f"{last.created_at.isoformat()} {last.id}")
+def _next_address(wanted: JobsQuery, last: Job) -> str:
+    return wanted.address(before=f"{last.created_at.isoformat()} {last.id}")

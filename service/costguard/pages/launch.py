@@ -1,19 +1,22 @@
-"""What the launch page shows: the form as it was filled in, what is wrong with it, and what it would cost."""
+"""The page Launch: the form as it was filled in, what is wrong with it, what it would cost, and the launch itself."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from fastapi import Request
 from markupsafe import Markup, escape
+from starlette.responses import HTMLResponse, Response
 
 from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.errors import JobKeyTaken, JobRefused
 from costguard.jobs import job_rows
 from costguard.jobs.submission import Refusal
-from costguard.jobs.submit import JobOffice, Quote
+from costguard.jobs.submit import Quote
 from costguard.ledger import projects
 from costguard.model.access import Permission, Principal
 from costguard.model.checkpoint import Framework
@@ -21,16 +24,20 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job
 from costguard.model.launch import Recipe
 from costguard.pages import launch_form
-from costguard.pages.asked import LONGEST, BadAddress
-from costguard.pages.show import gpu_words
-from costguard.pages.source import Source
+from costguard.pages.job import no_such_job
+from costguard.pages.page import Form, Given, Source, page_router, redirect
+from costguard.pages.query import LONGEST
+from costguard.pages.show import gpu_words, job_link
 from costguard.web.office import open_office
+from costguard.web.who import Asker
 
 _LONGEST_KEY = 100
 
+router = page_router(Permission.JOBS)  # a quote reads buckets, with Costguard's own credentials
+
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PresetChoice:
     """A preset that can be launched."""
 
     name: str
@@ -40,7 +47,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchPage:
     """`wrong` holds sentences by field, `refused` those that belong to none. `quote` is None where none was made.
 
     `key` names this form, so that sending it twice launches once.
@@ -48,14 +55,14 @@ class Launch:
 
     values: Mapping[str, str]
     key: str
-    choices: Sequence[Choice]
+    choices: Sequence[PresetChoice]
     projects: list[tuple[str, str]]  # values with their words, and so are frameworks
     frameworks: list[tuple[str, str]]
     wrong: Mapping[str, Sequence[str]]
     refused: Sequence[str]
     quote: Quote | None
-    machine: str  # what the quote's VM is, in words
-    names_others: bool  # whether who asks may launch in another's name
+    machine: str  # of the quote's VM, in words
+    names_others: bool  # whether the viewer may launch in another's name
     notice: str = ""
 
     def value(self, name: str) -> str:
@@ -66,49 +73,67 @@ class Launch:
         return escape(self.value(name))
 
     def is_opened(self, *names: str) -> bool:
-        """Whether a part of the form that is folded away holds something."""
+        """Whether a collapsed part of the form holds something."""
         return any(self.values.get(name) or self.wrong.get(name) for name in names)
 
 
-def first_shown(source: Source, me: Principal, query: Mapping[str, str], key: str) -> Launch:
-    """The form as it is first seen: empty, or like a job that was launched before. Raises BadAddress."""
-    values = {name: value for name, value in query.items() if name in launch_form.FIELDS}
-    if wanted := query.get("like", ""):
-        values = launch_form.like(_job(source, wanted)) | values
+@router.get("/launch")
+def show_launch(request: Request, pages: Given, me: Asker) -> HTMLResponse:
+    """The form: empty, or like the job that `like` names."""
+    source, address = pages.source, request.query_params
+    open_office(source.jobs)
+    values = {name: value for name, value in address.items() if name in launch_form.FIELDS}
+    if job_id := address.get("like", ""):
+        values = launch_form.like(_job(source, job_id)) | values
     choices = _choices(source)
     if choices and not values.get("preset"):
         values["preset"] = choices[0].name
-    return shown(source, me, values, key)
+    return pages.render(request, "launch.html", launch=_page(source, me, values, _new_key()))
 
 
-def shown(
+@router.post("/launch/quote")
+def quote_launch(request: Request, pages: Given, me: Asker, form: Form) -> HTMLResponse:
+    """The quote next to the form, and the messages under its fields."""
+    page = _page(pages.source, me, launch_form.typed(form), "")
+    return pages.render(request, "launch_quote.html", launch=page, fields=launch_form.FIELDS)
+
+
+@router.post("/launch")
+def launch_job(request: Request, pages: Given, me: Asker, form: Form) -> Response:
+    """The job's page, or the form again with a message under each wrong field."""
+    made = _launched(pages.source, me, launch_form.typed(form), _new_key())
+    if isinstance(made, LaunchPage):
+        return pages.render(request, "launch.html", status=HTTPStatus.UNPROCESSABLE_ENTITY, launch=made)
+    return redirect(job_link(made.id))
+
+
+def _page(
     source: Source,
     me: Principal,
     values: Mapping[str, str],
     key: str,
     refused: Sequence[Refusal] = (),
     notice: str = "",
-) -> Launch:
-    """The form with the quote of what is in it, and what speaks against it."""
+) -> LaunchPage:
+    """The form with the quote of what is in it, and the reasons against it."""
     owner = _owner(me, values)
-    asked = launch_form.submission(values, owner.address)
+    form = launch_form.submission(values, owner.address)
     quote = None
     if source.jobs is not None and _choices(source):
-        quote = source.jobs.quote(asked.submission, asked.hours, owner.authority)
-    against = [*asked.wrong, *(refused or _refusals(quote, values))]
+        quote = source.jobs.quote(form.submission, form.hours, owner.authority)
     wrong: dict[str, list[str]] = {}
     general: list[str] = []
-    for each in dict.fromkeys(against):
-        field = launch_form.field_of(each.where)
-        wrong.setdefault(field, []).append(each.message) if field else general.append(each.message)
+    for refusal in dict.fromkeys([*form.wrong, *(refused or _refusals(quote, values))]):
+        field = launch_form.field_of(refusal.where)
+        wrong.setdefault(field, []).append(refusal.message) if field else general.append(refusal.message)
     with source.database.read() as connection:
         watched = [(look.project, look.project) for look in projects.read_all(connection)]
-    return Launch(
+    return LaunchPage(
         values=values,
         key=key,
         choices=_choices(source),
         projects=watched,
-        frameworks=[(each.value, each.value) for each in Framework],
+        frameworks=[(framework.value, framework.value) for framework in Framework],
         wrong=wrong,
         refused=general,
         quote=quote,
@@ -118,38 +143,32 @@ def shown(
     )
 
 
-def launched(source: Source, me: Principal, values: Mapping[str, str], new_key: str) -> Job | Launch:
-    """The job, or the form again with all that is wrong. Raises ActorError, and ProblemError where none are taken."""
+def _launched(source: Source, me: Principal, values: Mapping[str, str], new_key: str) -> Job | LaunchPage:
+    """The job, or the form again. Raises ActorError, and ProblemError where this server takes no jobs."""
     owner = roles.actor(me, values.get("owner", "") if _names_others(me) else "")
-    asked = launch_form.submission(values, owner.address)
+    form = launch_form.submission(values, owner.address)
     key = values.get("key", "")[:_LONGEST_KEY] or new_key
-    if asked.wrong:
-        return shown(source, me, values, key)
+    if form.wrong:
+        return _page(source, me, values, key)
     try:
-        made, _ = office(source).submit(asked.submission, f"page/{key}", "page", owner.authority)
+        job, _ = open_office(source.jobs).submit(form.submission, f"page/{key}", "page", owner.authority)
     except JobRefused as refused:
         pairs = zip(refused.parts, refused.problems, strict=True)
-        return shown(source, me, values, key, [Refusal(part, message) for part, message in pairs])
+        return _page(source, me, values, key, [Refusal(part, message) for part, message in pairs])
     except JobKeyTaken:
-        notice = (
-            "This form was sent before, with other contents, and that job was launched. Launch once more for another."
-        )
-        return shown(source, me, values, new_key, notice=notice)
-    return made
-
-
-def office(source: Source) -> JobOffice:
-    return open_office(source.jobs)
+        notice = "This form was already used to launch a job with other values. Click Launch again to launch another."
+        return _page(source, me, values, new_key, notice=notice)
+    return job
 
 
 def _refusals(quote: Quote | None, values: Mapping[str, str]) -> list[Refusal]:
-    """A price may be asked for before anybody has chosen among several projects."""
-    found = quote.refusals if quote is not None else ()
-    return [each for each in found if each.where != "project" or values.get("project")]
+    """A quote may be shown before one of several projects is chosen."""
+    refusals = quote.refusals if quote is not None else ()
+    return [refusal for refusal in refusals if refusal.where != "project" or values.get("project")]
 
 
 def _owner(me: Principal, values: Mapping[str, str]) -> Actor:
-    """A quote may be asked for before anybody is named."""
+    """A quote may be shown before an owner is named."""
     named = values.get("owner", "") if _names_others(me) else ""
     return roles.actor(me, named) if me.address or named.strip() else Actor("")
 
@@ -158,13 +177,16 @@ def _names_others(me: Principal) -> bool:
     return me.may(Permission.ADMIN) or not me.address
 
 
-def _choices(source: Source) -> list[Choice]:
-    found = ((preset, preset.launch) for preset in source.rules.presets.values())
+def _choices(source: Source) -> list[PresetChoice]:
     return [
-        Choice(preset.name, _made_of(recipe), recipe.provisioning_model is ProvisioningModel.SPOT, preset.description)
-        for preset, recipe in found
-        if recipe is not None
+        PresetChoice(preset.name, _made_of(recipe), _is_spot(recipe), preset.description)
+        for preset in source.rules.presets.values()
+        if (recipe := preset.launch) is not None
     ]
+
+
+def _is_spot(recipe: Recipe) -> bool:
+    return recipe.provisioning_model is ProvisioningModel.SPOT
 
 
 def _made_of(recipe: Recipe) -> str:
@@ -185,10 +207,14 @@ def _machine(quote: Quote | None) -> str:
 
 
 def _job(source: Source, job_id: str) -> Job:
-    found = None
+    job = None
     if len(job_id) <= LONGEST and "\x00" not in job_id:
         with source.database.read() as connection:
-            found = job_rows.read(connection, job_id)
-    if found is None:
-        raise BadAddress(f"There is no job {job_id[:100]}.", "Look for it among the jobs.", HTTPStatus.NOT_FOUND)
-    return found
+            job = job_rows.read(connection, job_id)
+    if job is None:
+        raise no_such_job(job_id)
+    return job
+
+
+def _new_key() -> str:
+    return secrets.token_urlsafe(12)

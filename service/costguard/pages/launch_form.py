@@ -1,4 +1,4 @@
-"""The launch form: what is typed there becomes what REST would submit, or sentences beside its fields."""
+"""The launch form: its fields become what REST would submit, or messages under the fields."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _WHOLE = re.compile(r"[0-9]{1,6}")
 _CONTINUED = re.compile(r"\\\n")
 _YES_NO = {"yes": True, "no": False}
-_ROOM = "It is too long: put it into a file in the image or a bucket."
+_ROOM = "This is too long: put it into a file in the image or a bucket."
 _T = TypeVar("_T")
 
-# What a training job has and a development VM has not.
+# What a training job has and a development VM does not.
 TRAINING = (
     "command", "image", "pull", "workdir", "mounts", "step_pattern", "environment", "secrets", "expected_hours",
     "checkpoint.location", "checkpoint.resume", "checkpoint.framework", "checkpoint.pattern", "checkpoint.marker",
     "max_preemptions", "max_crashes",
 )  # fmt: skip
-# Fields by the names that refusals call them.
+# Fields by the names that refusals use.
 FIELDS = (
     "kind", "preset", "project", "owner", "name", "ceiling", "deadline",
     "overrides.zones", "overrides.spot", "overrides.on_demand_fallback", "overrides.machine_type",
@@ -43,8 +43,8 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """`wrong` is what could not even be read; the submission then leaves it out."""
+class FormSubmission:
+    """`wrong` is what could not be read; the submission then leaves it out."""
 
     submission: Submission
     hours: timedelta
@@ -52,20 +52,21 @@ class Asked:
 
 
 def field_of(where: str) -> str:
-    """The field beside which a refusal belongs: `environment` of `environment.EPOCHS`; "" where there is none."""
+    """The field under which a refusal is shown: `environment` of `environment.EPOCHS`; "" where there is none."""
     if where in FIELDS:
         return where
     top = where.partition(".")[0]
     return top if top in ("environment", "secrets") else ""
 
 
-def submission(form: Mapping[str, str], owner: str) -> Asked:
-    """Never raises: what is wrong stands in `wrong`, and what was typed is never repeated there."""
+def submission(form: Mapping[str, str], owner: str) -> FormSubmission:
+    """Never raises: what is wrong is in `wrong`, which never repeats what was typed."""
     read = _Reader({name: value.strip() for name, value in typed(form).items() if name in FIELDS})
     is_dev = read.text("kind") == JobKind.DEV
     if is_dev:
         read.forget(TRAINING)
     expected = read.of("expected_hours", _hours)
+    preemptions, crashes = read.of("max_preemptions", _count), read.of("max_crashes", _count)
     spec = JobSpec(
         kind=JobKind.DEV if is_dev else JobKind.TRAINING,
         preset=read.text("preset"),
@@ -84,8 +85,8 @@ def submission(form: Mapping[str, str], owner: str) -> Asked:
         ceiling=read.of("ceiling", _dollars),
         deadline=read.of("deadline", _moment),
         expected=expected,
-        max_preemptions=_or(read.of("max_preemptions", _count), 100),
-        max_crashes=_or(read.of("max_crashes", _count), 3),
+        max_preemptions=100 if preemptions is None else preemptions,
+        max_crashes=3 if crashes is None else crashes,
     )
     overrides = Overrides(
         zones=tuple(re.split(r"[\s,]+", zones)) if (zones := read.text("overrides.zones").strip(", ")) else None,
@@ -96,16 +97,16 @@ def submission(form: Mapping[str, str], owner: str) -> Asked:
         on_demand_fallback=_YES_NO.get(read.text("overrides.on_demand_fallback")),
         image=read.text("overrides.image") or None,
     )
-    return Asked(Submission(spec, overrides), expected or _ONE_HOUR, tuple(read.wrong))
+    return FormSubmission(Submission(spec, overrides), expected or _ONE_HOUR, tuple(read.wrong))
 
 
 def typed(form: Mapping[str, str]) -> dict[str, str]:
-    """The form's own fields, to be read, or shown again. Browsers end lines in a way of their own."""
+    """The form's own fields, to be read or shown again, with the line ends of browsers made plain."""
     return {name: value.replace("\r\n", "\n") for name, value in form.items() if name in (*FIELDS, "key")}
 
 
 def like(job: Job) -> dict[str, str]:
-    """The form as it would have been filled in for this job, but for what it has otherwise than its preset."""
+    """The form as it would have been filled in for this job, without its overrides of the preset."""
     spec, plan = job.spec, job.spec.checkpoint
     values = {
         "kind": spec.kind.value,
@@ -138,7 +139,7 @@ def like(job: Job) -> dict[str, str]:
 
 
 class _Reader:
-    """Reads fields one by one, and remembers what was wrong with them."""
+    """Reads fields one by one, and collects what is wrong with them."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self._values = dict.fromkeys(FIELDS, "") | values
@@ -152,7 +153,7 @@ class _Reader:
         return self._values[name]
 
     def of(self, name: str, read: Callable[[str], _T]) -> _T | None:
-        """None where it is empty, or wrong: then it is remembered."""
+        """None where it is empty or wrong."""
         if not self._values[name]:
             return None
         try:
@@ -175,58 +176,56 @@ def _command(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(_CONTINUED.sub(" ", text)))
     except ValueError:
-        raise ValueError("A quote in it is not closed: close it; it is split as a shell would.") from None
+        raise ValueError(
+            "A quotation mark is not closed: close it. The command is split the way a shell would."
+        ) from None
 
 
 def _pairs(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         name, sign, value = line.strip().partition("=")
         if line.strip() and not (sign and name):
-            raise ValueError(f"Line {number} has no name and value: write NAME=VALUE, one a line.")
-        if name in found:
-            raise ValueError(f"Line {number} gives a name again: keep one of the two.")
+            raise ValueError(f"Line {number} has no name and value: write NAME=VALUE, one per line.")
+        if name in pairs:
+            raise ValueError(f"Line {number} repeats a name: keep one of the two.")
         if name:
-            found[name] = value
-    return found
+            pairs[name] = value
+    return pairs
 
 
 def _dollars(text: str) -> Money:
     match = _AMOUNT.fullmatch(text)
     if match is None:
-        raise ValueError("It is no amount of dollars: write one such as 60 or 12.50.")
+        raise ValueError("This is not an amount in dollars: enter one such as 60 or 12.50.")
     return Money.of(match[1])
 
 
 def _hours(text: str) -> timedelta:
     number = Decimal(text) if _NUMBER.fullmatch(text) else Decimal()
     if not 0 < number <= _MOST_HOURS:
-        raise ValueError(f"It is no number of hours: write one above 0, and at most {_MOST_HOURS}.")
+        raise ValueError(f"This is not a number of hours: enter one above 0, at most {_MOST_HOURS}.")
     return timedelta(seconds=round(number * 3600))
 
 
 def _moment(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("It is no time: write one such as 2026-11-22T08:00, of UTC.") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        raise ValueError("This is not a time: enter one in UTC, such as 2026-11-22T08:00.") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _whole(text: str) -> int:
     if not _WHOLE.fullmatch(text):
-        raise ValueError("It is no whole number: write one such as 200.")
+        raise ValueError("This is not a whole number: enter one such as 200.")
     return int(text)
 
 
 def _count(text: str) -> int:
     if (number := _whole(text)) > _MOST_TRIES:
-        raise ValueError(f"It is more than {_MOST_TRIES:,}: write fewer.")
+        raise ValueError(f"This is too many: enter at most {_MOST_TRIES:,}.")
     return number
-
-
-def _or(given: int | None, otherwise: int) -> int:
-    return otherwise if given is None else given
 
 
 def _plain(span: timedelta) -> str:

@@ -1,10 +1,13 @@
-"""What the page of prices shows: what a unit costs where, who says so, what was refused, and what has no price."""
+"""The page Prices: what a unit costs where, by which source, what was refused, and what has no price."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from fastapi import Request
+from starlette.responses import HTMLResponse
 
 from costguard.db import health_rows
 from costguard.ledger import price_list
@@ -14,13 +17,14 @@ from costguard.ledger.price_list import ListedRefusal
 from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.pages.asked import LONGEST, BadAddress
+from costguard.pages import query
+from costguard.pages.page import Given, Source, page_router
+from costguard.pages.query import BadAddress
 from costguard.pages.show import gpu_words, link, unit_price
-from costguard.pages.source import Source
 from costguard.spend import spend_rows
 from costguard.spend.spend_rows import UnpricedSpan
 
-PAGE = 100
+_PAGE_SIZE = 100
 OLD = timedelta(days=31)  # Google moves Spot prices up to once a month
 _MOST_REFUSALS = 50
 _MOST_UNPRICED = 20
@@ -35,9 +39,13 @@ _PARTS = {"core": "vCPU", "ram": "memory"}
 _ALONE = {"local-ssd": "Local SSD", "suspended-memory": "Memory of suspended VMs"}
 _FIRST = {"GPU": 0, "machine": 1, "disk": 2}  # what people look for
 
+router = page_router()
+
 
 @dataclass(frozen=True, slots=True)
-class PricesAsked:
+class PricesQuery:
+    """The page's address."""
+
     words: str = ""
     region: str = ""
     kind: str = ""
@@ -48,14 +56,14 @@ class PricesAsked:
         return bool(self.words or self.region or self.kind)
 
     def address(self, **changed: str | int | None) -> str:
-        """This page's address with other filters, from its first row on."""
+        """This page with other filters, from its first row on."""
         given = {"words": self.words or None, "region": self.region or None, "kind": self.kind or None}
         return link("/prices", **{**given, **changed})
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """A price in force, what it was before, and what comes next; None where there was, or is, no other."""
+class PriceInForce:
+    """A price in force, the one before it and the one that follows; None where there is none."""
 
     price: Price
     before: Price | None
@@ -63,30 +71,30 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PriceLine:
     """`saving` is how much less Spot costs, in whole percents, cut off."""
 
     resource: str
     name: str
     region: str
     unit: str
-    on_demand: Rate | None
-    spot: Rate | None
+    on_demand: PriceInForce | None
+    spot: PriceInForce | None
     saving: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRow:
     listed: ListedRefusal
     name: str
     unit: str
-    stays: Price | None  # the last good one, in force meanwhile
+    stays: Price | None  # the last good one, which stays in force
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    lines: Sequence[Line]
-    total: int  # of lines that fit
+class PricesPage:
+    lines: Sequence[PriceLine]
+    total: int  # lines that match
     first: int  # the number of the first that is shown
     digits: int  # after the point, of the price that has the most
     before_address: str
@@ -98,25 +106,30 @@ class Prices:
     recorded_at: datetime | None
     age: timedelta | None
     is_old: bool
-    refused: Sequence[Refused]
+    refused: Sequence[RefusedRow]
     refusals: int
     unpriced: Sequence[UnpricedSpan]
     gaps: int
 
 
-def prices_asked(query: Mapping[str, str]) -> PricesAsked:
+def prices_query(address: Mapping[str, str]) -> PricesQuery:
     """Raises BadAddress. Parameters that are not known are left alone."""
-    text = {name: value.strip() for name, value in query.items() if value.strip()}
-    for name, value in text.items():
-        if len(value) > LONGEST or "\x00" in value:
-            raise BadAddress(f"The address's {name} is nothing that a price can have.", "Start again from /prices.")
+    text = query.texts(address, "/prices")
     page = text.get("page", "1")
     if not (page.isascii() and page.isdigit() and 0 < int(page) < 10_000):
-        raise BadAddress("The address names no page of the prices.", "Start again from /prices.")
-    return PricesAsked(text.get("words", ""), text.get("region", ""), text.get("kind", ""), int(page))
+        raise BadAddress("The address does not point to a page of the prices.", "Start again from /prices.")
+    return PricesQuery(text.get("words", ""), text.get("region", ""), text.get("kind", ""), int(page))
 
 
-def prices_page(source: Source, asked: PricesAsked, now: datetime) -> Prices:
+@router.get("/prices")
+def show_prices(request: Request, pages: Given) -> HTMLResponse:
+    now = pages.source.clock.now()
+    wanted = prices_query(request.query_params)
+    page = _gathered(pages.source, wanted, now)
+    return pages.renderer.page(request, "prices.html", now, query=wanted, prices=page)
+
+
+def _gathered(source: Source, wanted: PricesQuery, now: datetime) -> PricesPage:
     with source.database.read() as connection:
         book = book_of(connection)
         refused = price_list.refusals(connection)
@@ -126,21 +139,21 @@ def prices_page(source: Source, asked: PricesAsked, now: datetime) -> Prices:
         ]
     keys = book.keys()
     pairs = {(key.resource, key.region) for key in keys}
-    fitting = sorted((pair for pair in pairs if _fits(*pair, asked)), key=_order)
-    start = (asked.page - 1) * PAGE
-    shown = [_line(book, resource, region, now) for resource, region in fitting[start : start + PAGE]]
+    matching = sorted((pair for pair in pairs if _matches(*pair, wanted)), key=_order)
+    start = (wanted.page - 1) * _PAGE_SIZE
+    shown = [_line(book, resource, region, now) for resource, region in matching[start : start + _PAGE_SIZE]]
     in_force = [price for key in keys if (price := book.at(key, now)) is not None]
     age = None if recorded_at is None else max(timedelta(), now - recorded_at)
-    return Prices(
+    return PricesPage(
         lines=shown,
-        total=len(fitting),
+        total=len(matching),
         first=start + 1,
         digits=max((_digits(rate) for line in shown for rate in (line.on_demand, line.spot) if rate), default=0),
-        before_address=asked.address(page=asked.page - 1 if asked.page > 2 else None) if asked.page > 1 else "",
-        next_address=asked.address(page=asked.page + 1) if start + PAGE < len(fitting) else "",
+        before_address=wanted.address(page=wanted.page - 1 if wanted.page > 2 else None) if wanted.page > 1 else "",
+        next_address=wanted.address(page=wanted.page + 1) if start + _PAGE_SIZE < len(matching) else "",
         known=len(in_force),
         regions=sorted({region for _, region in pairs}),
-        kinds=sorted({kind_of(resource) for resource, _ in pairs}, key=_FIRST.__getitem__),
+        kinds=sorted({_kind_of(resource) for resource, _ in pairs}, key=_FIRST.__getitem__),
         sources=sorted({price.source for price in in_force}),
         recorded_at=recorded_at,
         age=age,
@@ -152,7 +165,7 @@ def prices_page(source: Source, asked: PricesAsked, now: datetime) -> Prices:
     )
 
 
-def kind_of(resource: str) -> str:
+def _kind_of(resource: str) -> str:
     if resource.startswith("gpu:"):
         return "GPU"
     return "disk" if resource.startswith("disk:") else "machine"
@@ -171,25 +184,25 @@ def name_of(resource: str) -> str:
     return f"{family.upper()} {_PARTS[part]}" if part in _PARTS else _ALONE.get(resource, resource)
 
 
-def _fits(resource: str, region: str, asked: PricesAsked) -> bool:
-    if (asked.region and region != asked.region) or (asked.kind and kind_of(resource) != asked.kind):
+def _matches(resource: str, region: str, wanted: PricesQuery) -> bool:
+    if (wanted.region and region != wanted.region) or (wanted.kind and _kind_of(resource) != wanted.kind):
         return False
     words = f"{resource} {name_of(resource)} {region}".lower()
-    return all(word in words for word in asked.words.lower().split())
+    return all(word in words for word in wanted.words.lower().split())
 
 
 def _order(pair: tuple[str, str]) -> tuple[int, str, str]:
     resource, region = pair
-    return _FIRST[kind_of(resource)], resource, region
+    return _FIRST[_kind_of(resource)], resource, region
 
 
-def _line(book: PriceBook, resource: str, region: str, now: datetime) -> Line:
+def _line(book: PriceBook, resource: str, region: str, now: datetime) -> PriceLine:
     usual, spot = (
         _rate(book, PriceKey(resource, region, model), now)
         for model in (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
     )
     one = usual or spot
-    return Line(
+    return PriceLine(
         resource=resource,
         name=name_of(resource),
         region=region,
@@ -200,26 +213,26 @@ def _line(book: PriceBook, resource: str, region: str, now: datetime) -> Line:
     )
 
 
-def _rate(book: PriceBook, key: PriceKey, now: datetime) -> Rate | None:
+def _rate(book: PriceBook, key: PriceKey, now: datetime) -> PriceInForce | None:
     price = book.at(key, now)
     if price is None:
         return None
     before = book.at(key, price.in_force_from - _INSTANT)
     changes = (start for _, start, _ in book.pieces(key, now, now + OLD))
     following = [found for start in changes if start > now and (found := book.at(key, start)) is not None]
-    return Rate(price, None if before is price else before, following[0] if following else None)
+    return PriceInForce(price, None if before is price else before, following[0] if following else None)
 
 
-def _digits(rate: Rate) -> int:
+def _digits(rate: PriceInForce) -> int:
     return len(unit_price(rate.price.rate_nanos).partition(".")[2])
 
 
-def _saving(usual: Rate | None, spot: Rate | None) -> int | None:
+def _saving(usual: PriceInForce | None, spot: PriceInForce | None) -> int | None:
     if usual is None or spot is None or usual.price.unit is not spot.price.unit or usual.price.rate_nanos <= 0:
         return None
     return 100 * (usual.price.rate_nanos - spot.price.rate_nanos) // usual.price.rate_nanos
 
 
-def _refused(listed: ListedRefusal, book: PriceBook, now: datetime) -> Refused:
+def _refused(listed: ListedRefusal, book: PriceBook, now: datetime) -> RefusedRow:
     price = listed.refused.price
-    return Refused(listed, name_of(price.key.resource), _UNITS[price.unit], book.at(price.key, now))
+    return RefusedRow(listed, name_of(price.key.resource), _UNITS[price.unit], book.at(price.key, now))

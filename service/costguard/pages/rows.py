@@ -1,4 +1,4 @@
-"""VMs as the pages show them: each with its money, its age, what happens next to it, and what may be asked of it."""
+"""A VM as the pages show it: its money, its age, what happens next, and what the viewer may ask for."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from costguard.spend.fleet import InstanceView
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class AgeBar:
     """A run's age against its limit, in thousandths of the bar's width."""
 
     age: timedelta
     limit: timedelta | None
     filled: int
-    mark: int  # where the limit stands
+    mark: int  # where the limit lies
     is_over: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """Something that it would make sense to ask for; `refusal` says why this person may not, "" where they may."""
+class VmOffer:
+    """An action that would make sense now; `refusal` says why the viewer may not ask for it, "" where they may."""
 
     asked: RequestKind
     refusal: str
@@ -42,65 +42,69 @@ class Offer:
 @dataclass(frozen=True, slots=True)
 class Row:
     view: InstanceView
-    bar: Bar | None  # None: it does not run
-    decision: Decision | None  # None: it is gone
-    waiting: tuple[Request, ...] = ()  # what people asked for, and no pass has carried out yet
-    offers: tuple[Offer, ...] = ()  # what who looks could ask for
+    bar: AgeBar | None  # None: it is not running
+    decision: Decision | None  # None: it was deleted
+    pending: tuple[Request, ...] = ()  # requests that no pass has carried out yet
+    offers: tuple[VmOffer, ...] = ()
 
 
 def rows_of(
     connection: Connection, views: Sequence[InstanceView], rules: Rules, now: datetime, me: Principal | None = None
 ) -> list[Row]:
-    """Each VM with what happens next to it, or the guard's own reason to leave it alone, as a pass decides it.
+    """Each VM with what happens next to it, or the reason to leave it alone, as a pass decides it.
 
-    Without `me` nothing is offered; `offered` adds what somebody may ask for.
+    Without `me` nothing is offered; see `with_offers`.
     """
     present = tuple(view.instance.id for view in views if view.instance.gone_at is None)
     plan, watched = look_at(connection, rules, now, present)
     decisions = {decision.key: decision for decision in plan.decisions}
-    waiting = {vm.key: vm.requests for vm in watched}
-    rows = []
-    for view in views:
-        key = view.instance.key
-        decision = decisions.get(key)
-        rows.append(Row(view, _bar(view, rules.limits, now), decision, waiting.get(key, ())))
-    return rows if me is None else offered(rows, rules, me, now)
+    pending = {vm.key: vm.requests for vm in watched}
+    rows = [
+        Row(
+            view,
+            _age_bar(view, rules.limits, now),
+            decisions.get(view.instance.key),
+            pending.get(view.instance.key, ()),
+        )
+        for view in views
+    ]
+    return rows if me is None else with_offers(rows, rules, me, now)
 
 
-def offered(rows: Sequence[Row], rules: Rules, me: Principal, now: datetime) -> list[Row]:
-    """The same rows, with what this person could ask for and nobody has asked yet."""
-    found = []
+def with_offers(rows: Sequence[Row], rules: Rules, me: Principal, now: datetime) -> list[Row]:
+    """The same rows with what this viewer could ask for, apart from what is already pending."""
+    offered = []
     for row in rows:
         offers = _offers(rules, me, row.view, row.decision, now) if row.decision is not None else ()
-        asked = {request.asked for request in row.waiting}
-        found.append(replace(row, offers=tuple(offer for offer in offers if offer.asked not in asked)))
-    return found
+        asked = {request.asked for request in row.pending}
+        offered.append(replace(row, offers=tuple(offer for offer in offers if offer.asked not in asked)))
+    return offered
 
 
-def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision, now: datetime) -> tuple[Offer, ...]:
-    """Nothing for who may ask for nothing at all: that is said once, and not beside each VM."""
+def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision, now: datetime) -> tuple[VmOffer, ...]:
+    """Nothing for viewers who may not act at all: the page says so once, instead of next to each VM."""
     if not me.address or not me.may(Permission.INSTANCES):
         return ()
     actor, vm = roles.actor(me), view.instance
     is_mine = actor.address == vm.owner.lower()
-    runs = view.started_at is not None
-    wishes = [] if pointless(RequestKind.STOP, actor.address, vm, runs) else [RequestKind.STOP]
-    wishes += [RequestKind.KEEP] if decision.due_at is not None else []
-    wishes.append(RequestKind.DISOWN if is_mine else RequestKind.CLAIM)
+    is_running = view.started_at is not None
+    actions = [] if pointless(RequestKind.STOP, actor.address, vm, is_running) else [RequestKind.STOP]
+    actions += [RequestKind.KEEP] if decision.due_at is not None else []
+    actions.append(RequestKind.DISOWN if is_mine else RequestKind.CLAIM)
     owned = Ownership(vm.created_by)
 
-    def refusal(wish: RequestKind) -> str:
-        return claims.refusal(wish, actor.address, vm, owned, rules, actor.authority, now) or ""
+    def refusal(action: RequestKind) -> str:
+        return claims.refusal(action, actor.address, vm, owned, rules, actor.authority, now) or ""
 
-    return tuple(Offer(wish, refusal(wish)) for wish in wishes)
+    return tuple(VmOffer(action, refusal(action)) for action in actions)
 
 
-def _bar(view: InstanceView, limits: Mapping[str, timedelta | None], now: datetime) -> Bar | None:
+def _age_bar(view: InstanceView, limits: Mapping[str, timedelta | None], now: datetime) -> AgeBar | None:
     if view.started_at is None:
         return None
     age = elapsed(view.started_at, now)
     limit = limits.get(view.instance.preset)
     if not limit:
-        return Bar(age, None, 0, 0, is_over=False)
-    whole = max(age, limit)
-    return Bar(age, limit, 1000 * age // whole, 1000 * limit // whole, is_over=age > limit)
+        return AgeBar(age, None, 0, 0, is_over=False)
+    longest = max(age, limit)
+    return AgeBar(age, limit, 1000 * age // longest, 1000 * limit // longest, is_over=age > limit)

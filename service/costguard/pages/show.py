@@ -1,16 +1,16 @@
-"""Values as people read them. Nothing here computes money; it only rounds for showing."""
+"""Values as people read them on pages. Nothing here computes money; it only rounds for display."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from costguard.ledger.narrate import ended_text, sentence
 from costguard.messages.message_log import LogEntry
@@ -19,17 +19,24 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.unseen import shown
-from costguard.pages import spoken_times
 from costguard.reminders.not_stopped import StopDiagnosis
 
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")
 _LONGEST = 2_000  # characters of one value; the API has the whole
-_STYLES = {"short": "%d %b, %H:%M", "clock": "%H:%M:%S", "day": "%d %b %Y"}  # as the page's script writes them, too
+_STYLES = {"short": "%d %b, %H:%M", "clock": "%H:%M:%S", "day": "%d %b %Y"}  # as the page's script writes them
 _HOW_KNOWN = {"job": "launched by their job", "claim": "claimed it", "label": "by label", "creator": "created it"}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_CLOCK = r"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
+_DATE = rf"(?P<day>\d{{1,2}}) (?P<month>{'|'.join(_MONTHS)}) "
+_TIME = re.compile(
+    rf"\b(?:(?P<iso>\d{{4}}-\d\d-\d\d)[ T]|(?P<weekday>{'|'.join(_DAYS)}) (?:{_DATE})?)?"
+    rf"{_CLOCK} UTC\b(?: on (?P<on_day>\d{{1,2}}) (?P<on_month>{'|'.join(_MONTHS)}))?"
+)
 
 
 def visible(value: object) -> object:
-    """Each value on its way into a page: what would hide or turn the text around it is shown as its number."""
+    """Each value on its way into a page: characters that hide or reverse the text around them become their numbers."""
     if isinstance(value, str) and not isinstance(value, Markup):
         short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
         return shown(short)
@@ -50,7 +57,7 @@ def dollars(money: Money) -> str:
 
 
 def cells(amounts: Iterable[Money]) -> Markup:
-    """Table cells, one an amount. A year by day has thousands, and a template takes four times as long for each."""
+    """Table cells, one per amount. A year by day has thousands, and a template takes four times as long for each."""
     made = []
     for amount in amounts:
         text = dollars(amount).replace("<", "&lt;") if amount else '<span class="note">–</span>'
@@ -59,7 +66,7 @@ def cells(amounts: Iterable[Money]) -> Markup:
 
 
 def moving(money: Money) -> Markup:
-    """To a hundredth of a cent, cut off and never rounded up, as the page's script shows it when it counts on."""
+    """To a hundredth of a cent, cut off and never rounded up, as the page's script shows it while it counts."""
     whole, rest = divmod(max(0, money.nanos), 1_000_000_000)
     digits = f"{rest // 100_000:04d}"
     return Markup('${:,}.{}<span class="fine">{}</span>').format(whole, digits[:2], digits[2:])
@@ -71,12 +78,12 @@ def is_nothing(priced: Priced) -> bool:
 
 
 def age(span: timedelta) -> str:
-    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as the reasons beside it say it."""
+    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as reasons write it."""
     return span_text(max(timedelta(), span))
 
 
 def clock(moment: datetime, style: str = "short") -> Markup:
-    """The moment in UTC, which the page's script shows in the viewer's zone; the exact one stands in the title."""
+    """The time in UTC, which the page's script shows in the viewer's zone; the exact one is in the title."""
     utc = moment.astimezone(UTC)
     text = utc.strftime(_STYLES[style])
     exact = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -99,16 +106,16 @@ def gpu_words(gpu_type: str) -> str:
 
 
 def clauses(reason: str) -> list[str]:
-    """A decision's reason in its parts: what is so, then what follows from it, one after the other.
+    """A decision's reason in its parts: what holds, then what follows from it.
 
     A number and its unit stay on one line.
     """
     return _SPAN.sub("\\1\u00a0\\2", reason).split("; ")
 
 
-def entry(of: LogEntry) -> str:
-    """Which kind of entry it is; its class in the style sheet, too."""
-    return type(of).__name__.lower().removesuffix("entry")
+def entry(message: LogEntry) -> str:
+    """Its kind, which is also its class in the style sheet."""
+    return type(message).__name__.lower().removesuffix("entry")
 
 
 def how_known(source: str) -> str:
@@ -146,7 +153,7 @@ def score(value: float) -> str:
 
 
 def link(path: str, **query: Any) -> str:
-    """An address with those parameters that are given."""
+    """An address with the parameters that are not None."""
     given = [(name.rstrip("_"), value) for name, value in query.items() if value is not None and value is not False]
     return f"{path}?{urlencode(given)}" if given else path
 
@@ -172,12 +179,12 @@ def hours(count: int) -> str:
     return f"{(count + 180) // 360 / 10:,.1f}"
 
 
-def day(of: date) -> str:
-    return f"{of.day} {of:%b %Y}"
+def day(value: date) -> str:
+    return f"{value.day} {value:%b %Y}"
 
 
-def month_name(of: date) -> str:
-    return f"{of:%B}"
+def month_name(month: date) -> str:
+    return f"{month:%B}"
 
 
 def change_words(percent: int) -> str:
@@ -194,15 +201,15 @@ def ran(lifetime: Lifetime, now: datetime) -> str:
 
 
 def how_ended(lifetime: Lifetime) -> str:
-    """`was stopped by ada@example.com`; of a lifetime that is over."""
+    """`was stopped by ada@example.com`, for a lifetime that has ended."""
     by = f" by {lifetime.ended_by}" if lifetime.ended_by not in ("", "system") else ""
     return f"{ended_text(lifetime.end_reason or EndReason.UNKNOWN)}{by}"
 
 
-def why_not(of: StopDiagnosis, now: datetime) -> Markup:
-    """The sentence, with its moment as all moments of a page are shown."""
-    before, mark, after = of.sentence(now, lambda _: "\0").partition("\0")
-    shown = clock(of.at) if mark and of.at is not None else ""
+def why_not(answer: StopDiagnosis, now: datetime) -> Markup:
+    """The sentence, with its time as all times of a page are shown."""
+    before, mark, after = answer.sentence(now, lambda _: "\0").partition("\0")
+    shown = clock(answer.at) if mark and answer.at is not None else ""
     return Markup("{}{}{}").format(visible(before), shown, visible(after))
 
 
@@ -214,19 +221,53 @@ def marked(text: str) -> Markup:
     )
 
 
-def spoken(text: str, near: datetime) -> Markup:
-    """A sentence with its moments in the viewer's zone; `near` is when it was said."""
-    return spoken_times.spoken(visible(text), near)
+def with_local_times(text: str, near: datetime) -> Markup:
+    """A sentence, in which times are written in UTC, with elements that the page's script shows in the viewer's zone.
+
+    `near`: when it was written. A weekday or a clock time alone means the nearest one; what is no date stays text.
+    """
+    sentence, parts, end = str(visible(text)), Markup(""), 0
+    for match in _TIME.finditer(sentence):
+        moment = _moment(match, near.astimezone(UTC))
+        if moment is None:
+            continue
+        style = "clock" if match["second"] else "short" if _has_date(match) else "week"
+        parts += escape(sentence[end : match.start()]) + Markup(
+            '<time datetime="{}" title="{}" data-style="{}">{}</time>'
+        ).format(moment.isoformat().replace("+00:00", "Z"), moment.strftime("%Y-%m-%d %H:%M:%S UTC"), style, match[0])
+        end = match.end()
+    return parts + escape(sentence[end:])
+
+
+def _has_date(match: re.Match[str]) -> bool:
+    return any(match[part] for part in ("iso", "day", "on_day"))
+
+
+def _moment(match: re.Match[str], near: datetime) -> datetime | None:
+    clock = time(int(match["hour"]), int(match["minute"]), int(match["second"] or 0), tzinfo=UTC)
+    try:
+        if match["iso"]:
+            return datetime.combine(date.fromisoformat(match["iso"]), clock)
+        if _has_date(match):
+            day, month = int(match["day"] or match["on_day"]), _MONTHS.index(match["month"] or match["on_month"]) + 1
+            dates = [date(near.year + off, month, day) for off in (-1, 0, 1)]
+        else:
+            dates = [near.date() + timedelta(days=off) for off in range(-6, 7)]
+    except ValueError:  # 31 Feb, or 29 Feb of a year without one
+        return None
+    if match["weekday"] and not match["day"]:
+        dates = [each for each in dates if _DAYS[each.weekday()] == match["weekday"]]
+    return min((datetime.combine(each, clock) for each in dates), key=lambda each: abs(each - near))
 
 
 def steps(text: str, near: datetime) -> list[Markup]:
-    """The parts of a decision's reason, with their moments in the viewer's zone."""
-    return [spoken(part, near) for part in clauses(text)]
+    """The parts of a decision's reason, with their times in the viewer's zone."""
+    return [with_local_times(part, near) for part in clauses(text)]
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
+    function.__name__: function
+    for function in (
         rate,
         dollars,
         cells,
@@ -239,7 +280,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         clauses,
         steps,
         marked,
-        spoken,
+        with_local_times,
         entry,
         how_ended,
         why_not,

@@ -1,4 +1,4 @@
-"""A job's life as places on a canvas: a lane for each zone, and in it what its VMs did. Rounded for drawing alone."""
+"""A job's timeline: a lane for each zone, and in it what its VMs did. Rounded for drawing alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTH = 960
 _LEFT, _RIGHT, _TOP, _LANE, _BOTTOM = 132, 14, 10, 38, 26
 _BAR = 16
 _ROOM = 18  # for the number of an attempt
-_LEAST = 2.5  # so wide at least, to be seen
+_LEAST = 2.5  # the narrowest stretch that can be seen
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _TICKS = (
     *(_MINUTE * each for each in (1, 2, 5, 10, 15, 30)),
@@ -24,29 +24,29 @@ _TICKS = (
 _MOST_TICKS = 8
 
 
-class Doing(StrEnum):
-    """What a stretch of a bar shows; its class in the style sheet, too."""
+class Phase(StrEnum):
+    """What a stretch of a bar shows; also its class in the style sheet."""
 
-    WAITS = "waits"  # asked for, boots, or rests until it is started again
-    WORKS = "works"
-    LOST = "lost"  # worked, and had to be done again
+    WAITING = "waiting"  # requested, booting, or stopped until it is started again
+    WORKING = "working"
+    LOST = "lost"  # work that had to be repeated
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    doing: Doing
+    phase: Phase
     x: float
     width: float
     y: float
     attempt: int
     since: datetime
     until: datetime
-    words: str  # of how it ended; "" where it goes on
+    words: str  # how it ended; "" while it continues
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """A run that was interrupted, and, where it came back, the way to there."""
+class InterruptionMark:
+    """A run that was interrupted and, where it resumed, the line to that point."""
 
     outcome: Outcome
     x: float
@@ -57,7 +57,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class CheckpointMark:
     x: float
     y: float
     step: int | None
@@ -65,17 +65,17 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
-    """Which attempt a bar is of, in the middle of its widest stretch; left out where there is no room."""
+class AttemptNumber:
+    """The number of a bar's attempt, in the middle of its widest stretch; left out where there is no room."""
 
     attempt: int
     x: float
     y: float
-    on: Doing
+    on: Phase
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ZoneLane:
     zone: str
     y: float
 
@@ -88,11 +88,11 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    lanes: tuple[Lane, ...]
+    lanes: tuple[ZoneLane, ...]
     stretches: tuple[Stretch, ...]
-    numbers: tuple[Number, ...]
-    cuts: tuple[Cut, ...]
-    saved: tuple[Saved, ...]
+    numbers: tuple[AttemptNumber, ...]
+    interruptions: tuple[InterruptionMark, ...]
+    checkpoints: tuple[CheckpointMark, ...]
     ticks: tuple[Tick, ...]
     height: int
     width: int = WIDTH
@@ -123,66 +123,66 @@ def draw(
     axis = _Axis(first, last)
     zones = list(dict.fromkeys(attempt.zone for attempt in attempts))
     ys = {zone: _TOP + _LANE * number + (_LANE - _BAR) / 2 for number, zone in enumerate(zones)}
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     for attempt in attempts:
         own = [each for each in interruptions if each.attempt_id == attempt.id]
-        for doing, since, until in _doings(attempt, own, last):
+        for phase, since, until in _phases(attempt, own, last):
             x = axis.x(since)
             width = max(_LEAST, round(axis.x(until) - x, 2))
             words = attempt.outcome.value if attempt.outcome is not None else ""
-            found.append(Stretch(doing, x, width, ys[attempt.zone], attempt.number, since, until, words))
+            stretches.append(Stretch(phase, x, width, ys[attempt.zone], attempt.number, since, until, words))
     base = _TOP + _LANE * len(zones)
     return Timeline(
-        lanes=tuple(Lane(zone, y) for zone, y in ys.items()),
-        stretches=tuple(found),
-        numbers=tuple(_numbers(found)),
-        cuts=tuple(_cuts(attempts, interruptions, axis, ys)),
-        saved=tuple(_saved(attempts, saved, axis, ys)),
+        lanes=tuple(ZoneLane(zone, y) for zone, y in ys.items()),
+        stretches=tuple(stretches),
+        numbers=tuple(_numbers(stretches)),
+        interruptions=tuple(_interruption_marks(attempts, interruptions, axis, ys)),
+        checkpoints=tuple(_checkpoint_marks(attempts, saved, axis, ys)),
         ticks=_ticks(axis),
         height=base + _BOTTOM,
     )
 
 
-def _numbers(stretches: Sequence[Stretch]) -> list[Number]:
+def _numbers(stretches: Sequence[Stretch]) -> list[AttemptNumber]:
     widest: dict[int, Stretch] = {}
     for each in stretches:
         if each.attempt not in widest or each.width > widest[each.attempt].width:
             widest[each.attempt] = each
     room = (each for each in widest.values() if each.width >= _ROOM)
     return [
-        Number(each.attempt, round(each.x + each.width / 2, 2), round(each.y + _BAR * 0.74, 2), each.doing)
+        AttemptNumber(each.attempt, round(each.x + each.width / 2, 2), round(each.y + _BAR * 0.74, 2), each.phase)
         for each in room
     ]
 
 
-def _doings(attempt: Attempt, own: Sequence[Interruption], now: datetime) -> list[tuple[Doing, datetime, datetime]]:
-    """Of a VM that was started again only its last start is known: its runs before it count from its launch."""
-    made: list[tuple[Doing, datetime, datetime]] = []
+def _phases(attempt: Attempt, own: Sequence[Interruption], now: datetime) -> list[tuple[Phase, datetime, datetime]]:
+    """Only the last start of a VM is known: where it was started again, earlier runs count from its launch."""
+    phases: list[tuple[Phase, datetime, datetime]] = []
     since, started = attempt.intended_at, attempt.heard.started_at
     end = attempt.ended_at or attempt.gone_at or now
-    for cut in own:
-        began = started if started is not None and since <= started <= cut.happened_at else since
-        made += _run(since, began, cut.happened_at, cut.lost)
-        since = cut.happened_at
+    for each in own:
+        began = started if started is not None and since <= started <= each.happened_at else since
+        phases += _run(since, began, each.happened_at, each.lost)
+        since = each.happened_at
     if since < end and not (own and attempt.outcome is not None and own[-1].outcome is attempt.outcome):
         began = started if started is not None and since <= started <= end else end
-        made += _run(since, began, end, None)
-    return made
+        phases += _run(since, began, end, None)
+    return phases
 
 
 def _run(
     since: datetime, began: datetime, end: datetime, lost: timedelta | None
-) -> list[tuple[Doing, datetime, datetime]]:
+) -> list[tuple[Phase, datetime, datetime]]:
     worked_until = max(began, end - lost) if lost else end
-    parts = ((Doing.WAITS, since, began), (Doing.WORKS, began, worked_until), (Doing.LOST, worked_until, end))
+    parts = ((Phase.WAITING, since, began), (Phase.WORKING, began, worked_until), (Phase.LOST, worked_until, end))
     return [part for part in parts if part[1] < part[2]]
 
 
-def _cuts(
+def _interruption_marks(
     attempts: Sequence[Attempt], interruptions: Sequence[Interruption], axis: _Axis, ys: dict[str, float]
-) -> list[Cut]:
+) -> list[InterruptionMark]:
     by_id = {attempt.id: attempt for attempt in attempts}
-    made = []
+    marks = []
     for each in interruptions:
         attempt = by_id.get(each.attempt_id)
         if attempt is None:
@@ -193,20 +193,20 @@ def _cuts(
             zone = attempt.zone if after is None or each.resumed_at < after.intended_at else after.zone
             to = (axis.x(each.resumed_at), ys[zone] + _BAR / 2)
         place = axis.x(each.happened_at), ys[attempt.zone] + _BAR / 2
-        made.append(Cut(each.outcome, *place, each.happened_at, to, each.from_zero))
-    return made
+        marks.append(InterruptionMark(each.outcome, *place, each.happened_at, to, each.from_zero))
+    return marks
 
 
-def _saved(
+def _checkpoint_marks(
     attempts: Sequence[Attempt], saved: Sequence[tuple[datetime, int | None]], axis: _Axis, ys: dict[str, float]
-) -> list[Saved]:
-    """In the lane of whoever worked then. What was there before the job is left out."""
-    made = []
+) -> list[CheckpointMark]:
+    """In the lane of the attempt that was working then. Checkpoints from before the job are left out."""
+    marks = []
     for at, step in saved:
         writers = [attempt for attempt in attempts if attempt.intended_at <= at <= (attempt.ended_at or axis.last)]
         if writers:
-            made.append(Saved(axis.x(at), ys[writers[-1].zone] + _BAR / 2, step, at))
-    return made
+            marks.append(CheckpointMark(axis.x(at), ys[writers[-1].zone] + _BAR / 2, step, at))
+    return marks
 
 
 def _ticks(axis: _Axis) -> tuple[Tick, ...]:

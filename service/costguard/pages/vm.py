@@ -1,39 +1,58 @@
-"""What the page of one VM shows: its lifetimes, its charges with their prices, and what happened to it."""
+"""The page of one VM: its lifetimes, charges, events and messages, and the actions that people may ask for."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from http import HTTPStatus
+
+from fastapi import Request
+from sqlalchemy import Connection
+from starlette.responses import HTMLResponse, Response
 
 from costguard.events import facts
 from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger import history, prices
-from costguard.ledger.accrual import accrual_at
+from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.burn_rates import priced
 from costguard.ledger.history import LifetimeView, StorageView
 from costguard.messages import message_log
 from costguard.messages.message_log import LogEntry
-from costguard.model.access import Principal
+from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
+from costguard.model.money import Priced
 from costguard.model.price import Price
-from costguard.pages.asked import never_seen
+from costguard.model.reminder import ReminderRule, RequestKind
 from costguard.pages.folding import Folded, folded
-from costguard.pages.rows import Row, rows_of
-from costguard.pages.source import Source
+from costguard.pages.page import Form, Given, Source, page_router
+from costguard.pages.query import BadAddress, instance_key, never_seen
+from costguard.pages.rows import Row, rows_of, with_offers
+from costguard.pages.show import vm_link
 from costguard.reminders import gather
 from costguard.reminders.not_stopped import StopDiagnosis
+from costguard.reminders.requests import RequestReceipt, ask
 from costguard.spend import fleet
+from costguard.web.memo import memo_of
+from costguard.web.who import Asker
 
-_FACTS = 100
-_SAID = 60
+_EVENTS = 100
+_MESSAGES = 60
 _RUNS = 60  # a VM that is started every morning has hundreds
 _STRIP = timedelta(days=30)
-_LEAST = 3  # so wide at least, to be seen
+_LEAST = 3  # thousandths: the narrowest run that can be seen
+_HOUR = timedelta(hours=1)
+_MOST_HOURS = 24 * 365
+_AGAIN = "Reload the page and try again."
+
+router = page_router()
+acting_router = page_router(Permission.INSTANCES)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RunMark:
     """A run on a bar of a thousand parts; `how` it ended, or "open". Rounded for drawing alone."""
 
     x: int
@@ -44,65 +63,195 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class RunStrip:
     """When it ran, from `since` until now; a month at most."""
 
     since: datetime
-    stretches: Sequence[Stretch]
+    runs: Sequence[RunMark]
 
 
 @dataclass(frozen=True, slots=True)
-class Vm:
+class VmPage:
     row: Row
     not_stopped: StopDiagnosis
     lifetimes: Sequence[LifetimeView]  # the latest
     runs: int  # in all
-    strip: Strip | None  # None: it did not run within a month
+    strip: RunStrip | None  # None: it has not run within a month
     storage: Sequence[StorageView]
     prices: Mapping[int, Price]
-    facts: Sequence[Folded]
-    said: Sequence[LogEntry]
-    facts_shown: int = _FACTS
-    said_shown: int = _SAID
+    events: Sequence[Folded]
+    messages: Sequence[LogEntry]
+    events_shown: int = _EVENTS
+    messages_shown: int = _MESSAGES
 
 
-def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | None = None) -> Vm:
-    """Raises BadAddress where no such VM was ever seen."""
+@dataclass(frozen=True, slots=True)
+class VmQuestion:
+    """`key` names this form, so that sending it twice asks once. `refusal` says why the action is not possible."""
+
+    asked: RequestKind
+    row: Row
+    refusal: str
+    key: str
+    storage_rate: Priced  # what its disks go on costing an hour
+    longest_keep: timedelta
+    due_at: datetime | None  # passed and seen: asking for something answers the reminder
+
+    @property
+    def longest_hours(self) -> int:
+        return self.longest_keep // _HOUR
+
+
+@router.get("/vm/{project}/{gce_id}")
+def show_vm(request: Request, pages: Given, me: Asker, project: str, gce_id: str) -> HTMLResponse:
+    key, source = instance_key(project, gce_id), pages.source
+
+    def gather() -> tuple[datetime, VmPage]:
+        now = source.clock.now()
+        return now, vm_page(source, key, now)
+
+    as_of, page = memo_of(request).once(("vm", key), gather)
+    (row,) = with_offers([page.row], source.rules, me, as_of)
+    return pages.renderer.shared_page(request, "vm.html", as_of, (key, row.offers), vm=replace(page, row=row))
+
+
+@router.get("/vm/{project}/{gce_id}/{action}")
+def confirm_action(request: Request, pages: Given, me: Asker, project: str, gce_id: str, action: str) -> HTMLResponse:
+    now, form = pages.source.clock.now(), secrets.token_urlsafe(12)
+    asked = question(pages.source, me, instance_key(project, gce_id), action, now, form)
+    return pages.renderer.page(request, "vm_action.html", now, question=asked)
+
+
+@acting_router.post("/vm/{project}/{gce_id}/{action}")
+def ask_for(request: Request, pages: Given, me: Asker, form: Form, project: str, gce_id: str, action: str) -> Response:
+    """Without JavaScript the VM's own page shows the pending request."""
+    key = instance_key(project, gce_id)
+    outcome = answer(pages.source, me, key, action, form)
+    return pages.after_action(request, outcome.text, vm_link(key))
+
+
+def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | None = None) -> VmPage:
+    """Everything that the page shows, read in one transaction. Raises BadAddress where no such VM was ever seen."""
     with source.database.read() as connection:
-        found = stored_fleet.instance_id(connection, key)
-        if found is None:
-            raise never_seen(key)
         accrual = accrual_at(connection, now)
-        views = fleet.views(connection, accrual, source.rules.limits, [found])
-        (row,) = rows_of(connection, views, source.rules, now, me)
-        lifetimes = history.lifetimes_of(connection, accrual, found)
-        return Vm(
+        instance_id, row = _row(connection, accrual, source, key, me)
+        lifetimes = history.lifetimes_of(connection, accrual, instance_id)
+        return VmPage(
             row=row,
-            not_stopped=gather.why_not_stopped(connection, source.rules, found, row.view.idle, now),
+            not_stopped=gather.why_not_stopped(connection, source.rules, instance_id, row.view.idle, now),
             lifetimes=lifetimes[:_RUNS],
             runs=len(lifetimes),
             strip=_strip([run.stored.lifetime for run in lifetimes], now),
-            storage=history.storage_of(connection, accrual, found),
+            storage=history.storage_of(connection, accrual, instance_id),
             prices=prices.by_id(connection),
-            facts=folded(facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_FACTS)),
-            said=message_log.of_vm(connection, found, [run.stored.id for run in lifetimes], _SAID),
+            events=folded(facts.read(connection, project=key.project, gce_id=key.gce_id, limit=_EVENTS)),
+            messages=message_log.of_vm(connection, instance_id, [run.stored.id for run in lifetimes], _MESSAGES),
         )
 
 
-def _strip(lifetimes: Sequence[Lifetime], now: datetime) -> Strip | None:
+def _row(
+    connection: Connection, accrual: Accrual, source: Source, key: InstanceKey, me: Principal | None
+) -> tuple[int, Row]:
+    """Raises BadAddress where no such VM was ever seen."""
+    instance_id = stored_fleet.instance_id(connection, key)
+    if instance_id is None:
+        raise never_seen(key)
+    views = fleet.views(connection, accrual, source.rules.limits, [instance_id])
+    (row,) = rows_of(connection, views, source.rules, accrual.now, me)
+    return instance_id, row
+
+
+def _strip(lifetimes: Sequence[Lifetime], now: datetime) -> RunStrip | None:
     shown = [run for run in lifetimes if (run.ended_at or now) > now - _STRIP]
     if not shown:
         return None
     since = max(now - _STRIP, min(run.started_at for run in shown))
-    whole = max(now - since, timedelta(seconds=1))
+    length = max(now - since, timedelta(seconds=1))
 
     def place(moment: datetime) -> int:
-        return 1000 * (min(now, max(since, moment)) - since) // whole
+        return 1000 * (min(now, max(since, moment)) - since) // length
 
-    stretches = []
+    marks = []
     for run in shown:
         x = min(place(run.started_at), 1000 - _LEAST)
         how = "open" if run.ended_at is None else run.end_reason.value if run.end_reason is not None else "unknown"
         width = max(_LEAST, place(run.ended_at or now) - x)
-        stretches.append(Stretch(x, width, how, run.started_at, run.ended_at))
-    return Strip(since, stretches)
+        marks.append(RunMark(x, width, how, run.started_at, run.ended_at))
+    return RunStrip(since, marks)
+
+
+def question(
+    source: Source, me: Principal | None, key: InstanceKey, action: str, now: datetime, form: str
+) -> VmQuestion:
+    """Raises BadAddress where pages have no such action, or no such VM was ever seen."""
+    wanted = _action(action)
+    with source.database.read() as connection:
+        accrual = accrual_at(connection, now)
+        instance_id, row = _row(connection, accrual, source, key, me)
+        storage_rate = Priced()
+        for _, resource, size_mib, zone in stored_fleet.open_storage(connection, [instance_id]):
+            storage_rate += priced(accrual.storage_rate(resource, size_mib, zone))
+    vm, decision = row.view.instance, row.decision
+    offer = next((each for each in row.offers if each.asked is wanted), None)
+    preset = source.rules.presets.get(vm.preset)
+    due_at = decision.due_at if decision is not None else None
+    return VmQuestion(
+        asked=wanted,
+        row=row,
+        refusal=f"You cannot {wanted.value} {vm.name} now." if offer is None else offer.refusal,
+        key=form,
+        storage_rate=storage_rate,
+        longest_keep=(preset.reminders if preset is not None else ReminderRule()).longest_keep,
+        due_at=due_at if due_at is not None and due_at <= now else None,
+    )
+
+
+def answer(source: Source, me: Principal, key: InstanceKey, action: str, form: Mapping[str, str]) -> RequestReceipt:
+    """Raises BadAddress for a form that none of our pages sends, and what `ask` raises."""
+    wanted = _action(action)
+    return ask(
+        source.database,
+        source.clock,
+        source.rules,
+        me,
+        key,
+        wanted,
+        hours=_hours(form) if wanted is RequestKind.KEEP else None,
+        reason=form.get("reason", ""),
+        idempotency_key=form.get("key") or None,
+        via="page",
+        wake=source.wake,
+        started_at=_moment(form, "started_at"),
+        due_at=_moment(form, "due_at"),
+    )
+
+
+def _action(name: str) -> RequestKind:
+    if name not in list(RequestKind):
+        raise BadAddress("There is no such page.", "Look for the VM in the fleet.", HTTPStatus.NOT_FOUND)
+    return RequestKind(name)
+
+
+def _hours(form: Mapping[str, str]) -> int | None:
+    """None: until tomorrow morning."""
+    until = form.get("until", "")
+    text = form.get("hours", "") if until == "hours" else until
+    if until == "morning":
+        return None
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_HOURS))
+    if not is_number or not 1 <= int(text) <= _MOST_HOURS:
+        raise BadAddress("The form does not say how long to keep it.", f"Enter whole hours, from 1 to {_MOST_HOURS}.")
+    return int(text)
+
+
+def _moment(form: Mapping[str, str], name: str) -> datetime | None:
+    text = form.get(name, "")
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadAddress(f"The form's {name} is not a time.", _AGAIN) from error
+    if moment.tzinfo is None:
+        raise BadAddress(f"The form's {name} has no time zone.", _AGAIN)
+    return moment

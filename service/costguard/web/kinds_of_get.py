@@ -25,8 +25,8 @@ class Kind(Enum):
     ALIKE = "alike"  # the same for all with the same permissions, but for what is filled in
 
 
-_CHEAP = frozenset({"/api/v1", "/api/v1/facts/stream", "/api/v1/me", "/problems/{kind}"})
-_EXPORTS = frozenset({"/facts.csv", "/facts.json"})
+_CHEAP = frozenset({"/api/v1", "/api/v1/events/stream", "/api/v1/me", "/problems/{kind}"})
+_EXPORTS = frozenset({"/events.csv", "/events.json"})
 # Pages that differ only in what their viewer may do: nothing, for who may not act at all.
 _OF_ACTORS = frozenset({"/", "/vm/{project}/{gce_id}", "/jobs", "/jobs/{job_id}"})
 _ACTS = (Permission.INSTANCES, Permission.JOBS)

@@ -14,6 +14,6 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(text.textContent);
     button.textContent = "Copied";
   } catch {
-    getSelection().selectAllChildren(text); // not on plain http beyond this machine
+    getSelection().selectAllChildren(text); // browsers refuse it on plain http from other computers
   }
 });

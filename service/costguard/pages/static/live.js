@@ -1,4 +1,4 @@
-// Keeps the page true without reloading it: times in the viewer's zone, dollars that count on at the exact
+// Keeps the page up to date without reloading it: times in the viewer's zone, amounts that grow at the exact
 // rate, and, by htmx, fresh contents put in place so that focus, scroll and selection stay.
 const speed = Number(document.body.dataset.speed);
 const main = () => document.getElementById("main");
@@ -15,18 +15,18 @@ const styles = {
 };
 const exact = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
 
-// What the server wrote becomes the viewer's: times in their zone, and dollars that count on from now.
+// Shows times in the viewer's zone, and lets amounts grow from now.
 function adopt(root) {
   for (const money of root.querySelectorAll(".money")) money.dataset.at = performance.now();
   for (const time of root.querySelectorAll("time[data-style]")) {
     const moment = new Date(time.dateTime);
     time.textContent = styles[time.dataset.style].format(moment);
     time.title = `${exact.format(moment)} (${time.title})`;
-    time.removeAttribute("data-style"); // so that none is done twice
+    time.removeAttribute("data-style"); // so that none is converted twice
   }
 }
 
-// Whether the reader has marked text in it, which a change would undo.
+// Whether the reader has selected text in it, which a change would undo.
 function isMarked(node) {
   const selection = getSelection();
   return selection !== null && !selection.isCollapsed && selection.containsNode(node, true);
@@ -54,8 +54,8 @@ function say(words) {
   if (link.textContent !== words) link.textContent = words;
 }
 
-// Where somebody waits for an answer, else in the head of the page.
-function tell(words) {
+// In the form that waits for an answer, else in the head of the page.
+function showError(words) {
   const place = document.querySelector("dialog[open] [role=alert], form.htmx-request [role=alert]");
   if (place) place.textContent = words;
   else say(words);
@@ -67,16 +67,16 @@ document.addEventListener("htmx:config:request", (event) => {
   const { ctx } = event.detail;
   const { form, method, body } = ctx.request;
   if (form && method === "GET") for (const [name, value] of [...body]) if (value === "") body.delete(name);
-  // Nothing moves under a question that is being answered, and nobody is asked for what nobody sees.
+  // Nothing moves behind an open dialog, and a hidden page is not refreshed.
   if (isPoll(ctx) && (document.hidden || document.querySelector("dialog[open]"))) event.preventDefault();
 });
 
 document.addEventListener("htmx:before:swap", (event) => {
   const { ctx, tasks } = event.detail;
   if (isPoll(ctx)) {
-    if (ctx.response.raw.redirected) location.reload(); // the sign-in has ended
+    if (ctx.response.raw.redirected) location.reload(); // the session has ended
     if (ctx.response.raw.redirected || !ctx.response.raw.ok || document.querySelector("dialog[open]")) {
-      if (!ctx.response.raw.ok) say("No answer: what is shown is old.");
+      if (!ctx.response.raw.ok) say("No connection: this page is out of date.");
       event.preventDefault();
       return;
     }
@@ -84,15 +84,15 @@ document.addEventListener("htmx:before:swap", (event) => {
   }
   if (ctx.response.headers.get("content-type")?.startsWith("application/problem+json")) {
     const { detail, next } = JSON.parse(ctx.text);
-    tell(`${detail} ${next}`);
+    showError(`${detail} ${next}`);
     event.preventDefault();
   }
   for (const task of tasks) adopt(task.fragment);
 });
 
 document.addEventListener("htmx:error", (event) => {
-  if (isPoll(event.detail.ctx)) say("No answer: what is shown is old.");
-  else if (event.detail.ctx) tell("No answer came. Load the page again to see how things stand.");
+  if (isPoll(event.detail.ctx)) say("No connection: this page is out of date.");
+  else if (event.detail.ctx) showError("No answer from the server. Reload the page to see the current state.");
 });
 
 document.addEventListener("visibilitychange", () => document.hidden || htmx.trigger(main(), "seen"));

@@ -1,13 +1,13 @@
-// A question is asked in a sheet above the page; without this file it is a page of its own.
+// Confirmations open in a dialog above the page; without this file each is a page of its own.
 const sheet = document.getElementById("sheet");
-const notices = document.getElementById("notices");
+const notifications = document.getElementById("notifications");
 let from = null; // where the focus goes back to
 
 document.addEventListener("htmx:after:swap", (event) => {
   const { ctx } = event.detail;
   if (ctx.target !== sheet || !sheet.firstElementChild) return;
   if (sheet.open) {
-    sheet.querySelector("input:not([type=hidden]), button")?.focus(); // one question led to another
+    sheet.querySelector("input:not([type=hidden]), button")?.focus(); // one confirmation led to another
     return;
   }
   from = ctx.sourceElement;
@@ -26,7 +26,7 @@ document.addEventListener("input", (event) => {
   if (chooses) event.target.form.querySelector(`[value="${chooses}"]`).checked = true;
 });
 
-// The menu under one's name closes as menus do.
+// The account menu closes as menus do.
 const you = document.querySelector(".you");
 document.addEventListener("click", (event) => you?.open && !you.contains(event.target) && (you.open = false));
 document.addEventListener("keydown", (event) => {
@@ -40,12 +40,12 @@ sheet.addEventListener("close", () => {
   if (from?.isConnected) from.focus();
 });
 
-// What was asked is stored: tell it, and show the page as it is now.
-document.addEventListener("asked", async () => {
+// The request is stored: confirm it, and show the page as it is now.
+document.addEventListener("done", async () => {
   const row = from?.closest("tr, section");
   sheet.close();
-  setTimeout(() => notices.replaceChildren(), 12_000);
+  setTimeout(() => notifications.replaceChildren(), 12_000);
   const here = location.pathname + location.search;
   await htmx.ajax("GET", here, { target: "#main", select: "#main", swap: "outerMorph" });
-  if (document.activeElement === document.body) row?.querySelector("a")?.focus(); // what was pressed is gone
+  if (document.activeElement === document.body) row?.querySelector("a")?.focus(); // the clicked button is gone
 });

@@ -1,5 +1,5 @@
-// <stacked-chart table="ID">: the table's figures as stacked bars, drawn anew when the table or the theme changes.
-// The table is the one truth: cells say their nano-dollars, column heads their colour, and tips show its words.
+// <stacked-chart table="ID">: the table's figures as stacked bars, redrawn when the table or the theme changes.
+// All figures come from the table: cells hold nano-dollars, column heads their colour, and tooltips show its text.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const DAY_MS = 86_400_000;
 

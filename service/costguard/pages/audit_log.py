@@ -1,0 +1,207 @@
+"""The page Audit log: every event, filtered by its address, and the same as a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+
+from fastapi import Request
+from starlette.responses import HTMLResponse, StreamingResponse
+
+from costguard.events import search
+from costguard.events.facts import StoredFact
+from costguard.events.search import FactFilters, Found
+from costguard.ledger import projects
+from costguard.pages import query
+from costguard.pages.folding import folded
+from costguard.pages.page import HEADERS, Given, Source, page_router
+from costguard.pages.query import BadAddress
+from costguard.pages.show import link
+from costguard.web import event_sheet
+
+_PAGE_SIZE = 100
+_CHUNK = 1000  # events of a file that are read at once
+_FIELDS = ("kind", "project", "vm", "job", "who", "words")
+_LARGEST_ID = 2**62
+_INNER = re.compile(r"(?<=[a-z])[A-Z]")
+# Ends of kinds that people want to see first.
+_BAD = ("Failed", "Refused", "Trouble", "Unread", "Unusual", "Reached", "FromZero", "Torn", "Stalled", "Unpriced")
+
+router = page_router()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLogQuery:
+    """The page's address. "" filters by nothing; the days are whole days in UTC. `vm` is a numeric id."""
+
+    kind: str = ""
+    project: str = ""
+    vm: str = ""
+    job: str = ""
+    who: str = ""
+    words: str = ""
+    since: date | None = None
+    until: date | None = None
+    before: int | None = None
+
+    @property
+    def filters(self) -> FactFilters:
+        return FactFilters(
+            since=None if self.since is None else _midnight(self.since),
+            until=None if self.until is None else _midnight(self.until + timedelta(days=1)),
+            kind=self.kind,
+            gce_id=self.vm,
+            project=self.project,
+            job=self.job,
+            who=self.who,
+            words=self.words,
+        )
+
+    @property
+    def is_filtered(self) -> bool:
+        return any(value for _, value in self._given)
+
+    def address(self, path: str = "/events", **changed: str | int | None) -> str:
+        """This page with other filters, from its first row on."""
+        return link(path, **{**{name: value or None for name, value in self._given}, **changed})
+
+    @property
+    def _given(self) -> list[tuple[str, str]]:
+        days = (("since", self.since), ("until", self.until))
+        return [
+            *((name, getattr(self, name)) for name in _FIELDS),
+            *((name, day.isoformat() if day is not None else "") for name, day in days),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """`job` is "" where it concerns none; `data` is what a program would read, or "" where there is nothing."""
+
+    stored: StoredFact
+    kind: str  # in words
+    is_bad: bool
+    job: str
+    data: str
+    steps: Sequence[StoredFact] = ()  # that led to it, the latest first
+
+    @property
+    def id(self) -> int:
+        return self.stored.id
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLogPage:
+    lines: Sequence[EventLine]
+    next_address: str
+    searched_to: datetime | None
+    kinds: Mapping[str, str]  # with their words
+    projects: Sequence[str]
+    files: Mapping[str, str] = field(default_factory=dict)  # their format and address
+
+
+@router.get("/events")
+def show_audit_log(request: Request, pages: Given) -> HTMLResponse:
+    wanted = audit_log_query(request.query_params)
+    return pages.render(request, "audit_log.html", query=wanted, log=_gathered(pages.source, wanted))
+
+
+@router.get("/events.csv")
+def events_csv(request: Request, pages: Given) -> StreamingResponse:
+    return _file(_csv(pages.source, audit_log_query(request.query_params)), "text/csv", "events.csv")
+
+
+@router.get("/events.json")
+def events_json(request: Request, pages: Given) -> StreamingResponse:
+    return _file(_json(pages.source, audit_log_query(request.query_params)), "application/json", "events.json")
+
+
+def audit_log_query(address: Mapping[str, str]) -> AuditLogQuery:
+    """Raises BadAddress. Parameters that are not known are left alone."""
+    text = query.texts(address, "/events")
+    since, until = (query.day(text, name, date.min) if name in text else None for name in ("since", "until"))
+    if since is not None and until is not None and since > until:
+        raise BadAddress(f"{since} is after {until}, so no event can be between them.", "Swap the two days.")
+    filters = {name: text.get(name, "") for name in _FIELDS}
+    return AuditLogQuery(**filters, since=since, until=until, before=_cursor(text.get("before", "")))
+
+
+def _gathered(source: Source, wanted: AuditLogQuery) -> AuditLogPage:
+    with source.database.read() as connection:
+        found = search.search(connection, wanted.filters, wanted.before, _PAGE_SIZE)
+        kinds = search.kinds(connection)
+        watched = [look.project for look in projects.read_all(connection)]
+    return AuditLogPage(
+        lines=[_line(group.stored, group.steps) for group in folded(found.facts)],
+        next_address=wanted.address(before=found.next_id) if found.next_id is not None else "",
+        searched_to=found.looked_to,
+        kinds={kind: _words(kind) for kind in sorted({*kinds, *filter(None, [wanted.kind])})},
+        projects=watched,
+        files={name: wanted.address(f"/events.{name.lower()}") for name in ("CSV", "JSON")},
+    )
+
+
+def _csv(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
+    """All events that pass the filters, the newest first, in pieces; formulas are made harmless."""
+    yield event_sheet.head()
+    for found in _all(source, wanted):
+        yield event_sheet.lines(found.facts)
+
+
+def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
+    """The same as one list of objects, in pieces."""
+    before = "["
+    for found in _all(source, wanted):
+        for stored in found.facts:
+            cells = dict(zip(event_sheet.HEAD, event_sheet.cells(stored), strict=True))
+            yield f"{before}\n{json.dumps({**cells, 'data': stored.fact.data}, ensure_ascii=False)}"
+            before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def _all(source: Source, wanted: AuditLogQuery) -> Iterator[Found]:
+    """Events are only ever added, so that the pieces join without a transaction that lasts as long as the download."""
+    before = wanted.before
+    while True:
+        with source.database.read() as connection:
+            found = search.search(connection, wanted.filters, before, _CHUNK)
+        yield found
+        if found.next_id is None:
+            return
+        before = found.next_id
+
+
+def _file(text: Iterator[str], kind: str, name: str) -> StreamingResponse:
+    headers = {
+        **HEADERS,
+        "Content-Disposition": f'attachment; filename="costguard-{name}"',
+        "Cache-Control": "no-store",
+    }
+    return StreamingResponse(text, media_type=f"{kind}; charset=utf-8", headers=headers)
+
+
+def _line(stored: StoredFact, steps: Sequence[StoredFact]) -> EventLine:
+    data, kind = stored.fact.data, stored.fact.kind
+    job = data.get("job", "")
+    shown = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True) if data else ""
+    return EventLine(stored, _words(kind), kind.endswith(_BAD), job if isinstance(job, str) else "", shown, steps)
+
+
+def _words(kind: str) -> str:
+    """`LifetimeStarted` as `Lifetime started`."""
+    return _INNER.sub(lambda match: f" {match[0].lower()}", kind)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+def _cursor(text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= _LARGEST_ID):
+        raise BadAddress("The address does not point to a page of the audit log.", "Start again from /events.")
+    return int(text)

@@ -1,0 +1,215 @@
+"""What all pages share: what they are made from, how templates become answers, forms, and how errors are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from costguard import errors
+from costguard.access.rules import Rules
+from costguard.daemon import health
+from costguard.errors import CostguardError
+from costguard.jobs.submit import JobOffice
+from costguard.model.access import Permission, Principal
+from costguard.pages import show
+from costguard.pages.query import BadAddress
+from costguard.web.holes import CSRF, Cut, initial, stand_in
+from costguard.web.memo import memo_of
+from costguard.web.problems import ProblemError
+from costguard.web.who import needs
+
+HEADERS = {
+    "Content-Security-Policy": "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self'",
+            "connect-src 'self'",
+            "form-action 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        )
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+class Source(health.Guard, Protocol):
+    """What pages are made from: the API's dependencies have this shape, and so has what tests pass in."""
+
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def jobs(self) -> JobOffice | None: ...
+    @property
+    def wake(self) -> Callable[[], None]: ...
+
+
+class Renderer:
+    """Templates with the filters that show values to people: everything escaped, nothing from elsewhere."""
+
+    def __init__(self, version: str, speed: float, static_version: str) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(Path(__file__).parent / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=show.visible,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.filters.update(show.FILTERS)
+        self._environment.globals.update(version=version, speed=speed, static_version=static_version)
+
+    def shared_page(
+        self, request: Request, template: str, as_of: datetime, depends_on: Hashable, **values: Any
+    ) -> HTMLResponse:
+        """A page that differs between people only in `depends_on`, in their permissions and in their name.
+
+        Its template does not get their name, so that it can be kept for others.
+        """
+        memo, me = memo_of(request), getattr(request.state, "principal", None)
+        if memo.memories is None or not isinstance(me, Principal):
+            return self.page(request, template, as_of, **values)
+        seen_by, csrf = stand_in(me), CSRF if request.state.csrf else ""
+
+        def rendered() -> Cut:
+            cut = Cut(self._text(template, as_of, seen_by, csrf, values).encode())
+            cut.pack()
+            return cut
+
+        request.state.cut = memo.once((template, depends_on, seen_by, csrf), rendered)  # the middleware fills it in
+        return HTMLResponse(b"", HTTPStatus.OK, {**HEADERS, "Cache-Control": "no-store"})
+
+    def page(
+        self, request: Request, template: str, as_of: datetime, status: int = HTTPStatus.OK, **values: Any
+    ) -> HTMLResponse:
+        """Every template gets the viewer (`me`; None where sign-in is off) and the token that its forms carry."""
+        me = getattr(request.state, "principal", None)
+        content = self._text(template, as_of, me, getattr(request.state, "csrf", ""), values)
+        return HTMLResponse(content, status, {**HEADERS, "Cache-Control": "no-store"})
+
+    def _text(self, template: str, as_of: datetime, me: Principal | None, csrf: str, values: Mapping[str, Any]) -> str:
+        viewer = {"me": me, "initial": initial(me.address) if me else "", "csrf": csrf}
+        return self._environment.get_template(template).render(as_of=as_of, **viewer, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    source: Source
+    renderer: Renderer
+
+    def render(self, request: Request, template: str, *, status: int = HTTPStatus.OK, **values: Any) -> HTMLResponse:
+        """A page as of now."""
+        return self.renderer.page(request, template, self.source.clock.now(), status, **values)
+
+    def after_action(self, request: Request, text: str, address: str) -> Response:
+        """A confirmation over the page that sent the form; without JavaScript, the page at this address."""
+        if not is_in_place(request):
+            return redirect(address)
+        answer = self.render(request, "_notification.html", text=text)
+        answer.headers["HX-Trigger"] = "done"
+        return answer
+
+
+def pages_of(request: Request) -> Pages:
+    pages: Pages = request.app.state.pages
+    return pages
+
+
+async def _pages(request: Request) -> Pages:
+    return pages_of(request)
+
+
+Given = Annotated[Pages, Depends(_pages)]
+
+
+async def _fields(request: Request) -> Sequence[tuple[str, str]]:
+    return [(name, value) for name, value in (await request.form()).multi_items() if isinstance(value, str)]
+
+
+# Of forms whose origin the middleware has verified; files are left out.
+Fields = Annotated[Sequence[tuple[str, str]], Depends(_fields)]
+
+
+def _form(fields: Fields) -> Mapping[str, str]:
+    return dict(fields)
+
+
+Form = Annotated[Mapping[str, str], Depends(_form)]  # of a name that comes several times the last counts
+
+
+def is_in_place(request: Request) -> bool:
+    """Whether the answer replaces a part of the page, rather than the page."""
+    return "hx-request" in request.headers
+
+
+def redirect(address: str) -> RedirectResponse:
+    return RedirectResponse(address, HTTPStatus.SEE_OTHER, {"Cache-Control": "no-store"})
+
+
+# The first that fits counts, so subclasses stand before their base.
+_STATUS: tuple[tuple[type[CostguardError], HTTPStatus], ...] = (
+    (errors.StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.VmUnknown, HTTPStatus.NOT_FOUND),
+    (errors.JobUnknown, HTTPStatus.NOT_FOUND),
+    (errors.TokenUnknown, HTTPStatus.NOT_FOUND),
+    (errors.SessionUnknown, HTTPStatus.NOT_FOUND),
+    (errors.VmNotTheirs, HTTPStatus.FORBIDDEN),
+    (errors.JobNotTheirs, HTTPStatus.FORBIDDEN),
+    (errors.ActorError, HTTPStatus.FORBIDDEN),
+    (errors.VmNotAsSeen, HTTPStatus.CONFLICT),
+    (errors.AskKeyTaken, HTTPStatus.CONFLICT),
+    (errors.JobKeyTaken, HTTPStatus.CONFLICT),
+    (errors.JobIsOver, HTTPStatus.CONFLICT),
+    (errors.TokenKeyTaken, HTTPStatus.CONFLICT),
+    (errors.AskError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.JobError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.TokenRefused, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
+_OURS = HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+class PageRoute(APIRoute):
+    """Errors become pages, with the same message as the API's."""
+
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        handle = super().get_route_handler()
+
+        async def handle_with_errors(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except BadAddress as error:
+                return _error_page(request, error.status, error.message, error.what_next)
+            except ProblemError as error:
+                return _error_page(request, error.status, error.detail, error.what_next)
+            except CostguardError as error:
+                status = next((status for kind, status in _STATUS if isinstance(error, kind)), _OURS)
+                return _error_page(request, status, error.message, error.what_next or "See the server's log.")
+
+        return handle_with_errors
+
+
+def page_router(permission: Permission = Permission.READ) -> APIRouter:
+    """Pages that need this permission."""
+    return APIRouter(route_class=PageRoute, dependencies=[needs(permission)])
+
+
+def _error_page(request: Request, status: HTTPStatus, message: str, what_next: str) -> Response:
+    return pages_of(request).render(
+        request, "error.html", status=status, title=status.phrase, message=message, what_next=what_next
+    )

@@ -1,0 +1,151 @@
+"""Facts are told to whoever listens, as they are recorded, over a real connection."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.client import HTTPConnection, HTTPResponse
+from typing import Any
+
+import uvicorn
+from tests.api import rows
+from tests.api.conftest import deps_of
+from tests.api.rows import NOW
+from tests.doors import keyed
+
+from costguard.api.app import create_app
+from costguard.db.transaction import Database
+from costguard.events import stream
+from costguard.model.access import Credentials, Principal, Stranger
+from costguard.web.streams import Streams
+
+
+class Revocable:
+    """Lets everybody in with the key, until it is revoked."""
+
+    def __init__(self) -> None:
+        self._door = keyed("s3cret")
+        self.is_revoked = False
+
+    def who(self, shown: Credentials) -> Principal | Stranger:
+        return Stranger("It was revoked.", "Make another.") if self.is_revoked else self._door.who(shown)
+
+    def csrf(self, principal: Principal) -> str:
+        return self._door.csrf(principal)
+
+    def is_csrf(self, principal: Principal, text: str) -> bool:
+        return self._door.is_csrf(principal, text)
+
+
+class Heard:
+    """One listener. Reading blocks until something comes, and fails after ten seconds."""
+
+    def __init__(self, port: int, query: str = "", **headers: str) -> None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("GET", f"/api/v1/events/stream{query}", headers={"Authorization": "Bearer s3cret", **named})
+        self.answer: HTTPResponse = connection.getresponse()
+        self.connection = connection
+
+    def event(self) -> dict[str, str]:
+        """The next one, with its fields; empty once the stream is over. Comments are passed over."""
+        found: dict[str, str] = {}
+        while line := self.answer.readline():
+            name, colon, value = line.decode().rstrip("\n").partition(": ")
+            if not colon and found.get("id"):
+                return found
+            found = found | {name: value} if colon and name else {}
+        return {}
+
+    def close(self) -> None:
+        self.answer.close()
+        self.connection.close()
+
+
+class Served:
+    def __init__(self, database: Database, port: int, server: uvicorn.Server, door: Revocable) -> None:
+        self.database, self.port, self.server, self.door = database, port, server, door
+
+    def fact(self, key: str, **given: Any) -> None:
+        with self.database.write() as connection:
+            rows.fact(connection, key, NOW, **given)
+
+
+@contextmanager
+def served(database: Database) -> Iterator[Served]:
+    door = Revocable()
+    streams = Streams(most=2, every=0.01, ask_again_after=0.05)
+
+    def is_stopping() -> bool:
+        return server.should_exit
+
+    deps = replace(deps_of(database), door=door, streams=streams, is_stopping=is_stopping)
+    server = uvicorn.Server(uvicorn.Config(create_app(deps), log_config=None, lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield Served(database, listening.getsockname()[1], server, door)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def test_facts_come_as_they_are_recorded(sqlite_database: Database) -> None:
+    """The same as in the list, those that were asked for; who comes again misses nothing, and is told nothing twice."""
+    with served(sqlite_database) as place:
+        place.fact("before")
+        all_of_it, some = Heard(place.port, "?after=0"), Heard(place.port, "?kind=PriceRefused&kind=VmStopped")
+        assert all_of_it.answer.headers["content-type"].startswith("text/event-stream")
+        first = all_of_it.event()
+        listed = _listed(place.port)
+        assert (first["event"], first["id"], json.loads(first["data"])) == (listed["kind"], "1", listed)
+        place.fact("second")
+        place.fact("third", kind="PriceRefused", project="")
+        assert [all_of_it.event()["id"], all_of_it.event()["id"], some.event()["id"]] == ["2", "3", "3"]
+        all_of_it.close()
+        some.close()
+        place.fact("meanwhile")
+        again = Heard(place.port, "?after=0", Last_Event_ID="3")
+        assert again.event()["id"] == "4"
+        again.close()
+
+
+def test_a_stream_ends(sqlite_database: Database) -> None:
+    """When its token is revoked, and when the server stops; one that is told to nobody any more frees its place."""
+    with served(sqlite_database) as place:
+        first, second = Heard(place.port), Heard(place.port)
+        third = Heard(place.port)
+        assert (third.answer.status, json.loads(third.answer.read())["type"]) == (429, "/problems/too-many-streams")
+        place.door.is_revoked = True
+        assert (first.event(), second.event()) == ({}, {})
+        place.door.is_revoked = False
+        stays = Heard(place.port)
+        place.server.should_exit = True
+        assert stays.event() == {}
+        for each in (first, second, third, stays):
+            each.close()
+
+
+def test_what_is_no_place_in_the_record_is_refused(sqlite_database: Database) -> None:
+    """A 422 problem before anything is streamed."""
+    with served(sqlite_database) as place:
+        for query, headers in (("?after=-1", {}), ("?kinds=x", {}), ("", {"Last_Event_ID": "x"})):
+            refused = Heard(place.port, query, **headers)
+            assert (refused.answer.status, refused.answer.headers["content-type"]) == (422, "application/problem+json")
+            refused.close()
+        with place.database.read() as connection:
+            assert stream.latest_id(connection) == 0
+
+
+def _listed(port: int) -> Any:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/api/v1/events", headers={"Authorization": "Bearer s3cret"})
+    answer = connection.getresponse()
+    told = json.loads(answer.read())["events"][0]
+    connection.close()
+    return told
