@@ -11,8 +11,8 @@ import re
 from typing import Any, Callable, Tuple
 
 try:  # Python's own parser: sre_parse until 3.10
-    from re import _constants as _c
-    from re import _parser
+    from re import _constants as _c  # type: ignore[attr-defined, unused-ignore]  # private, so not in typeshed
+    from re import _parser  # type: ignore[attr-defined, unused-ignore]
 except ImportError:
     import sre_constants as _c
     import sre_parse as _parser
