@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import WrongUsage
-from costguard.cli.format import count
 from costguard.cli.options import AsJson, Config, print_json
 from costguard.cli.tables import Column, cell, console, say, show_table
 from costguard.errors import CheckpointLocationWrong
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, LookFor
+from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
 
@@ -146,7 +146,7 @@ def _show(out: Console, look: CheckpointLook) -> None:
         show_table(out, _COLUMNS, look.checkpoints)
         out.print()
         if unread := sum(one.state is CheckpointState.UNREAD for one in look.checkpoints):
-            say(out, f"Not read: {count(unread, 'older one')}. --all reads them too.", "dim")
+            say(out, f"Not read: {count_text(unread, 'older one')}. --all reads them too.", "dim")
     for note in look.notes:
         say(out, note, "yellow")
     if look.resume is not None:

@@ -14,10 +14,11 @@ from costguard.cli import demo_cloud
 from costguard.cli.client import Server
 from costguard.cli.demo_cloud import DemoJob
 from costguard.cli.fleet import show_fleet
-from costguard.cli.format import amount_text, clean, count, when
+from costguard.cli.format import amount_text, clean, when
 from costguard.cli.jobs import show_jobs
 from costguard.cli.tables import Answer, console, say
 from costguard.errors import CostguardError, ServerUnreachable
+from costguard.model.words import count_text
 
 _EVENTS_SHOWN = 8
 _TABLES_EVERY = 30  # turns
@@ -172,5 +173,7 @@ def _job_line(detail: Answer, lines: list[str]) -> str:
     job = detail["job"]
     step = "" if job["step"] is None else f", step {job['step']:,}"
     prints = f" It prints: {lines[-1]}" if lines else ""
-    what = f"{job['title']}: {job['state']}{step}, {count(job['attempts'], 'attempt')}, {amount_text(job['cost'])}."
+    what = (
+        f"{job['title']}: {job['state']}{step}, {count_text(job['attempts'], 'attempt')}, {amount_text(job['cost'])}."
+    )
     return clean(f"{what}{prints}")

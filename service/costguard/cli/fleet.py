@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from costguard.cli.client import Server
-from costguard.cli.format import age, amount_text, clean_lines, count, dollars, limit_text, moment, ran, rate, when
+from costguard.cli.format import amount_text, clean_lines, dollars, limit_text, moment, ran, rate, when
 from costguard.cli.ledger import gpu, show_charges, show_lifetime
 from costguard.cli.options import (
     DEFAULT_URL,
@@ -40,7 +40,9 @@ from costguard.cli.tables import (
     show_values,
 )
 from costguard.errors import CostguardError, ServerUnreachable
+from costguard.model.duration import span_text
 from costguard.model.instance import Status
+from costguard.model.words import count_text
 
 _PS_EXAMPLES = """Examples:
 
@@ -151,19 +153,21 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
     console.print()
     say(
         console,
-        f"{count(totals['instances'], 'VM')}, {totals['running']} running, {rate(totals['rate_per_hour'])} an hour"
+        f"{count_text(totals['instances'], 'VM')}, {totals['running']} running, {rate(totals['rate_per_hour'])} an hour"
         + (" plus what the unpriced VMs cost" if totals["unpriced"] else ""),
         "bold",
     )
     if fleet["next_cursor"] is not None:
         say(console, f"Shown: the first {shown}. --limit 0 shows all.")
     if totals["unpriced"]:
-        unpriced = count(totals["unpriced"], "VM")
+        unpriced = count_text(totals["unpriced"], "VM")
         say(console, f"NOT PRICED: {unpriced}. `costguard prices` shows what has no price.", "bold red")
         _show_reasons(console, [vm for vm in fleet["instances"] if vm["unpriced"]])
     for part in fleet["unread"]:
         since = part["last_complete_at"]
-        age_text = "never read whole" if since is None else f"as of {age(moment(fleet['as_of']) - moment(since))} ago"
+        age_text = (
+            "never read whole" if since is None else f"as of {span_text(moment(fleet['as_of']) - moment(since))} ago"
+        )
         where = part["project"] if part["scope"] == "project" else f"{part['project']}, {part['scope']}"
         say(console, f"NOT READ: {where} ({age_text}): {part['reason']}", "bold red")
         if part["command"]:
@@ -246,7 +250,7 @@ def _idle(vm: Answer, as_of: str) -> Text:
         return cell("-")
     if idle["state"] != "idle":
         return cell("no" if idle["state"] == "busy" else "?")
-    return cell(f"{age(moment(as_of) - moment(idle['since']))}{' by CPU' if idle['is_weak'] else ''}", "yellow")
+    return cell(f"{span_text(moment(as_of) - moment(idle['since']))}{' by CPU' if idle['is_weak'] else ''}", "yellow")
 
 
 def _rate(vm: Answer) -> Text:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 from costguard.model.duration import elapsed, span_text
+from costguard.model.money import Money, money_text, rate_text
 from costguard.model.unseen import UNSEEN
 
 _UNSAFE = re.compile(f"[\t\n]|{UNSEEN.pattern}")
@@ -25,18 +25,11 @@ def clean_lines(text: object) -> str:
 
 
 def dollars(amount: str, places: int = 2) -> str:
-    """`$1,234.57`; an amount too small for its places is `<$0.01`, not nothing."""
-    exact = Decimal(amount)
-    least = Decimal(1).scaleb(-places)
-    if 0 < abs(exact) < least / 2:
-        return f"<${least}"
-    rounded = exact.quantize(least, ROUND_HALF_EVEN)
-    return f"-${-rounded:,}" if rounded < 0 else f"${rounded:,}"
+    return money_text(Money.of(amount), places)
 
 
 def rate(amount: str) -> str:
-    """Dollars an hour: three places below a dollar, and `$0.00` for nothing."""
-    return dollars(amount, 3 if 0 < abs(Decimal(amount)) < 1 else 2)
+    return rate_text(Money.of(amount))
 
 
 def amount_text(amount: Mapping[str, Any], show: Any = dollars) -> str:
@@ -51,11 +44,6 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def age(span: timedelta) -> str:
-    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as the events and the pages write it."""
-    return span_text(max(timedelta(), span))
-
-
 def ran(started: str, as_of: str) -> str:
     """How long what runs has run, in the seconds that are billed."""
     return span_text(elapsed(moment(started), moment(as_of)))
@@ -64,12 +52,7 @@ def ran(started: str, as_of: str) -> str:
 def limit_text(as_of: str, due_at: str) -> str:
     """`over by 2 d 17 h`, `in 5 h`."""
     late = moment(as_of) - moment(due_at)
-    return f"over by {age(late)}" if late > timedelta() else f"in {age(-late)}"
-
-
-def count(number: int, word: str, words: str = "") -> str:
-    """`1 VM`, `2 VMs`."""
-    return f"{number} {word if number == 1 else words or word + 's'}"
+    return f"over by {span_text(late)}" if late > timedelta() else f"in {span_text(-late)}"
 
 
 def when(text: str | None) -> str:

@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 
 from rich.console import Console
 
-from costguard.cli.format import age, amount_text, count, dollars, moment, rate, when
+from costguard.cli.format import amount_text, dollars, moment, rate, when
 from costguard.cli.tables import NARROW, Answer, Column, cell, say, show_table, show_values
 from costguard.ledger.narrate import sentence
+from costguard.model.duration import span_text
+from costguard.model.words import count_text
 
 _ENDED_WELL = {None, "succeeded"}
 _BAR, _NARROW_BAR = 32, 20  # characters
@@ -85,7 +87,7 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "at risk", f"{_worth(risk['seconds'], risk['cost'])}: the work since {when(risk['since'])}"
     lost = answer["lost"]
     if lost["seconds"]:
-        zero = f", from zero {count(lost['from_zero'], 'time')}" if lost["from_zero"] else ""
+        zero = f", from zero {count_text(lost['from_zero'], 'time')}" if lost["from_zero"] else ""
         yield "lost", f"{_worth(lost['seconds'], lost['cost'])}{zero}"
     yield "limits", _limits(answer)
 
@@ -129,8 +131,8 @@ def _checkpoint(answer: Answer) -> str:
 def _limits(answer: Answer) -> str:
     job, spec = answer["job"], answer["spec"]
     parts = [
-        f"{job['preemptions']} of {count(spec['max_preemptions'], 'preemption')}",
-        f"{job['crashes']} of {count(spec['max_crashes'], 'crash', 'crashes')}",
+        f"{job['preemptions']} of {count_text(spec['max_preemptions'], 'preemption')}",
+        f"{job['crashes']} of {count_text(spec['max_crashes'], 'crash', 'crashes')}",
     ]
     if job["deadline"]:
         late = moment(answer["as_of"]) > moment(job["deadline"]) and job["settled_at"] is None
@@ -192,7 +194,7 @@ def _show_attempts(console: Console, answer: Answer) -> None:
     for attempt in answer["attempts"]:
         if why := attempt["resume_why"]:
             say(console, f"Attempt {attempt['number']} resumed from {attempt['resume_from']}, because {why}.")
-    span = age(last - first)
+    span = span_text(last - first)
     say(
         console, f"The bar is {span} long: {_BOOTING} requested and booting, {_WORKING} running, {_SAVED} saved.", "dim"
     )
@@ -206,7 +208,7 @@ def _attempt(attempt: Answer, axis: _Axis, as_of: str) -> Answer:
         "model": MODELS.get(attempt["provisioning_model"], "on-demand"),
         "requested": when(attempt["asked_at"] or attempt["intended_at"]),
         "bar": axis.bar(attempt, as_of),
-        "ran": age(max(timedelta(), _ran_until(attempt, as_of) - moment(started))) if started else "-",
+        "ran": span_text(max(timedelta(), _ran_until(attempt, as_of) - moment(started))) if started else "-",
         "steps": _steps(attempt),
         "rate": "-" if hourly is None else rate(hourly),
         "ending": cell(_outcome(attempt), "" if attempt["outcome"] in _ENDED_WELL else "yellow"),
@@ -245,7 +247,7 @@ def _interruption(interruption: Answer, is_over: bool) -> str:
     lost = "not known" if seconds is None else _worth(seconds, interruption["lost_cost"])
     zero = ", and it started again from zero" if from_zero else ""
     if back:
-        resumed = f"running again after {age(moment(back) - moment(happened))}"
+        resumed = f"running again after {span_text(moment(back) - moment(happened))}"
     else:
         resumed = "the job did not go on" if is_over else "not running again yet"
     ended = f"attempt {interruption['attempt']} {interruption['outcome'].replace('_', ' ')}"
@@ -254,5 +256,5 @@ def _interruption(interruption: Answer, is_over: bool) -> str:
 
 def _worth(seconds: int, cost: str | None) -> str:
     """`12 min ($0.31)`."""
-    span = age(timedelta(seconds=seconds))
+    span = span_text(timedelta(seconds=seconds))
     return span if cost is None else f"{span} ({dollars(cost)})"

@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from costguard.cli.client import Server
-from costguard.cli.format import age, amount_text, count, dollars, when
+from costguard.cli.format import amount_text, dollars, when
 from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, has_filter
 from costguard.cli.tables import Answer, Column, cell, nothing_fits, render, say, show_page, show_table
+from costguard.model.duration import span_text
 from costguard.model.instance import gpu_name
 from costguard.model.lifetime import EndReason
+from costguard.model.words import count_text
 
 
 def register(app: typer.Typer) -> None:
@@ -91,7 +93,7 @@ _LIFETIMES = (
     Column("Started", lambda lifetime: when(lifetime["started_at"])),
     Column("Ended", lambda lifetime: when(lifetime["ended_at"]) or "running", spare=4),
     Column("Why", _ending, prose=True, spare=6),
-    Column("Ran", lambda lifetime: age(timedelta(seconds=lifetime["seconds"])), right=True),
+    Column("Ran", lambda lifetime: span_text(timedelta(seconds=lifetime["seconds"])), right=True),
     Column("Cost", _cost, right=True),
 )
 _PRICES = (
@@ -139,13 +141,13 @@ def show_prices(console: Console, answer: Answer, is_filtered: bool) -> None:
     if answer["recorded_at"] is None:
         say(console, "No prices are known: nothing can be priced.", "bold red")
     else:
-        newest = age(timedelta(seconds=answer["age_seconds"]))
+        newest = span_text(timedelta(seconds=answer["age_seconds"]))
         say(console, f"The newest price was recorded {newest} ago; sources: {', '.join(answer['sources'])}.")
     for refused in answer["refused"]:
         what = f"{refused['resource']} ({refused['provisioning_model']}) in {refused['region']}"
         say(console, f"REFUSED: {what} at ${refused['rate']}: {refused['reason']}", "yellow")
     if answer["unpriced_total"]:
-        unpriced = count(answer["unpriced_total"], "lifetime or disk", "lifetimes and disks")
+        unpriced = count_text(answer["unpriced_total"], "lifetime or disk", "lifetimes and disks")
         say(console, f"NOT PRICED: {unpriced} in use now.", "bold red")
     for span in answer["unpriced"]:
         say(console, f"  {span['project']} / {span['name']}: {span['reason']}", "bold red")

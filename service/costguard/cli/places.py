@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from costguard.cli.client import Server
-from costguard.cli.format import age, count, dollars, moment, when
+from costguard.cli.format import dollars, moment, when
 from costguard.cli.job_page import MODELS
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.tables import Answer, Column, cell, render, say, show_table
+from costguard.model.duration import span_text
+from costguard.model.words import count_text
 
 _BAR_LENGTH = 30  # characters
 _SPANS = {
@@ -64,7 +66,7 @@ def show_places(console: Console, answer: Answer) -> None:
         Column("Last", lambda place: _last(place["events"], answer["as_of"]), prose=True, spare=2),
     )
     show_table(console, columns, answer["places"])
-    halves = [age(timedelta(seconds=answer[f"{what}_half_life_seconds"])) for what in ("stockout", "preemption")]
+    halves = [span_text(timedelta(seconds=answer[f"{what}_half_life_seconds"])) for what in ("stockout", "preemption")]
     say(console, f"A stockout counts half after {halves[0]}, a preemption after {halves[1]}.", "dim")
 
 
@@ -77,7 +79,7 @@ def _last(events: list[Answer], as_of: str) -> str:
     if not events:
         return "-"
     newest = events[0]
-    return f"{newest['outcome'].replace('_', ' ')} {age(moment(as_of) - moment(newest['at']))} ago"
+    return f"{newest['outcome'].replace('_', ' ')} {span_text(moment(as_of) - moment(newest['at']))} ago"
 
 
 def show_recoveries(console: Console, answer: Answer) -> None:
@@ -87,13 +89,13 @@ def show_recoveries(console: Console, answer: Answer) -> None:
         say(console, f"No job was interrupted since {since} UTC.")
         return
     outcomes = ", ".join(f"{number} {outcome.replace('_', ' ')}" for outcome, number in answer["by_outcome"].items())
-    say(console, f"{count(total, 'interruption')} since {since} UTC: {outcomes}.", "bold")
+    say(console, f"{count_text(total, 'interruption')} since {since} UTC: {outcomes}.", "bold")
     signals = ", ".join(
         f"{_SIGNALS.get(signal, signal)} {number}" for signal, number in answer["noticed_first"].items()
     )
     say(console, f"First detected by: {signals}.")
-    lost = f"{age(timedelta(seconds=answer['lost_seconds']))} of work ({dollars(answer['lost_cost'])})"
-    say(console, f"Lost: {lost}; started from zero: {count(answer['from_zero'], 'time')}.")
+    lost = f"{span_text(timedelta(seconds=answer['lost_seconds']))} of work ({dollars(answer['lost_cost'])})"
+    say(console, f"Lost: {lost}; started from zero: {count_text(answer['from_zero'], 'time')}.")
     for span in answer["spans"]:
         _show_span(console, span)
 
@@ -122,5 +124,4 @@ def _bucket_title(bucket: Answer) -> str:
 
 def _seconds(text: str | int) -> str:
     """With a decimal place below ten seconds: preemptions are detected in fractions of a second."""
-    exact = Decimal(text)
-    return f"{exact:.1f} s" if exact < 10 and exact != int(exact) else age(timedelta(seconds=int(exact)))
+    return span_text(timedelta(seconds=float(text)), tenths=True)

@@ -8,11 +8,12 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import Server
-from costguard.cli.format import count, dollars, rate
+from costguard.cli.format import dollars, rate
 from costguard.cli.job_page import MODELS
 from costguard.cli.launch import Ceiling, Deadline, Dev, Disk, MachineType, Preset, ProjectId, Spot, Zones, given
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.tables import Answer, Column, render, say, show_table
+from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
 
@@ -104,5 +105,5 @@ def _total(offer: Answer, hours: str) -> str:
     model = MODELS.get(offer["provisioning_model"], offer["provisioning_model"])
     if offer["cost"] is None:
         return f"{offer['zone']}, {model}: not priced"
-    span = count(int(float(hours)), "hour") if float(hours).is_integer() else f"{hours} hours"
+    span = count_text(int(float(hours)), "hour") if float(hours).is_integer() else f"{hours} hours"
     return f"{dollars(offer['cost'])} for {span} in {offer['zone']}, {model}, {rate(offer['rate_per_hour'])} an hour"

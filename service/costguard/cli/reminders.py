@@ -8,10 +8,12 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import Server
-from costguard.cli.format import age, amount_text, count, moment, ran, rate, when
+from costguard.cli.format import amount_text, moment, ran, rate, when
 from costguard.cli.ledger import gpu
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, Limit, To, Url, days, has_filter
 from costguard.cli.tables import Answer, Column, cell, nothing_fits, render, say, show_page, show_table
+from costguard.model.duration import span_text
+from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
 
@@ -97,7 +99,7 @@ def _kind(message: Answer) -> str:
 def _why(message: Answer) -> str:
     if message["try_after"] is None or not message["attempts"]:
         return str(message["error"])
-    tried = f"tried {count(message['attempts'], 'time')}, again at {when(message['try_after'])}"
+    tried = f"tried {count_text(message['attempts'], 'time')}, again at {when(message['try_after'])}"
     return f"{tried}: {message['error'] or 'not known'}"
 
 
@@ -127,7 +129,7 @@ def show_preview(console: Console, answer: Answer) -> None:
     elif not messages:
         say(console, "No message would be sent now.")
     else:
-        say(console, f"{count(len(messages), 'reminder')} would be sent now.", "bold")
+        say(console, f"{count_text(len(messages), 'reminder')} would be sent now.", "bold")
     for action in answer["actions"]:
         is_shadow = answer["is_shadow"] and action["action"] == "stop"
         shadow = " (shadow: recorded, not done)" if is_shadow else ""
@@ -166,7 +168,7 @@ def _next(vm: Answer, as_of: str) -> str:
     for name, word in (("stop_at", "stopped"), ("next_at", "reminder"), ("due_at", "due")):
         if vm[name] is not None:
             left = moment(vm[name]) - moment(as_of)
-            return f"{word} now" if left.total_seconds() <= 0 else f"{word} in {age(left)}"
+            return f"{word} now" if left.total_seconds() <= 0 else f"{word} in {span_text(left)}"
     return "-"
 
 
@@ -181,7 +183,7 @@ def _counted(stop: Answer) -> str:
     saved = stop["saved"]
     if saved is None:
         return "-"
-    span = age(moment(saved["until"]) - moment(saved["since"]))
+    span = span_text(moment(saved["until"]) - moment(saved["since"]))
     return f"{span} ({_BOUNDS.get(saved['bound'], saved['bound'])})"
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from costguard.cli.format import clean, count
+from costguard.cli.format import clean
 from costguard.cli.options import AsJson, AsJsonLine, Config, listening_address, print_json, settings_of
 from costguard.model.action import Action, SendReminder, StopInstance
 from costguard.model.mending import command_for
 from costguard.model.reminder import Subject
+from costguard.model.words import count_text
 
 if TYPE_CHECKING:
     from costguard.daemon.reconcile import PassReport
@@ -163,8 +164,8 @@ def _seen(project: Recorded) -> str:
     if project.error:
         return "what was seen is not recorded"
     if _is_blind(project) and not project.seen:
-        return f"not read; {count(project.missing, 'VM')} known from before"
-    parts = [f"{count(project.seen, 'VM')}, {project.running} running"]
+        return f"not read; {count_text(project.missing, 'VM')} known from before"
+    parts = [f"{count_text(project.seen, 'VM')}, {project.running} running"]
     if project.absent:
         parts.append(f"{project.absent} gone")
     if project.missing:
@@ -176,14 +177,14 @@ def _recorded_lines(report: PassReport) -> Iterator[str]:
     changed = sum(project.new_or_changed for project in report.recorded)
     lifetimes = sum(project.lifetimes for project in report.recorded)
     total = sum(project.fact_count for project in report.recorded)
-    vms, events = count(changed, "VM"), count(total, "event")
-    yield f"  {vms} new or changed, {count(lifetimes, 'lifetime')} started or ended, {events}"
+    vms, events = count_text(changed, "VM"), count_text(total, "event")
+    yield f"  {vms} new or changed, {count_text(lifetimes, 'lifetime')} started or ended, {events}"
     for event in [event for project in report.recorded for event in project.facts][:_MOST_EVENTS]:
         yield f"    {event.occurred_at:%Y-%m-%d %H:%M:%S}  {event.text}"
     if total > _MOST_EVENTS:
         yield f"    and {total - _MOST_EVENTS} more: costguard events"
     if report.charged is not None:
-        yield f"  {count(report.charged.charges, 'charge')} on {count(len(report.charged.days), 'day')}"
+        yield f"  {count_text(report.charged.charges, 'charge')} on {count_text(len(report.charged.days), 'day')}"
         if report.charged.unpriced:
             yield f"  {report.charged.unpriced} not fully priced: costguard prices"
 
@@ -192,7 +193,7 @@ def _action_lines(actions: Sequence[Action]) -> Iterator[str]:
     kinds = [type(action).__name__ for action in actions]
     for kind, (word, what) in _ACTIONS.items():
         if number := kinds.count(kind):
-            yield f"  {count(number, word)} {what}"
+            yield f"  {count_text(number, word)} {what}"
     if not actions:
         yield "  nothing: no reminder is due, and there are no requests"
 

@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 
 from costguard.cli.client import Server
-from costguard.cli.format import count, dollars
+from costguard.cli.format import dollars
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days
 from costguard.cli.tables import Answer, Column, cell, render, say, show_table
+from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
 
@@ -86,7 +87,7 @@ def show_spend(console: Console, answer: Answer) -> None:
     console.print()
     say(console, f"{dollars(total['total'])} from {answer['from']} to {answer['to']} (UTC)", "bold")
     if answer["unpriced"]:
-        unpriced = count(answer["unpriced"], "lifetime or disk", "lifetimes and disks")
+        unpriced = count_text(answer["unpriced"], "lifetime or disk", "lifetimes and disks")
         say(console, f"NOT PRICED and not in these amounts: {unpriced}, such as", "bold red")
         for span in answer["unpriced_spans"][:_MOST_UNPRICED]:
             say(console, f"  {span['project']} / {span['name']}: {span['reason']}", "bold red")

@@ -15,7 +15,6 @@ from costguard.db import health_rows as stored
 from costguard.db.health_rows import Holder
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
-from costguard.jobs.words import listed
 from costguard.ledger import projects, unknown_vms
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.unknown_vms import UnknownVm
@@ -24,6 +23,7 @@ from costguard.model.mending import with_command
 from costguard.model.observation import Unread
 from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookState
+from costguard.model.words import list_text
 
 _SHOWN = 3  # of VMs that the ledger does not know
 ANSWER = timedelta(seconds=2)  # a monitor waits for an answer some seconds at most
@@ -222,7 +222,7 @@ def _of_part(project: str, part: Unread) -> str:
 def _of_unknown(vms: Sequence[UnknownVm]) -> Iterator[str]:
     if not vms:
         return
-    names = listed([vm.name for vm in vms[:_SHOWN]] + ([f"{len(vms) - _SHOWN} more"] if len(vms) > _SHOWN else []))
+    names = list_text([vm.name for vm in vms[:_SHOWN]] + ([f"{len(vms) - _SHOWN} more"] if len(vms) > _SHOWN else []))
     what = "bears this installation's labels and is" if len(vms) == 1 else "bear this installation's labels and are"
     yield f"{names} {what} not in the ledger, as after a restore: `costguard db unknown` says what to do."
 

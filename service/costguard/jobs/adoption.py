@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costguard.jobs.disk import saves_on_disk
-from costguard.jobs.words import listed
 from costguard.model.attempt import Attempt
 from costguard.model.generation import AttemptName
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.job import Job
+from costguard.model.words import list_text
 
 AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
 _UP = frozenset(
@@ -58,7 +58,7 @@ def why_not_adopted(vm: Candidate, mine: Sequence[Candidate], job: Job | None, k
         return ""
     others = [one.name for one in mine if one.key != vm.key and one.status not in AT_REST]
     if others:
-        return f"{listed(others)} is of job {job.id} as well, and nothing tells which of them works"
+        return f"{list_text(others)} is of job {job.id} as well, and nothing tells which of them works"
     if any(one.number >= named.number for one in known):
         return f"job {job.id} has had attempt {max(one.number for one in known)} since"
     return ""
@@ -81,4 +81,4 @@ def in_the_way(job: Job, mine: Sequence[tuple[str, str, Status]]) -> str:
         return ""
     is_one = len(found) == 1
     what = "a VM of it that this database does not know" if is_one else "VMs of it that this database does not know"
-    return f"{listed(found)}, {what}, may be at work: see `costguard db unknown`"
+    return f"{list_text(found)}, {what}, may be at work: see `costguard db unknown`"

@@ -29,10 +29,13 @@ from costguard.jobs.view import (
     wait_stably,
     without_vm,
 )
-from costguard.jobs.words import an_hour, clock, count, listed, model_word, place_of, span
+from costguard.jobs.words import an_hour, place_of
 from costguard.model.attempt import Attempt, AttemptState, Outcome
+from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
+from costguard.model.moments import clock_text
+from costguard.model.words import count_text, list_text
 
 _QUOTA_AGAIN = timedelta(minutes=2)  # quotas are read before anything is asked: looking again is cheap
 
@@ -68,7 +71,7 @@ def choose(view: JobView, places: Sequence[Place], about: Circumstances) -> Chos
         payable.sort(key=lambda place: place.provisioning_model is ProvisioningModel.SPOT)
     open_to_us = [place for place in payable if not place.passed_over]
     if not open_to_us:
-        reasons = listed(list(dict.fromkeys(place.passed_over for place in payable)))
+        reasons = list_text(list(dict.fromkeys(place.passed_over for place in payable)))
         return _until(view, about, about.now + _QUOTA_AGAIN, f"waits: {reasons}")
     rounds = _rounds(view)
     tried = rounds[-1] if rounds else {}
@@ -77,7 +80,7 @@ def choose(view: JobView, places: Sequence[Place], about: Circumstances) -> Chos
         last = list(tried.values())[-1]
         until = (last.ended_at or about.now) + wait(about.terms, view.job.id, last.number, len(rounds))
         if until > about.now:
-            return Waits(until, f"{_what_failed(tried)}; asked again at {clock(until, about.now)}")
+            return Waits(until, f"{_what_failed(tried)}; asked again at {clock_text(until, about.now)}")
         place, tried = open_to_us[0], {}
     longest = max_run(view, place.rate)
     assert longest is not None, "only payable places are left"
@@ -86,7 +89,7 @@ def choose(view: JobView, places: Sequence[Place], about: Circumstances) -> Chos
 
 def _until(view: JobView, about: Circumstances, due: datetime, reason: str) -> Waits:
     until = wait_stably(view, due, about.now)
-    return Waits(until, f"{reason}; looked at again at {clock(until, about.now)}")
+    return Waits(until, f"{reason}; looked at again at {clock_text(until, about.now)}")
 
 
 def _rounds(view: JobView) -> list[dict[Key, Attempt]]:
@@ -119,7 +122,7 @@ def _not_payable(view: JobView, places: Sequence[Place]) -> Hopeless:
             f"no price is known in {_zones(places)}, so its ceiling could not be held; set none, or the price"
         )
     return Hopeless(
-        f"its ceiling of {view.job.spec.ceiling} leaves {left}, which pays for less than {span(LEAST_RUN)} "
+        f"its ceiling of {view.job.spec.ceiling} leaves {left}, which pays for less than {span_text(LEAST_RUN)} "
         f"at {an_hour(min(rates))}; ask for it anew with a higher one"
     )
 
@@ -130,20 +133,20 @@ def _what_failed(tried: dict[Key, Attempt]) -> str:
     for outcome, words in ((Outcome.STOCKOUT, "out of stock"), (Outcome.QUOTA, "no quota left")):
         zones = list(dict.fromkeys(zone for (zone, _), each in tried.items() if each.outcome is outcome))
         if zones:
-            said.append(f"{words} in {count(len(zones), 'zone')} ({listed(zones)})")
+            said.append(f"{words} in {count_text(len(zones), 'zone')} ({list_text(zones)})")
     return ", ".join(said)
 
 
 def _why(view: JobView, place: Place, tried: dict[Key, Attempt], is_late: bool, about: Circumstances) -> str:
-    reason = f"{place.zone}, {model_word(place.provisioning_model)}: {', '.join(place.reasons)}"
+    reason = f"{place.zone}, {place.provisioning_model.in_words}: {', '.join(place.reasons)}"
     on_demand = place.provisioning_model is ProvisioningModel.STANDARD
     if is_late and on_demand and view.job.spec.deadline is not None:
-        return f"{reason}; Spot could miss the deadline of {clock(view.job.spec.deadline, about.now)}"
+        return f"{reason}; Spot could miss the deadline of {clock_text(view.job.spec.deadline, about.now)}"
     return f"{reason}; {_what_failed(tried)}" if tried else reason
 
 
 def _zones(places: Sequence[Place]) -> str:
-    return listed(list(dict.fromkeys(place.zone for place in places)))
+    return list_text(list(dict.fromkeys(place.zone for place in places)))
 
 
 def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Step:
@@ -161,7 +164,7 @@ def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Ste
         return Step(without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=max(known) if is_known else None)
     after = after_failures(view, about.terms)
     if after is not None and after > about.now:
-        return Step(without_vm(view), f"{_ended(view)}; tried again at {clock(after, about.now)}", next_at=after)
+        return Step(without_vm(view), f"{_ended(view)}; tried again at {clock_text(after, about.now)}", next_at=after)
     chosen = choose(view, places, about)
     if isinstance(chosen, Hopeless):
         return Step(JobState.FAILED, chosen.reason)
@@ -171,7 +174,7 @@ def next_vm(view: JobView, places: Sequence[Place], about: Circumstances) -> Ste
     launch = LaunchAttempt(
         view.job.id, number, place.zone, place.provisioning_model, chosen.max_run, chosen.reason, place.rate
     )
-    asks = f"asks for a VM in {place.zone} ({model_word(place.provisioning_model)}, {an_hour(place.rate)})"
+    asks = f"asks for a VM in {place.zone} ({place.provisioning_model.in_words}, {an_hour(place.rate)})"
     before = _ended(view)
     return Step(JobState.PROVISIONING, f"{before}; {asks}" if before else asks, (launch,))
 

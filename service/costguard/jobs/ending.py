@@ -11,13 +11,15 @@ from datetime import datetime, timedelta
 
 from costguard.jobs.disk import filled
 from costguard.jobs.view import Circumstances, Run, VmStanding, has_ended
-from costguard.jobs.words import clock, place_of, span
+from costguard.jobs.words import place_of
 from costguard.ledger.owner import is_person
 from costguard.model.attempt import Attempt, Exit, Notice, Outcome
+from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, Terms
 from costguard.model.launch import OperationAnswer
 from costguard.model.lifetime import EndReason
+from costguard.model.moments import clock_text
 
 NAME_TAKEN = "RESOURCE_ALREADY_EXISTS"
 
@@ -87,14 +89,14 @@ def vm_end(vm: VmStanding, attempt: Attempt, now: datetime) -> tuple[Outcome, st
         case EndReason.HOST_MAINTENANCE:
             return Outcome.HOST_ERROR, f"its VM in {place} was ended for maintenance of its host"
         case EndReason.RUN_TIME_LIMIT:
-            return Outcome.TIME_LIMIT, f"its VM reached its limit of {span(attempt.max_run)}"
+            return Outcome.TIME_LIMIT, f"its VM reached its limit of {span_text(attempt.max_run)}"
         case EndReason.GUEST_SHUTDOWN:
             return Outcome.LOST, f"its VM in {place} was shut down from within"
         case EndReason.RECREATED:
             return Outcome.LOST, f"its VM in {place} was recreated by a managed instance group"
     verb = _VERBS.get(vm.end_reason, "ended") if vm.end_reason is not None else "ended"
     moment = vm.ended_at or vm.gone_at
-    when = f" at {clock(moment, now)}" if moment is not None else ""
+    when = f" at {clock_text(moment, now)}" if moment is not None else ""
     if verb != "ended" and is_person(vm.ended_by):
         return Outcome.REMOVED, f"its VM in {place} was {verb} by {vm.ended_by}{when}"
     if vm.ended_by:
@@ -198,7 +200,7 @@ def _unexplained(run: Run, end: Exit, about: Circumstances) -> Ending:
     due = max(end.at, run.heard.at or end.at) + _FACTS_ARRIVE
     place = place_of(run.attempt)
     if run.began_at is not None and end.at - run.began_at >= run.attempt.max_run - about.terms.dying:
-        return _now(Outcome.TIME_LIMIT, f"its VM reached its limit of {span(run.attempt.max_run)}", end, about)
+        return _now(Outcome.TIME_LIMIT, f"its VM reached its limit of {span_text(run.attempt.max_run)}", end, about)
     if end.asked == "shutdown" and run.attempt.provisioning_model is ProvisioningModel.SPOT:
         reason = f"its VM in {place} was shut down, and nothing else says why: taken for a preemption"
         return Ending(Outcome.PREEMPTED, reason, end.at, Notice.EXIT, due)
@@ -252,12 +254,12 @@ def _silent(run: Run, about: Circumstances) -> Ending | None:
     place, terms = place_of(run.attempt), about.terms
     if run.heard.at is not None:
         due = max(run.heard.at, about.listening_since) + terms.silence
-        reason = f"its agent in {place} was last heard at {clock(run.heard.at, about.now)}"
+        reason = f"its agent in {place} was last heard at {clock_text(run.heard.at, about.now)}"
         return Ending(Outcome.LOST, reason, run.heard.at, Notice.SILENCE, due)
     if run.began_at is None:
         return None
     due = max(run.began_at + terms.boot, about.listening_since + terms.silence)
-    reason = f"its VM in {place} did not report within {span(terms.boot)} of its start"
+    reason = f"its VM in {place} did not report within {span_text(terms.boot)} of its start"
     return Ending(Outcome.NOT_STARTED, reason, due, Notice.SILENCE, due)
 
 

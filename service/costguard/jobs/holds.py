@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.access.teams import team_of
-from costguard.jobs.words import clock
 from costguard.model.budget import AtLimit, Budget, Period
 from costguard.model.job import JobSpec
+from costguard.model.moments import clock_text
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 
@@ -73,7 +73,7 @@ def held(standings: Sequence[Standing], now: datetime) -> Held:
 
 def why(of: Standing, now: datetime) -> str:
     """Which budget, with its figures, and when there is money again."""
-    again = f"the next period begins {clock(of.ends_at, now)}"
+    again = f"the next period begins {clock_text(of.ends_at, now)}"
     return f"budget {of.budget.name} is spent: {of.spent} of {of.budget.limit} {_this(of.budget.period)}; {again}"
 
 
@@ -95,8 +95,8 @@ def problem(of: Standing, spec: JobSpec, expected: Money | None, now: datetime) 
     if share <= of.left:
         return None
     return (
-        f"It would cost about {share} until {clock(of.ends_at, now)}, and budget {of.budget.name} has {of.left} of "
-        f"{of.budget.limit} left until then. Give it a ceiling within that, or have the budget's limit raised."
+        f"It would cost about {share} until {clock_text(of.ends_at, now)}, and budget {of.budget.name} has {of.left} "
+        f"of {of.budget.limit} left until then. Give it a ceiling within that, or have the budget's limit raised."
     )
 
 

@@ -7,19 +7,22 @@ from datetime import datetime, timedelta
 from costguard.jobs.disk import Disk
 from costguard.jobs.figures import WorkAtRisk
 from costguard.model.attempt import Attempt, Outcome
+from costguard.model.duration import span_text
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.moments import zone_of
+from costguard.model.money import rate_text
 
 _UTC = zone_of("UTC")
 
 
 def launched(job: Job, attempt: Attempt, now: datetime) -> Fact:
-    rate = f", about {attempt.rate} an hour" if attempt.rate is not None else ""
+    rate = f", about {rate_text(attempt.rate)} an hour" if attempt.rate is not None else ""
     text = (
         f"Attempt {attempt.number} of job {job.title} was asked of Google: {_model(attempt)} "
-        f"{job.recipe.machine_type} in {attempt.zone}{rate}, for at most {hours(attempt.max_run)}; {begins(attempt)}."
+        f"{job.recipe.machine_type} in {attempt.zone}{rate}, for at most {span_text(attempt.max_run)}; "
+        f"{begins(attempt)}."
     )
     return of_attempt("AttemptLaunched", job, attempt, now, text, "launched")
 
@@ -47,7 +50,8 @@ def started(job: Job, attempt: Attempt, run: int, at: datetime) -> Fact:
 
 
 def resumed(job: Job, attempt: Attempt, run: int, after: timedelta, at: datetime) -> Fact:
-    text = f"Job {job.title} works again in {attempt.zone}, {span(after)} after it was interrupted; {begins(attempt)}."
+    later = f"{span_text(after)} after it was interrupted"
+    text = f"Job {job.title} works again in {attempt.zone}, {later}; {begins(attempt)}."
     seconds = after // timedelta(seconds=1)
     return of_attempt("JobResumed", job, attempt, at, text, f"resumed/{run}", run=run, seconds=seconds)
 
@@ -57,7 +61,9 @@ def from_zero(job: Job, attempt: Attempt, loss: WorkAtRisk, now: datetime, what:
     cost = f", about {loss.cost}" if loss.cost is not None else ""
     where = f" at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
     why = f"there is no complete checkpoint{where}" if where else "it saves no checkpoints"
-    text = f"Job {job.title} starts again from the beginning, for {why}: {span(loss.span)} of work{cost}, are lost."
+    text = (
+        f"Job {job.title} starts again from the beginning, for {why}: {span_text(loss.span)} of work{cost}, are lost."
+    )
     nanos = loss.cost.nanos if loss.cost is not None else None
     seconds = loss.span // timedelta(seconds=1)
     return of_attempt("JobRestartedFromZero", job, attempt, now, text, what, seconds=seconds, nanos=nanos)
@@ -81,9 +87,9 @@ def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> F
 
 def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Fact:
     which = f"the newest is {seen.resume_from}" if seen.resume_from else "there is none yet"
-    rate = f" while it costs about {attempt.rate} an hour" if attempt.rate is not None else ""
+    rate = f" while it costs about {rate_text(attempt.rate)} an hour" if attempt.rate is not None else ""
     cost = f", about {risk.cost}," if risk.cost is not None else ""
-    text = f"Job {job.title} saves nothing new{rate}: {which}; {span(risk.span)} of work{cost} would be lost."
+    text = f"Job {job.title} saves nothing new{rate}: {which}; {span_text(risk.span)} of work{cost} would be lost."
     saved = f"{seen.written_at:%Y%m%dT%H%M%S}" if seen.written_at is not None else "none"
     return of_attempt("CheckpointsStalled", job, attempt, now, text, f"stalled/{attempt.heard.run}/{saved}")
 
@@ -163,19 +169,6 @@ def begins(attempt: Attempt) -> str:
     step = f"step {attempt.resume_step}, " if attempt.resume_step is not None else ""
     why = f", because {attempt.resume_why}" if attempt.resume_why else ""
     return f"it resumes from {step}{attempt.resume_from}{why}"
-
-
-def hours(limit: timedelta) -> str:
-    whole, rest = divmod(limit // timedelta(minutes=1), 60)
-    return f"{whole} h {rest:02d} min" if rest else f"{whole} h"
-
-
-def span(of: timedelta) -> str:
-    """`45 s`, `12 min`, `3 h 05 min`."""
-    seconds = max(0, of // timedelta(seconds=1))
-    if seconds < 90:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else hours(of)
 
 
 def _closed(words: str) -> str:

@@ -9,10 +9,11 @@ from hashlib import sha256
 
 from costguard.jobs.suspects import is_quick_crash
 from costguard.jobs.view import NEVER_A_VM, NO_ROOM, Circumstances, JobView, of_attempt
-from costguard.jobs.words import count, span
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.duration import span_text
 from costguard.model.job import JobKind, JobState, Terms
 from costguard.model.money import ZERO, Money
+from costguard.model.words import count_text
 
 Verdict = tuple[JobState, str]
 
@@ -59,7 +60,7 @@ def _dev(attempt: Attempt) -> Verdict | None:
     if attempt.outcome in NO_ROOM:
         return None
     if attempt.outcome is Outcome.TIME_LIMIT:
-        return JobState.SUCCEEDED, f"its {span(attempt.max_run)} are over; launch another one to go on"
+        return JobState.SUCCEEDED, f"its {span_text(attempt.max_run)} are over; launch another one to go on"
     return JobState.FAILED, f"{attempt.reason}; a VM for development is not replaced: launch another one"
 
 
@@ -68,9 +69,9 @@ def _after(view: JobView) -> str:
     vms = sum(each.attempt.outcome not in NEVER_A_VM for each in view.attempts)
     if not vms:
         return ", before there was a VM"
-    parts = [f"on {count(vms, 'VM')}"]
-    parts += [f"with {count(number, 'preemption')}" for number in [preemptions(view)] if number]
-    parts += [f"{count(number, 'crash', 'crashes')}" for number in [crashes(view)] if number]
+    parts = [f"on {count_text(vms, 'VM')}"]
+    parts += [f"with {count_text(number, 'preemption')}" for number in [preemptions(view)] if number]
+    parts += [f"{count_text(number, 'crash', 'crashes')}" for number in [crashes(view)] if number]
     parts += [f"for {view.cost.amount}{'' if view.cost.whole else ' and more'}"]
     return f" ({', '.join(parts)})"
 
@@ -202,7 +203,7 @@ def too_many(view: JobView, terms: Terms) -> str:
     spec = view.job.spec
     reason = view.last.attempt.reason if view.last is not None else ""
     if (preempted := preemptions(view)) > spec.max_preemptions:
-        return f"preempted {count(preempted, 'time')}, and {spec.max_preemptions} were allowed"
+        return f"preempted {count_text(preempted, 'time')}, and {spec.max_preemptions} were allowed"
     quick = _length(view, lambda run: run.outcome is Outcome.CRASHED and run.is_quick(terms))
     if quick >= terms.crash_loop:
         return f"a crash loop: {quick} times in a row {reason}, soon after its start; the last output is kept"

@@ -17,10 +17,11 @@ from costguard.jobs.job_rows import JobFilters, KeptCheckpoint, checkpoints_of
 from costguard.jobs.kept_disks import KeptDisk
 from costguard.jobs.limits import crashes, preemptions
 from costguard.jobs.view import AttemptView, JobView
-from costguard.jobs.words import clock, span
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.duration import span_text
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
+from costguard.model.moments import clock_text
 from costguard.model.money import Money, Priced
 from costguard.spend import job_costs
 
@@ -191,7 +192,7 @@ def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | Non
         return "If its VM is preempted, the same one is started again, and goes on with what its disk holds."
     if job.state is JobState.RUNNING and risk is not None:
         cost = f" ({risk.cost})" if risk.cost is not None else ""
-        again = f"{span(risk.span)} of work{cost} would be done again"
+        again = f"{span_text(risk.span)} of work{cost} would be done again"
         return f"If its VM went away now, it would {_start(job, checkpoint, now)}: {again}."
     if last is not None and last.state in _RESTS:
         return "Its VM is started again, and goes on with what its disk holds."
@@ -212,11 +213,11 @@ def _start(job: Job, checkpoint: SeenCheckpoint | None, now: datetime) -> str:
         return f"resume from what is at {plan.location} once it can be read"
     if checkpoint.error:
         step = f"step {checkpoint.step}, " if checkpoint.step is not None else ""
-        at = f" at {clock(checkpoint.seen_at, now)}" if checkpoint.seen_at is not None else ""
+        at = f" at {clock_text(checkpoint.seen_at, now)}" if checkpoint.seen_at is not None else ""
         seen = f"{step}{checkpoint.resume_from}, was last seen complete{at}"
         return f"resume from the newest complete checkpoint at {plan.location} once that can be read; {seen}"
     if not checkpoint.resume_from and now - checkpoint.looked_at > _FRESH:
-        seen = f"at {clock(checkpoint.looked_at, now)} there was none"
+        seen = f"at {clock_text(checkpoint.looked_at, now)} there was none"
         return f"resume from the newest complete checkpoint at {plan.location}; {seen}"
     if not checkpoint.resume_from:
         return f"start from the beginning, since there is no complete checkpoint at {plan.location}"

@@ -37,10 +37,11 @@ from costguard.jobs.view import (
     present_run,
     wait_stably,
 )
-from costguard.jobs.words import clock, place_of
+from costguard.jobs.words import place_of
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import JobKind, JobState
+from costguard.model.moments import clock_text
 
 _ALLOWANCE = timedelta(minutes=2)  # for the agent to hear of it, and for what its cost does not hold yet
 _PAUSE_WAIT = timedelta(minutes=30)  # for a checkpoint, once a budget is spent
@@ -57,9 +58,8 @@ def running(view: JobView, run: Run, about: Circumstances) -> Step:
     state = JobState.RUNNING if is_up else JobState.PROVISIONING
     due = end.due_at if end is not None else None
     if run.attempt.stop_asked_at is not None:
-        reason = (
-            f"the command in {place_of(run.attempt)} was told to stop at {clock(run.attempt.stop_asked_at, about.now)}"
-        )
+        at = clock_text(run.attempt.stop_asked_at, about.now)
+        reason = f"the command in {place_of(run.attempt)} was told to stop at {at}"
         return Step(state, reason, next_at=due)
     stop = _stop(view, run, about)
     if isinstance(stop, EndAttempt | TellCommandToStop):
@@ -166,14 +166,16 @@ def _how_it_stands(view: JobView, run: Run, about: Circumstances) -> str:
     if heard.exit is not None:
         return f"the command in {place} has ended; Google is asked why its machine did"
     if heard.noticed_at is not None:
-        return f"Google takes back its VM in {place}, as announced at {clock(heard.noticed_at, about.now)}; it saves"
+        return (
+            f"Google takes back its VM in {place}, as announced at {clock_text(heard.noticed_at, about.now)}; it saves"
+        )
     if about.all_silent and heard.at is not None and about.now - heard.at > about.terms.silence:
-        return f"no agent is heard, this one since {clock(heard.at, about.now)}: check that VMs reach the guard"
+        return f"no agent is heard, this one since {clock_text(heard.at, about.now)}: check that VMs reach the guard"
     if is_unheard(run, about) and about.generation.began_at is not None:
-        began = clock(about.generation.began_at, about.now)
+        began = clock_text(about.generation.began_at, about.now)
         return f"its VM in {place} was not heard since the database was restored at {began}; it is left running"
     if _works(run):
-        since = f" since {clock(heard.started_at, about.now)}" if heard.started_at is not None else ""
+        since = f" since {clock_text(heard.started_at, about.now)}" if heard.started_at is not None else ""
         return f"runs in {place}{since}{_resumed(run)}{_late(view, about)}"
     if heard.at is not None:
         return f"its VM in {place} is up, and prepares the command"
@@ -191,7 +193,7 @@ def _late(view: JobView, about: Circumstances) -> str:
     deadline = view.job.spec.deadline
     if deadline is None or deadline > about.now:
         return ""
-    return f"; its deadline of {clock(deadline, about.now)} has passed"
+    return f"; its deadline of {clock_text(deadline, about.now)} has passed"
 
 
 _DOWN = frozenset({Status.STOPPED, Status.SUSPENDED, Status.STOPPING, Status.SUSPENDING, Status.DEPROVISIONING})
@@ -251,12 +253,12 @@ def _resting(view: JobView, seen: AttemptView, about: Circumstances) -> Step:
         due = wait_stably(view, about.now + HOLD_AGAIN, about.now)
         return Step(JobState.RECOVERING, f"waits: {held}", next_at=due)
     if attempt.error and attempt.try_after is not None and attempt.try_after > about.now:
-        again = f"asked again at {clock(attempt.try_after, about.now)}"
+        again = f"asked again at {clock_text(attempt.try_after, about.now)}"
         reason = f"its VM in {place}, whose disk holds what it saved, could not be started: {attempt.error}; {again}"
         return Step(JobState.RECOVERING, reason, next_at=attempt.try_after)
     after = after_failures(view, about.terms)
     if after is not None and after > about.now:
-        reason = f"its VM in {place} is started again at {clock(after, about.now)}, with what it saved on its disk"
+        reason = f"its VM in {place} is started again at {clock_text(after, about.now)}, with what it saved on its disk"
         return Step(JobState.RECOVERING, reason, next_at=after)
     if not _can_start(seen, view):
         looked_at = _goes_down_by(seen, view)

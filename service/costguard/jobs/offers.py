@@ -10,9 +10,11 @@ from operator import itemgetter
 
 from costguard.jobs.limits import START
 from costguard.jobs.submission import SHORTEST_RUN, Refusal
-from costguard.jobs.words import an_hour, model_word, span
+from costguard.jobs.words import an_hour
+from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec
+from costguard.model.moments import moment_text
 from costguard.model.money import Money
 
 
@@ -83,20 +85,20 @@ def _dearest(rates: Rates, models: Sequence[ProvisioningModel], spec: JobSpec) -
 
 def _late(spec: JobSpec, now: datetime) -> Iterator[Refusal]:
     if spec.expected is not None and spec.deadline is not None:
-        ends = _moment(now + spec.expected)
-        message = (
-            f"It takes {span(spec.expected)}: begun this minute, on-demand, it would end {ends}, after its deadline"
-        )
-        yield Refusal("deadline", f"{message} of {_moment(spec.deadline)}. Give a later one, or none.")
+        ends = moment_text(now + spec.expected)
+        message = f"It takes {span_text(spec.expected)}: begun this minute, on-demand, it would end {ends}"
+        late = f"after its deadline of {moment_text(spec.deadline)}"
+        yield Refusal("deadline", f"{message}, {late}. Give a later one, or none.")
 
 
 def _perhaps_late(spec: JobSpec, models: Sequence[ProvisioningModel], now: datetime) -> Iterator[str]:
     if spec.expected is None or spec.deadline is None:
         return
-    left = span(spec.deadline - now - spec.expected)
-    what = f"Its deadline of {_moment(spec.deadline)} leaves {left} beyond the {span(spec.expected)} that it takes"
+    left = span_text(spec.deadline - now - spec.expected)
+    takes = span_text(spec.expected)
+    what = f"Its deadline of {moment_text(spec.deadline)} leaves {left} beyond the {takes} that it takes"
     if ProvisioningModel.STANDARD in models:
-        yield f"{what}, and a start takes about {span(START)}."
+        yield f"{what}, and a start takes about {span_text(START)}."
     else:
         yield f"{what}: one preemption would miss it, and on-demand is not allowed. Allow the fallback to on-demand."
 
@@ -113,12 +115,8 @@ def _perhaps_short(spec: JobSpec, most: Offer | None) -> Iterator[str]:
 
 
 def _what(spec: JobSpec, offer: Offer) -> str:
-    length = span(spec.expected) if spec.expected is not None else ""
-    return f"{length} in {offer.zone} ({model_word(offer.provisioning_model)}, {an_hour(offer.rate)})"
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
+    length = span_text(spec.expected) if spec.expected is not None else ""
+    return f"{length} in {offer.zone} ({offer.provisioning_model.in_words}, {an_hour(offer.rate)})"
 
 
 @dataclass(frozen=True, slots=True)

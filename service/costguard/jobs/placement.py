@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 from costguard.jobs.view import JobView
-from costguard.jobs.words import an_hour, count
+from costguard.jobs.words import an_hour
 from costguard.model.attempt import Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Quota, Recipe
 from costguard.model.money import ZERO, Money
+from costguard.model.words import count_text
 
 
 def region_of(zone: str) -> str:
@@ -164,7 +165,7 @@ def _faded(age: timedelta, half_life: timedelta) -> float:
 
 
 def _lately(number: float, what: str) -> str:
-    return f"{count(max(round(number), 1), what)} lately"
+    return f"{count_text(max(round(number), 1), what)} lately"
 
 
 _COUNTED = frozenset({Outcome.STOCKOUT, Outcome.PREEMPTED})

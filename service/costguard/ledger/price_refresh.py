@@ -20,7 +20,7 @@ from costguard.ledger import burn_rates, charges, prices
 from costguard.ledger.price_gate import judge
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
-from costguard.model.money import Money
+from costguard.model.money import Money, exact_text
 from costguard.model.ports import PriceSource
 from costguard.model.price import Price, PriceKey, RefusedPrice
 
@@ -196,7 +196,7 @@ def _said(key: PriceKey) -> str:
 
 
 def _rate(price: Price) -> str:
-    return f"${Money(price.rate_nanos).dollars.normalize():f} per {price.unit.value}"
+    return f"{exact_text(Money(price.rate_nanos))} per {price.unit.value}"
 
 
 def patiently(fetch: Callable[[], Sequence[Price]], stop: threading.Event) -> Sequence[Price] | None:

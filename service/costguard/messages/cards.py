@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
@@ -153,11 +153,6 @@ def what(shape: Shape, model: ProvisioningModel) -> str:
     if model is not ProvisioningModel.STANDARD:
         parts.append(model.in_words)
     return ", ".join(parts)
-
-
-def when(moment: datetime, zone: tzinfo) -> str:
-    """With its date, whenever it is read."""
-    return f"{moment.astimezone(zone):%a %-d %b %H:%M %Z}"
 
 
 def next_monday(now: datetime, zone: ZoneInfo) -> datetime:

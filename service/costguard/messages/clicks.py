@@ -17,12 +17,13 @@ from costguard.errors import CostguardError, SlackError
 from costguard.ledger import fleet_rows, generation, spans
 from costguard.ledger.narrate import ended_text
 from costguard.messages import gpu_command
-from costguard.messages.cards import when, zone_of
+from costguard.messages.cards import zone_of
 from costguard.messages.gpu_command import Cards
 from costguard.messages.recipients import SlackMembers
 from costguard.model.generation import Generation
 from costguard.model.interaction import ButtonClick, SlashCommand
 from costguard.model.message import EphemeralContent, ListContent
+from costguard.model.moments import moment_text
 from costguard.model.person import AccountLookup
 from costguard.model.ports import Clock, Notifier
 from costguard.model.reminder import Request, Subject, SubjectKind
@@ -192,7 +193,7 @@ def _outdated(connection: Connection, subject: Subject, row: WatchedRow | None, 
         if span.id == subject.lifetime_id and life.ended_at is not None and life.end_reason is not None:
             by = f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
             again = "; it was started again since then" if row.started_at is not None else ""
-            return f"{name} {ended_text(life.end_reason)}{by} at {when(life.ended_at, zone)}{again}."
+            return f"{name} {ended_text(life.end_reason)}{by} at {moment_text(life.ended_at, zone)}{again}."
     return f"This message about {name} is out of date. Type /gpu to see it as it is now."
 
 

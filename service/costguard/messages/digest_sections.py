@@ -15,14 +15,15 @@ from costguard.db.tables import instances, keeps
 from costguard.ledger import projects, utilisation
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
-from costguard.messages import cards
 from costguard.model.action import StopOutcome
 from costguard.model.duration import elapsed, span_text
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.message import DigestLine
-from costguard.model.money import ZERO, Money, Priced
+from costguard.model.moments import moment_text
+from costguard.model.money import ZERO, Money, Priced, priced_text, rate_text
 from costguard.model.utilisation import Evidence, IdleState
+from costguard.model.words import count_text
 from costguard.reminders import watched_rows
 from costguard.reminders.watched_rows import WatchedRow
 from costguard.spend import budgets, enforcements
@@ -70,7 +71,7 @@ class RunningFleet:
 
     def headline(self) -> str:
         idle = [vm for vm, _ in self._idle()]
-        text = f"{_count(len(self.running), 'VM')} {'runs' if len(self.running) == 1 else 'run'} now"
+        text = f"{count_text(len(self.running), 'VM')} {'runs' if len(self.running) == 1 else 'run'} now"
         if not self.running:
             return "No VM runs now."
         return f"{text} at {_rate_of(self.running)}" + (
@@ -82,8 +83,8 @@ class RunningFleet:
             vm, evidence = found
             wasted = self._cost_since(vm, max(evidence.since, vm.started_at))
             for_ = span_text(elapsed(evidence.since, self.accrual.now))
-            remark = f"{vm.whose}, idle for {for_}, {amount_text(wasted)} wasted; {evidence.sentence}"
-            return DigestLine(vm.row.name, rate_text(vm.rate), remark)
+            remark = f"{vm.whose}, idle for {for_}, {_cost(wasted)} wasted; {evidence.sentence}"
+            return DigestLine(vm.row.name, _hourly(vm.rate), remark)
 
         return _top(self._idle(), line)
 
@@ -97,14 +98,14 @@ class RunningFleet:
         def line(found: tuple[_Running, timedelta, timedelta]) -> DigestLine:
             vm, limit, over = found
             remark = f"{vm.whose}, past the {span_text(limit)} of preset {vm.row.preset} by {span_text(over)}"
-            return DigestLine(vm.row.name, rate_text(vm.rate), remark)
+            return DigestLine(vm.row.name, _hourly(vm.rate), remark)
 
         return _top(late, line)
 
     def unclaimed(self) -> tuple[DigestLine, ...]:
         def line(vm: _Running) -> DigestLine:
             age = span_text(elapsed(vm.started_at, self.accrual.now))
-            return DigestLine(vm.row.name, rate_text(vm.rate), f"runs for {age} in {vm.row.key.project}")
+            return DigestLine(vm.row.name, _hourly(vm.rate), f"runs for {age} in {vm.row.key.project}")
 
         return _top([vm for vm in self.running if not vm.row.owner], line)
 
@@ -127,7 +128,7 @@ def spent_on(found: Spend, before: Spend | None) -> tuple[DigestLine, ...]:
     earlier = {row.group: row.amounts.total for row in before.rows} if before is not None else None
     lines = []
     for row in found.rows[:SHOWN]:
-        gap = f"and {_count(row.unpriced, 'run or disk', 'runs and disks')} without a price" if row.unpriced else ""
+        gap = f"and {count_text(row.unpriced, 'run or disk', 'runs and disks')} without a price" if row.unpriced else ""
         was = f"{earlier.get(row.group, ZERO)} before" if earlier is not None else ""
         lines.append(
             DigestLine(row.group[0] or "unclaimed", str(row.amounts.total), ", ".join(filter(None, (was, gap))))
@@ -150,10 +151,10 @@ def stopped(
     """What was stopped; what would have been, where rules are in shadow or were so."""
     found = enforcements.enforcements(connection, book, now, since, until)
     done = [each for each in found.stops if each.stop.outcome is StopOutcome.DONE]
-    total = f", {amount_text(found.saved)} saved ({_METHOD})" if done else ""
+    total = f", {_cost(found.saved)} saved ({_METHOD})" if done else ""
     yield f"Stopped{total}", _top(done, _stop_line)
     if is_shadow or found.shadows:
-        would = f", saving {amount_text(found.would_have_saved)}" if found.shadows else ""
+        would = f", saving {_cost(found.would_have_saved)}" if found.shadows else ""
         yield f"Would have been stopped{would}", _top(found.shadows, _shadow_line)
 
 
@@ -162,7 +163,7 @@ def kept(connection: Connection, since: datetime, until: datetime, time_zone: st
 
     def line(of: KeptRow) -> DigestLine:
         return DigestLine(
-            of.name, f"until {cards.when(of.until, zone)}", f"by {of.by}{f': {of.reason}' if of.reason else ''}"
+            of.name, f"until {moment_text(of.until, zone)}", f"by {of.by}{f': {of.reason}' if of.reason else ''}"
         )
 
     return _top(kept_between(connection, since, until), line)
@@ -181,22 +182,21 @@ def not_known(connection: Connection, found: Spend) -> Iterator[Section]:
         yield "Not read", _top(unread, lambda one: DigestLine(f"{one[0]}, {one[1].scope}", one[1].code, one[1].reason))
 
 
-def rate_text(rate: Money | None) -> str:
-    return "unpriced" if rate is None else f"{rate}/h"
+def _cost(of: Priced) -> str:
+    return priced_text(of, nothing="an amount without a price")
 
 
-def amount_text(of: Priced) -> str:
-    """`unpriced` where nothing has a price, and `at least` where something has none."""
-    if of.whole:
-        return str(of.amount)
-    return f"at least {of.amount}" if of.amount else "an amount without a price"
+def _hourly(rate: Money | None) -> str:
+    return "unpriced" if rate is None else f"{rate_text(rate)}/h"
 
 
 def _budget_line(of: Standing) -> DigestLine:
     outlook = of.outlook
     spent = f"{outlook.spent} of {of.budget.limit} ({of.percent}%)"
     end = f"{of.forecast_text} by the end of the {of.budget.period.value}"
-    gap = f"; {_count(outlook.unpriced, 'run or disk', 'runs and disks')} without a price" if outlook.unpriced else ""
+    gap = (
+        f"; {count_text(outlook.unpriced, 'run or disk', 'runs and disks')} without a price" if outlook.unpriced else ""
+    )
     return DigestLine(of.budget.name, spent, f"{end}{gap}")
 
 
@@ -204,16 +204,14 @@ def _stop_line(of: enforcements.StopReport) -> DigestLine:
     row = of.stop
     who = f"{row.asked_by} asked for it" if row.asked_by else row.reason
     saved = of.saving.amount if of.saving is not None else Priced(whole=False)
-    return DigestLine(row.name, amount_text(saved), f"{row.owner or 'unclaimed'}, {who}")
+    return DigestLine(row.name, _cost(saved), f"{row.owner or 'unclaimed'}, {who}")
 
 
 def _shadow_line(of: enforcements.ShadowReport) -> DigestLine:
     row, saving = of.stop, of.saving
-    amount = amount_text(saving.amount) if saving is not None else "unpriced"
+    amount = _cost(saving.amount) if saving is not None else "unpriced"
     whole = saving.in_all if saving is not None else None
-    more = (
-        f"; it has cost {amount_text(whole)} since" if saving is not None and whole not in (None, saving.amount) else ""
-    )
+    more = f"; it has cost {_cost(whole)} since" if saving is not None and whole not in (None, saving.amount) else ""
     return DigestLine(row.name, amount, f"{row.owner or 'unclaimed'}, {row.reason}{more}")
 
 
@@ -226,11 +224,7 @@ def _top(found: Sequence[_T], line: Callable[[_T], DigestLine]) -> tuple[DigestL
 
 def _rate_of(found: Sequence[_Running]) -> str:
     known = sum((vm.rate for vm in found if vm.rate is not None), ZERO)
-    return f"{known} an hour{' and what the unpriced cost' if any(vm.rate is None for vm in found) else ''}"
-
-
-def _count(number: int, word: str, words: str = "") -> str:
-    return f"{number:,} {word if number == 1 else words or word + 's'}"
+    return f"{rate_text(known)} an hour{' and what the unpriced cost' if any(vm.rate is None for vm in found) else ''}"
 
 
 @dataclass(frozen=True, slots=True)

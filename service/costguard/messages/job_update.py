@@ -24,7 +24,7 @@ from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import NotificationContent
-from costguard.model.money import ZERO, Priced
+from costguard.model.money import ZERO, Priced, priced_text
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage, StoredMessage
 from costguard.spend import job_costs
@@ -139,7 +139,7 @@ def _figures(scene: JobSnapshot) -> dict[str, str]:
             figures["Step"] = f"{steps[-1]:,}"
         figures["Attempts"] = _attempts(scene)
     cost, ceiling = scene.cost, job.spec.ceiling
-    shown = str(cost.amount) if cost.whole else f"at least {cost.amount}" if cost.amount else "not priced"
+    shown = priced_text(cost)
     figures["Cost so far"] = shown if ceiling is None else f"{shown} of {ceiling} at most"
     if scene.disk is not None and scene.disk.text:
         figures["Disk"] = scene.disk.text.removeprefix("disk ")

@@ -22,6 +22,7 @@ from costguard.model.action import StopOutcome
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.moments import moment_text
+from costguard.model.money import priced_text
 from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectKind
 from costguard.reminders import gather, stop_rows
 from costguard.reminders.context import DecisionContext
@@ -263,5 +264,5 @@ def _lifetime(connection: Connection, subject: Subject) -> Lifetime | None:
 def _cost(scene: _ReminderScene, life: Lifetime) -> str:
     for each in history.lifetimes_of(scene.connection, scene.accrual, scene.subject.instance_id):
         if each.stored.id == life.id or each.stored.id == scene.subject.lifetime_id:
-            return f"{'' if each.cost.whole else 'at least '}{each.cost.amount}"
+            return priced_text(each.cost, nothing="an amount that is not known")
     return "an amount that is not known"

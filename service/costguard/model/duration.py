@@ -17,9 +17,11 @@ def elapsed(start: datetime, end: datetime) -> timedelta:
     return max(timedelta(), ((end - _EPOCH) // _SECOND - (start - _EPOCH) // _SECOND) * _SECOND)
 
 
-def span_text(span: timedelta) -> str:
-    """`2 d 5 h`, `3 h 12 min`, `40 s`: the two largest units, rounded down."""
+def span_text(span: timedelta, *, tenths: bool = False) -> str:
+    """`2 d 5 h`, `3 h 12 min`, `40 s`: the two largest units, rounded down. `tenths`: `1.3 s` below ten seconds."""
     seconds = max(0, span.days * 86_400 + span.seconds)  # a VM may have started a moment ahead of our clock
+    if tenths and seconds < 10 and span.microseconds:
+        return f"{span.total_seconds():.1f} s"
     for word, size, smaller_word, smaller in _UNITS:
         if seconds >= size:
             count, rest = seconds // size, seconds % size // smaller

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _WEEKDAY_SAYS_IT = timedelta(days=3)  # beyond, pages could not tell which Tuesday is meant
@@ -16,8 +16,14 @@ def zone_of(name: str, otherwise: str = "UTC") -> ZoneInfo:
         return ZoneInfo(otherwise)
 
 
-def moment_text(moment: datetime, zone: ZoneInfo, now: datetime, with_zone: bool = True) -> str:
-    """`Tue 09:00 UTC`; with its date when that Tuesday is three days or more away."""
+def moment_text(moment: datetime, zone: tzinfo = UTC, now: datetime | None = None, with_zone: bool = True) -> str:
+    """`Tue 3 Nov 09:00 UTC`; without its date where that Tuesday is less than three days from `now`."""
     here = moment.astimezone(zone)
-    day = "%a" if abs(moment - now) < _WEEKDAY_SAYS_IT else "%a %-d %b"
+    day = "%a" if now is not None and abs(moment - now) < _WEEKDAY_SAYS_IT else "%a %-d %b"
     return here.strftime(f"{day} %H:%M %Z" if with_zone else f"{day} %H:%M")
+
+
+def clock_text(moment: datetime, now: datetime) -> str:
+    """`14:05 UTC`, with its day unless that is today."""
+    here = moment.astimezone(UTC)
+    return f"{here:%H:%M} UTC" if here.date() == now.astimezone(UTC).date() else moment_text(moment, UTC, now)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
 NANOS_PER_DOLLAR = 1_000_000_000
-_NANOS_PER_CENT = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,12 +28,6 @@ class Money:
     def dollars(self) -> Decimal:
         return Decimal(self.nanos).scaleb(-9)
 
-    @property
-    def cents(self) -> int:
-        """Whole cents, halves to even."""
-        whole, rest = divmod(self.nanos, _NANOS_PER_CENT)
-        return whole + (2 * rest > _NANOS_PER_CENT or (2 * rest == _NANOS_PER_CENT and whole % 2 == 1))
-
     def over(self, span: timedelta) -> Money:
         """What this rate an hour comes to over a span, cut off to a nano-dollar."""
         return Money(self.nanos * (span // timedelta(microseconds=1)) // 3_600_000_000)
@@ -51,10 +45,7 @@ class Money:
         return self.nanos != 0
 
     def __str__(self) -> str:
-        cents = self.cents
-        sign = "-" if cents < 0 else ""
-        whole, part = divmod(abs(cents), 100)
-        return f"{sign}${whole:,}.{part:02d}"
+        return money_text(self)
 
 
 ZERO = Money(0)
@@ -69,3 +60,31 @@ class Priced:
 
     def __add__(self, other: Priced) -> Priced:
         return Priced(self.amount + other.amount, self.whole and other.whole)
+
+
+def money_text(money: Money, places: int = 2) -> str:
+    """`$1,234.57`, halves to even; an amount too small for its places is `<$0.01`, not nothing."""
+    unit = NANOS_PER_DOLLAR // 10**places
+    units, rest = divmod(abs(money.nanos), unit)
+    units += 2 * rest > unit or (2 * rest == unit and units % 2 == 1)
+    if money.nanos and not units:
+        return f"<${10**-places:.{places}f}"
+    whole, part = divmod(units, 10**places)
+    return f"{'-' if money.nanos < 0 else ''}${whole:,}.{part:0{places}d}"
+
+
+def rate_text(rate: Money) -> str:
+    """Dollars an hour: three places below a dollar, and `$0.00` for nothing."""
+    return money_text(rate, 3 if 0 < abs(rate.nanos) < NANOS_PER_DOLLAR else 2)
+
+
+def exact_text(money: Money) -> str:
+    """In full: `$0.031611`."""
+    return f"${money.dollars.normalize():f}"
+
+
+def priced_text(priced: Priced, show: Callable[[Money], str] = str, nothing: str = "not priced") -> str:
+    """`$41.20`, `at least $41.20` where something in it has no price, `nothing` where nothing has one."""
+    if priced.whole:
+        return show(priced.amount)
+    return f"at least {show(priced.amount)}" if priced.amount else nothing

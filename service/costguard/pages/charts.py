@@ -246,5 +246,4 @@ def _span(length: timedelta | None) -> str:
     """Under ten seconds with a decimal: preemption notices take fractions of a second."""
     if length is None:
         return "–"
-    seconds = length.total_seconds()
-    return f"{seconds:.1f} s" if 0 < seconds < 10 and seconds % 1 else span_text(length)
+    return span_text(length, tenths=True)

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,7 +16,7 @@ from costguard.messages.message_log import LogEntry
 from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
 from costguard.model.lifetime import EndReason, Lifetime
-from costguard.model.money import Money, Priced
+from costguard.model.money import Money, Priced, exact_text, rate_text
 from costguard.model.unseen import shown
 from costguard.reminders.not_stopped import StopDiagnosis
 
@@ -43,24 +42,11 @@ def visible(value: object) -> object:
     return value
 
 
-def rate(money: Money) -> str:
-    """Dollars an hour: three places below a dollar."""
-    if 0 < abs(money.nanos) < 1_000_000_000:
-        thousandths = int(money.dollars.quantize(Decimal("0.001")).scaleb(3))
-        return "<$0.001" if thousandths == 0 else f"${thousandths // 1000}.{thousandths % 1000:03d}"
-    return str(money)
-
-
-def dollars(money: Money) -> str:
-    """To the cent; an amount too small for that is `<$0.01`, not nothing."""
-    return "<$0.01" if 0 < money.nanos < 5_000_000 else str(money)
-
-
 def cells(amounts: Iterable[Money]) -> Markup:
     """Table cells, one per amount. A year by day has thousands, and a template takes four times as long for each."""
     made = []
     for amount in amounts:
-        text = dollars(amount).replace("<", "&lt;") if amount else '<span class="note">–</span>'
+        text = str(amount).replace("<", "&lt;") if amount else '<span class="note">–</span>'
         made.append(f'<td class="right num" data-nanos="{amount.nanos}">{text}</td>')
     return Markup("".join(made))  # noqa: S704 numbers and tags of our own
 
@@ -75,11 +61,6 @@ def moving(money: Money) -> Markup:
 def is_nothing(priced: Priced) -> bool:
     """Whether nothing of it could be priced, so that no amount may be shown."""
     return not priced.whole and not priced.amount
-
-
-def age(span: timedelta) -> str:
-    """`45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`, as reasons write it."""
-    return span_text(max(timedelta(), span))
 
 
 def clock(moment: datetime, style: str = "short") -> Markup:
@@ -167,12 +148,11 @@ def quantity(millis: int) -> str:
 
 
 def unit_price(rate_nanos: int) -> str:
-    """A price in full: `$0.031611`."""
-    return f"${Money(rate_nanos).dollars.normalize():f}"
+    return exact_text(Money(rate_nanos))
 
 
 def seconds(count: int) -> str:
-    return age(timedelta(seconds=count))
+    return span_text(timedelta(seconds=count))
 
 
 def hours(count: int) -> str:
@@ -197,7 +177,7 @@ def tick(money: Money) -> str:
 
 
 def ran(lifetime: Lifetime, now: datetime) -> str:
-    return age(lifetime.ran(now))
+    return span_text(lifetime.ran(now))
 
 
 def how_ended(lifetime: Lifetime) -> str:
@@ -268,12 +248,9 @@ def steps(text: str, near: datetime) -> list[Markup]:
 FILTERS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
-        rate,
-        dollars,
         cells,
         moving,
         is_nothing,
-        age,
         clock,
         gpu,
         gpu_words,
@@ -304,4 +281,4 @@ FILTERS: dict[str, Callable[..., Any]] = {
         tick,
         ran,
     )
-}
+} | {"age": span_text, "dollars": str, "rate": rate_text}

@@ -13,6 +13,7 @@ from costguard.jobs.disk import disk_fate
 from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest
 from costguard.model.fact import Fact
+from costguard.model.moments import moment_text
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
 from costguard.reminders import message_rows
@@ -94,7 +95,7 @@ def _kept(vm: KnownInstance, action: KeepLifetime, now: datetime) -> Fact:
         key=f"LifetimeKept:{request.id}",
         kind="LifetimeKept",
         occurred_at=now,
-        text=f"{request.by} keeps {vm.record.name} until {moment(action.until)}{why}.",
+        text=f"{request.by} keeps {vm.record.name} until {moment_text(action.until)}{why}.",
         project=vm.record.key.project,
         gce_id=vm.record.key.gce_id,
         name=vm.record.name,
@@ -129,8 +130,3 @@ def _assigned(vm: KnownInstance, action: AssignOwner, now: datetime) -> Fact:
             "via": request.via,
         },
     )
-
-
-def moment(at: datetime) -> str:
-    """`14:02 UTC on 2 Nov`"""
-    return f"{at:%H:%M} UTC on {at.day} {at:%b}"

@@ -11,6 +11,7 @@ from costguard.access.teams import channel_of, team_of
 from costguard.ledger.owner import is_person
 from costguard.model.access import Authority, Role
 from costguard.model.instance import InstanceKey
+from costguard.model.moments import clock_text
 from costguard.model.reminder import Ownership, RequestKind, Team
 
 HOLD = timedelta(hours=1)  # how long a claim gives no right to stop, unless the team's channel is notified sooner
@@ -68,9 +69,9 @@ def is_held(ownership: Ownership, now: datetime) -> bool:
 def hold_text(name: str, ownership: Ownership, channel: str) -> str:
     """Why who claimed it may not stop it yet. `channel` is the team's, or the one for all; "" where there is none."""
     assert ownership.claim is not None  # it would not be held otherwise
-    until = ownership.claim.at + HOLD
+    until = clock_text(ownership.claim.at + HOLD, ownership.claim.at)
     sooner = f"when {channel} has been notified, or " if channel else ""
-    return f"{name} was claimed less than an hour ago. It can be stopped {sooner}from {until:%H:%M} UTC on."
+    return f"{name} was claimed less than an hour ago. It can be stopped {sooner}from {until} on."
 
 
 def outsider_text(name: str, ownership: Ownership, team: Team | None) -> str | None:

@@ -14,6 +14,7 @@ from costguard.model.instance import Status
 from costguard.model.moments import moment_text
 from costguard.model.person import AccountLookup
 from costguard.model.reminder import Enforcement, RequestKind, Subject, SubjectKind, Target
+from costguard.model.words import list_text
 from costguard.reminders import enforcement, ladder
 from costguard.reminders.context import DecisionContext
 from costguard.reminders.due import DueMoment, due_of_rest, due_of_run, kept_to, past_limit, why_running
@@ -224,7 +225,7 @@ def _every(vm: WatchedVm, subject: Subject, about: DecisionContext) -> timedelta
 def _names(targets: tuple[Target, ...], vm: WatchedVm, contact: str, about: DecisionContext) -> str:
     named = {Target.OWNER: vm.owner, Target.CHANNEL: about.channel(vm), Target.CONTACT: contact}
     names = [named[target] for target in targets]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return list_text(names)
 
 
 def _rounded(span: timedelta) -> str:

@@ -17,6 +17,7 @@ from costguard.model.person import AccountLookup
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement, RequestKind
 from costguard.model.utilisation import Evidence, IdleState
+from costguard.model.words import list_text
 from costguard.reminders import enforcement, ladder
 from costguard.reminders.context import DecisionContext
 from costguard.reminders.decide import due_of, next_step
@@ -63,7 +64,7 @@ class StopDiagnosis:
     def sentence(self, now: datetime, show: Callable[[datetime], str] | None = None) -> str:
         """`Not stopped: its limit of 8 h has not passed (preset t4: stop after ...); ...`"""
         rule = f" ({self.rule})" if self.rule else ""
-        missing = f"; still missing: {_listed(self.missing)}" if self.missing else ""
+        missing = f"; still missing: {list_text(self.missing)}" if self.missing else ""
         moment = show(self.at) if show and self.at else moment_text(self.at, _UTC, now) if self.at else ""
         step = f"; {self.step}{' ' if moment else ''}{moment}" if self.step else ""
         return f"{_OPENINGS.get(self.cause, 'Not stopped')}: {self.reason}{rule}{missing}{step}."
@@ -231,7 +232,3 @@ def _use(measured: Evidence | None) -> str:
 
 def _reminders(count: int, more: str = "") -> str:
     return f"{count} {more}unanswered reminder{'' if count == 1 else 's'}"
-
-
-def _listed(parts: tuple[str, ...]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else list(parts))

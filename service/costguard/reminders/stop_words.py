@@ -10,9 +10,9 @@ from costguard.ledger.narrate import after_text, ended_text
 from costguard.model.action import StopInstance
 from costguard.model.fact import Fact
 from costguard.model.lifetime import EndReason, Lifetime
-from costguard.model.money import Priced
+from costguard.model.moments import moment_text
+from costguard.model.money import Priced, priced_text
 from costguard.model.record import KnownInstance
-from costguard.reminders.answering import moment
 
 _OURS = UUID("6f3f0f0a-5f0e-4e8a-9a53-0c6f1f1f7a11")
 
@@ -73,10 +73,10 @@ def done(vm: KnownInstance, life: Lifetime, cost: Priced) -> str:
     """`Stopped at 14:02 UTC on 2 Nov after 12 h; that run cost $41.20.`"""
     assert life.ended_at is not None  # it is over
     word = "Suspended" if life.end_reason is EndReason.SUSPENDED else "Stopped"
-    amount = f"{'' if cost.whole else 'at least '}{cost.amount}"
-    return f"{word} {vm.record.name} at {moment(life.ended_at)} {after_text(life)}; that run cost {amount}."
+    amount = priced_text(cost, nothing="an amount that is not known")
+    return f"{word} {vm.record.name} at {moment_text(life.ended_at)} {after_text(life)}; that run cost {amount}."
 
 
 def ended_otherwise(vm: KnownInstance, life: Lifetime) -> str:
     assert life.ended_at is not None  # it is over
-    return f"{vm.record.name} {ended_text(life.end_reason or EndReason.UNKNOWN)} at {moment(life.ended_at)}."
+    return f"{vm.record.name} {ended_text(life.end_reason or EndReason.UNKNOWN)} at {moment_text(life.ended_at)}."

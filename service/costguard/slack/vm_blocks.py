@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from costguard.model.duration import span_text
 from costguard.model.message import ReminderContent, StateKind, VmCard
-from costguard.model.money import Money, Priced
+from costguard.model.money import Priced, priced_text, rate_text
 from costguard.model.reminder import SubjectKind, Target
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.slack.blocks import Block, actions, context, fields, header, section
 from costguard.slack.text import ago, line, lines, link, mention, moment, plain
 
-_CENT = 10_000_000
-_DOLLAR = 1_000_000_000
-
 
 def amount(priced: Priced) -> str:
-    """`$41.20`, `at least $41.20` where something in it has no price, `not priced` where nothing has one."""
-    return _said(priced, _dollars(priced.amount))
+    return line(priced_text(priced))
 
 
 def rate(priced: Priced) -> str:
-    """The same for an hour: three places below a dollar."""
-    money = priced.amount
-    if _CENT // 20 < money.nanos < _DOLLAR:
-        return _said(priced, f"${money.dollars.quantize(Decimal('0.001'))}")
-    return _said(priced, _dollars(money))
-
-
-def _said(priced: Priced, shown: str) -> str:
-    if priced.whole:
-        return shown
-    return f"at least {shown}" if priced.amount else "not priced"
-
-
-def _dollars(money: Money) -> str:
-    """An amount too small for a cent is not nothing."""
-    return "under $0.01" if 0 < money.nanos < _CENT // 2 else str(money)
+    return line(priced_text(priced, rate_text))
 
 
 def name(card: VmCard) -> str:

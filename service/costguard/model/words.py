@@ -1,0 +1,15 @@
+"""Counts and lists as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def count_text(number: int, one: str, many: str = "") -> str:
+    """`1 zone`, `3 zones`, `1,200 VMs`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def list_text(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
