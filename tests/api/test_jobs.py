@@ -229,7 +229,7 @@ def test_a_launch_says_what_is_likely_to_fail(api: Api) -> None:
     """It is taken in, and its first answer warns with the figures."""
     asked = {"preset": "t4", "expected_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
     job = api.post("jobs", {**asked, "deadline": "2026-11-20T22:10:00Z"}).json()["job"]
-    assert "Its deadline of 2026-11-20 22:10 UTC leaves 10 min beyond the 10 h that it takes" in job["reason"]
+    assert "Its deadline of Fri 20 Nov 22:10 UTC leaves 10 min beyond the 10 h that it takes" in job["reason"]
 
 
 def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:

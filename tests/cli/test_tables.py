@@ -12,9 +12,11 @@ from rich.console import Console
 
 from costguard.cli.events import show_events
 from costguard.cli.fleet import follow, show_fleet, show_vm
-from costguard.cli.format import age, amount_text, clean, count, dollars, limit_text, rate
+from costguard.cli.format import amount_text, clean, dollars, limit_text, rate
 from costguard.cli.tables import Column, show_table
 from costguard.errors import ServerUnreachable
+from costguard.model.duration import span_text
+from costguard.model.words import count_text
 
 
 def _amount(amount: str | None, complete: bool = True) -> dict[str, Any]:
@@ -187,7 +189,7 @@ def test_rates_and_amounts_say_what_is_missing() -> None:
 )
 def test_ages(span: timedelta, shown: str) -> None:
     """The two largest units, as facts and pages say it."""
-    assert age(span) == shown
+    assert span_text(span) == shown
 
 
 def test_limits_and_counts_in_words() -> None:
@@ -195,8 +197,8 @@ def test_limits_and_counts_in_words() -> None:
     now = "2026-11-20T12:00:00Z"
     assert limit_text(now, "2026-11-17T19:00:00Z") == "over by 2 d 17 h"
     assert limit_text(now, "2026-11-20T17:10:00Z") == "in 5 h 10 min"
-    assert (count(1, "VM"), count(2, "VM"), count(0, "VM")) == ("1 VM", "2 VMs", "0 VMs")
-    assert count(1, "lifetime or disk", "lifetimes and disks") == "1 lifetime or disk"
+    assert (count_text(1, "VM"), count_text(2, "VM"), count_text(0, "VM")) == ("1 VM", "2 VMs", "0 VMs")
+    assert count_text(1, "lifetime or disk", "lifetimes and disks") == "1 lifetime or disk"
 
 
 def test_clean_shows_controls_and_keeps_letters() -> None:

@@ -57,8 +57,8 @@ def test_a_deadline_that_cannot_be_met_names_the_figures() -> None:
     """How long it takes, when it would end, and the deadline."""
     (refusal,) = found(deadline=at("20:00")).refusals
     assert refusal.message == (
-        "It takes 10 h: begun this minute, on-demand, it would end 2026-11-02 22:00 UTC, after its deadline of "
-        "2026-11-02 20:00 UTC. Give a later one, or none."
+        "It takes 10 h: begun this minute, on-demand, it would end Mon 2 Nov 22:00 UTC, after its deadline of "
+        "Mon 2 Nov 20:00 UTC. Give a later one, or none."
     )
 
 

@@ -233,7 +233,7 @@ def test_what_is_over_is_told_and_not_asked(office: Office) -> None:
         office.handler.click(press(subject, at=f"{number}.1"))
     assert office.open == []
     assert office.ephemerals == [
-        "a-stopped-one was stopped at Thu 12 Nov 13:00 CET.",
+        "a-stopped-one was stopped on Thu 12 Nov 13:00 CET.",
         "a-running-one was started again since this message. Type /gpu to see it as it is now.",
         "This message about a-running-one is out of date. Type /gpu to see it as it is now.",
         "a-gone-one no longer exists, so there is nothing left to do.",

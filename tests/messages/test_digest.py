@@ -140,7 +140,7 @@ def test_a_daily_tells_of_yesterday_and_of_now(database: Database) -> None:
     assert found.headline.startswith(
         "$14.24 was spent, 78% more than the $8.00 on the day before. 5 VMs run now at $2.30 an hour"
     )
-    assert "; 2 of them idle, at $0.71 an hour." in found.headline
+    assert "; 2 of them idle, at $0.710 an hour." in found.headline
     assert section(found, "By preset") == (DigestLine("t4", "$14.24", "$8.00 before"),)
     assert section(found, "By owner")[0] == DigestLine("ada@lab.example", "$14.24")
     assert found.url == "https://guard.example/spend"
@@ -150,9 +150,9 @@ def test_idlers_come_with_what_they_wasted(database: Database) -> None:
     """The most expensive first, with whose they are, since when they idle and what shows it."""
     a_fleet(database)
     sleepy, cheap = section(composed(database), "Idle now")
-    assert (sleepy.label, sleepy.amount) == ("sleepy", "$0.53/h")
+    assert (sleepy.label, sleepy.amount) == ("sleepy", "$0.530/h")
     assert sleepy.remark == "ada@lab.example, idle for 2 h, $1.06 wasted; GPU under 5 % for 2 h (max 3 %)"
-    assert (cheap.label, cheap.amount) == ("cheap", "$0.18/h")
+    assert (cheap.label, cheap.amount) == ("cheap", "$0.180/h")
 
 
 def test_the_late_and_the_unclaimed_are_named(database: Database) -> None:
@@ -165,7 +165,7 @@ def test_the_late_and_the_unclaimed_are_named(database: Database) -> None:
         "sleepy": "ada@lab.example, past the 8 h of preset t4 by 12 h",
         "nobodys": "unclaimed, past the 8 h of preset t4 by 1 h",
     }
-    assert section(found, "Running, and nobody's") == (DigestLine("nobodys", "$0.53/h", "runs for 9 h in lab"),)
+    assert section(found, "Running, and nobody's") == (DigestLine("nobodys", "$0.530/h", "runs for 9 h in lab"),)
 
 
 def test_budgets_are_told_with_their_forecast(database: Database) -> None:

@@ -26,7 +26,7 @@ def test_a_keep(database: Database) -> None:
     with database.read() as connection:
         keeps = answers.keeps_of(connection, [subject])[subject]
     assert keeps == (Keep(subject, at("16:00"), ANA, at("12:00"), "the last epoch"),)
-    told = f"{ANA} keeps vm-1 until 16:00 UTC on 2 Nov: the last epoch."
+    told = f"{ANA} keeps vm-1 until Mon 2 Nov 16:00 UTC: the last epoch."
     assert scene.told("LifetimeKept") == [told]
     assert scene.requests() == [("done", told)]
 

@@ -36,7 +36,7 @@ def test_done_when_the_ledger_shows_it(database: Database) -> None:
     settle_later(scene, executor, MINUTE)
     assert scene.stop(subject).outcome is StopOutcome.DONE
     assert scene.requests() == [
-        ("done", "Stopped vm-1 at 12:01 UTC on 2 Nov after 2 h 1 min; that run cost at least $0.00.")
+        ("done", "Stopped vm-1 on Mon 2 Nov 12:01 UTC after 2 h 1 min; that run cost an amount that is not known.")
     ]
 
 
@@ -51,7 +51,7 @@ def test_an_end_of_another_kind_is_not_our_doing(database: Database) -> None:
     scene.look(gone, operations=(event("preempted", "12:00:10", target_id="1001"),), read="12:02")
     settle_later(scene, executor)
     assert scene.stop(subject).outcome is StopOutcome.NOT_NEEDED
-    assert scene.requests() == [("done", "vm-1 was preempted by Google at 12:00 UTC on 2 Nov.")]
+    assert scene.requests() == [("done", "vm-1 was preempted by Google on Mon 2 Nov 12:00 UTC.")]
 
 
 def test_a_lost_answer_is_asked_for_again_under_the_same_id(database: Database) -> None:

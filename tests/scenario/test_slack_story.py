@@ -65,7 +65,7 @@ def test_tomorrow_is_the_pressers(sqlite_url: str) -> None:
     with story(sqlite_url, access=HELPERS, presets=QUICK) as told:
         told.press(in_channel(told), "keep", by="dana")
         (fact,) = told.facts("LifetimeKept")
-        assert fact == "dana@example.com keeps trainer until 17:00 UTC on 3 Nov."
+        assert fact == "dana@example.com keeps trainer until Tue 3 Nov 17:00 UTC."
 
 
 def test_a_button_that_is_late(sqlite_url: str) -> None:

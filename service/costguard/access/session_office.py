@@ -17,6 +17,7 @@ from costguard.errors import NobodyNamed, NotTheirName, SessionUnknown
 from costguard.events import facts
 from costguard.model.access import Permission, Principal, Role
 from costguard.model.fact import Fact
+from costguard.model.moments import utc_text
 from costguard.model.ports import Clock
 
 _MOST = 10_000
@@ -85,7 +86,7 @@ class SessionOffice:
 
 def _fact(session: Session, by: Principal, now: datetime) -> Fact:
     who = by.address or "whoever runs the server"
-    since = f"begun {session.began_at:%Y-%m-%d %H:%M} UTC"
+    since = f"begun {utc_text(session.began_at)}"
     text = f"{who} ended a session of {session.address}, {since}."
     if session.address == by.address:
         text = f"{who} signed out." if session.id == by.session else f"{who} ended another session of theirs, {since}."

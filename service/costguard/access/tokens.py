@@ -17,6 +17,7 @@ from costguard.errors import TokenKeyTaken, TokenRefused, TokenUnknown
 from costguard.events import facts
 from costguard.model.access import PERMISSIONS, Permission, Principal, Role
 from costguard.model.fact import Fact
+from costguard.model.moments import utc_text
 from costguard.model.ports import Clock
 
 PREFIX = "cgt_"
@@ -187,7 +188,7 @@ def _made(token: ApiToken, now: datetime) -> Fact:
     may = ", ".join(sorted(each.value for each in token.permissions))
     until = f"until {token.expires_at:%Y-%m-%d}" if token.expires_at is not None else "without an end"
     if token.provisional_until is not None:
-        until = f"until {token.provisional_until:%Y-%m-%d %H:%M} UTC unless an admin confirms it"
+        until = f"until {utc_text(token.provisional_until)} unless an admin confirms it"
     text = f"{token.made_by} made the token {token.name} ({token.id}) for {token.owner}, {until}; it may: {may}."
     return _fact("TokenMade", token, token.made_by, text, now)
 

@@ -9,14 +9,14 @@ from typing import TypeVar
 
 from costguard.actions.execute import CallKind
 from costguard.errors import RateLimited
+from costguard.model.backoff import Backoff
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.observation import Sighting
 from costguard.model.ports import Clock, Launcher
 
 _Answer = TypeVar("_Answer")
 
-FIRST_PAUSE = timedelta(seconds=2)
-LONGEST_PAUSE = timedelta(seconds=60)
+_BACKOFF = Backoff(timedelta(seconds=2), timedelta(minutes=1))
 
 
 class Paused(RateLimited):
@@ -42,7 +42,7 @@ class PacedLauncher:
         self._clock = clock
         self._lock = threading.Lock()
         self._until: dict[tuple[str, CallKind], datetime] = {}
-        self._pause: dict[tuple[str, CallKind], timedelta] = {}
+        self._refusals: dict[tuple[str, CallKind], int] = {}  # in a row
 
     def paused_until(self, project: str, kind: CallKind) -> datetime | None:
         with self._lock:
@@ -81,7 +81,7 @@ class PacedLauncher:
             raise Paused(project, self._slow_down((project, kind), asked_at)) from error
         with self._lock:
             if asked_at >= self._until.get((project, kind), asked_at):  # not one that was on its way before the refusal
-                self._pause.pop((project, kind), None)
+                self._refusals.pop((project, kind), None)
         return answer
 
     def _slow_down(self, what: tuple[str, CallKind], asked_at: datetime) -> datetime:
@@ -91,7 +91,6 @@ class PacedLauncher:
             until = self._until.get(what)
             if until is not None and asked_at < until:
                 return until
-            pause = min(LONGEST_PAUSE, self._pause.get(what, FIRST_PAUSE / 2) * 2)
-            self._pause[what] = pause
-            self._until[what] = now + pause
-            return now + pause
+            self._refusals[what] = self._refusals.get(what, 0) + 1
+            self._until[what] = now + _BACKOFF.after(self._refusals[what])
+            return self._until[what]

@@ -11,6 +11,7 @@ import typer
 
 from costguard.cli.format import clean
 from costguard.cli.options import AsJson, Config, print_json, settings_of
+from costguard.model.moments import utc_text
 
 if TYPE_CHECKING:
     from costguard.ledger.unknown_vms import UnknownVm
@@ -111,7 +112,7 @@ def restore(
             }
         )
         return
-    made_at = f"{manifest.made_at:%Y-%m-%d %H:%M} UTC"
+    made_at = f"{utc_text(manifest.made_at)}"
     print(f"The database is that of {made_at}, at revision {restored.revision}, in generation {generation}.")
     if restored.kept is not None:
         print(f"The previous one is kept as {clean(str(restored.kept))}.")
@@ -147,7 +148,7 @@ def unknown(config: Config = None, as_json: AsJson = False) -> None:
     for vm in vms:
         wanted = f" {vm.verdict_by} wants it {_WANTED[vm.verdict.value]}." if vm.verdict.value else ""
         place = f"{vm.key.project}/{vm.name} in {vm.zone}, {vm.status.value}"
-        print(clean(f"{place}, since {vm.found_at:%Y-%m-%d %H:%M} UTC: {vm.reason}.{wanted}"))
+        print(clean(f"{place}, since {utc_text(vm.found_at)}: {vm.reason}.{wanted}"))
     if not vms:
         print("There is none.")
 

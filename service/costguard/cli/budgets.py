@@ -13,6 +13,7 @@ from costguard.cli.client import Server
 from costguard.cli.format import dollars, moment
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.tables import Answer, Column, cell, render, say, show_table
+from costguard.model.moments import utc_text
 
 _EXAMPLES = """Examples:
 
@@ -110,7 +111,7 @@ def _notes(budget: Answer) -> Iterator[str]:
         if threshold["is_crossed"] or threshold["first_at"]:
             what = "spent" if threshold["on"] == "spent" else "forecast"
             first_at = threshold["first_at"]
-            since = f"since {moment(first_at):%Y-%m-%d %H:%M} UTC" if first_at else "now"
+            since = f"since {utc_text(moment(first_at))}" if first_at else "now"
             again = "" if threshold["is_crossed"] else ", and below it again"
             yield f"{name}: {what} past {threshold['percent']}% ({dollars(threshold['amount'])}) {since}{again}"
     if budget["at_limit"] != "tell":

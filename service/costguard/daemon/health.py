@@ -20,6 +20,7 @@ from costguard.ledger.projects import ProjectLook
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.messages.slack_health import OutboxTrouble, SlackHealth, slack_health
 from costguard.model.mending import with_command
+from costguard.model.moments import clock_text
 from costguard.model.observation import Unread
 from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookState
@@ -157,9 +158,9 @@ def health(of: Guard) -> Health:
         is_acting=stored.is_held_by(signs.holders, of.holder) and daemon.silent_for is None,
         reasons=reasons,
         warnings=[
-            *_warnings(daemon, states, slack),
+            *_warnings(daemon, states, slack, now),
             *_of_unknown(signs.unknown_vms),
-            *(_of_webhook(each) for each in signs.webhooks if each.error),
+            *(_of_webhook(each, now) for each in signs.webhooks if each.error),
         ],
         holders=signs.holders,
         projects=states,
@@ -199,7 +200,7 @@ def _reasons(daemon: Daemon, signs: VitalSigns) -> Iterator[str]:
         yield "No prices are known, so nothing can be priced. See the server's log."
 
 
-def _warnings(daemon: Daemon, states: Sequence[ProjectState], slack: SlackHealth) -> list[str]:
+def _warnings(daemon: Daemon, states: Sequence[ProjectState], slack: SlackHealth, now: datetime) -> list[str]:
     found = [
         f"Project {each.look.project} was not read whole for too long."
         for each in states
@@ -209,8 +210,9 @@ def _warnings(daemon: Daemon, states: Sequence[ProjectState], slack: SlackHealth
     if daemon.last_error:
         found.append(f"The last pass failed: {daemon.last_error}")
     found += [f"Slack: {reason}" for reason in slack.reasons]
-    if slack.is_late:
-        found.append(f"{slack.waiting} messages wait for Slack, the oldest since {slack.waiting_since:%H:%M} UTC.")
+    if slack.is_late and slack.waiting_since is not None:
+        since = clock_text(slack.waiting_since, now)
+        found.append(f"{slack.waiting} messages wait for Slack, the oldest since {since}.")
     return found
 
 
@@ -227,8 +229,8 @@ def _of_unknown(vms: Sequence[UnknownVm]) -> Iterator[str]:
     yield f"{names} {what} not in the ledger, as after a restore: `costguard db unknown` says what to do."
 
 
-def _of_webhook(of: WebhookState) -> str:
-    since = f", the oldest since {of.since:%H:%M} UTC" if of.since is not None else ""
+def _of_webhook(of: WebhookState, now: datetime) -> str:
+    since = f", the oldest since {clock_text(of.since, now)}" if of.since is not None else ""
     return f"Webhook {of.name}: {of.waiting} facts wait{since}: {of.error}"
 
 

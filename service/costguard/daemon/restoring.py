@@ -11,6 +11,7 @@ from costguard.access import people, requests
 from costguard.ledger import generation
 from costguard.model.fact import Fact
 from costguard.model.generation import FIRST, Cause, Generation
+from costguard.model.moments import utc_text
 from costguard.reminders import message_rows
 from costguard.reminders.answering import refuse
 
@@ -50,7 +51,7 @@ def begin(
     """
     before = generation.read(connection)
     new = Generation(max(before.number, seen) + 1, now, cause, backup_at)
-    taken = f" of {backup_at:%Y-%m-%d %H:%M} UTC" if backup_at is not None else ""
+    taken = f" of {utc_text(backup_at)}" if backup_at is not None else ""
     text = f"{_TEXTS[cause]}{taken}{f' ({why})' if why else ''}. Generation {new.number} begins. {_NEXT}"
     data = {"generation": new.number, "cause": cause.value, "backup_at": backup_at}
     generation.begin(connection, new, Fact(f"generation/{new.number}", KIND, now, text, data=data), now)

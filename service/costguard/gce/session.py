@@ -7,12 +7,14 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.errors import COMPUTE, NoAnswer, Service, from_exception, from_status, is_worth_retrying
+from costguard.model.backoff import Backoff
 
 if TYPE_CHECKING:
     import requests
@@ -27,8 +29,7 @@ _SCOPES = (
 Params = Mapping[str, str | Sequence[str]]
 
 _TRIES = 4
-_FIRST_WAIT_S = 0.5
-_LONGEST_WAIT_S = 15.0
+_BACKOFF = Backoff(timedelta(seconds=0.5), timedelta(seconds=15), factor=4)
 _CHUNK = 1 << 16
 # Google compresses only for clients that also say "gzip" in their name.
 _HEADERS = {"User-Agent": "costguard (gzip)", "Accept": "application/json"}
@@ -104,7 +105,7 @@ class Http:
                 return self._get(path, params, project, what, deadline, service)
             except CloudError as error:
                 tries += 1
-                pause = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 4 ** (tries - 1)) * random.uniform(0.5, 1.0)
+                pause = _BACKOFF.after(tries, jitter=random.uniform(0.5, 1.0)).total_seconds()
                 if tries >= _TRIES or not is_worth_retrying(error) or pause >= deadline.left_s or self._wait(pause):
                     raise
 

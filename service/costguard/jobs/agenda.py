@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, and_, bindparam, exists, select, text, type_coerce
 
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, instances, jobs
+from costguard.model.backoff import Backoff
 
-_FIRST = timedelta(seconds=30)
-_LONGEST = timedelta(minutes=10)
+_BACKOFF = Backoff(timedelta(seconds=30), timedelta(minutes=10))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class PutOff:
 
     def for_longer(self, job_id: str, reason: str, now: datetime) -> None:
         """Each time in a row twice as long as the time before."""
-        tries = self._waits[job_id].tries if job_id in self._waits else 0
-        self._waits[job_id] = _Wait(now + min(_LONGEST, _FIRST * 2 ** min(tries, 10)), reason, tries + 1)
+        tries = self._waits[job_id].tries + 1 if job_id in self._waits else 1
+        self._waits[job_id] = _Wait(now + _BACKOFF.after(tries), reason, tries)
 
     def forget(self, job_id: str) -> None:
         self._waits.pop(job_id, None)

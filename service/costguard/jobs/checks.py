@@ -16,6 +16,7 @@ from costguard.jobs.submission import Refusal, shown
 from costguard.model.checkpoint import Framework, names_a_file
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.log_pattern import LogPattern
+from costguard.model.moments import utc_text
 
 _PART = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -317,7 +318,7 @@ def _of_credentials(spec: JobSpec) -> Iterator[Refusal]:
 
 def _of_limits(spec: JobSpec, now: datetime) -> Iterator[Refusal]:
     if spec.deadline is not None and spec.deadline <= now:
-        yield Refusal("deadline", f"{spec.deadline:%Y-%m-%d %H:%M} UTC has passed: give a later one, or none.")
+        yield Refusal("deadline", f"{utc_text(spec.deadline)} has passed: give a later one, or none.")
     if spec.ceiling is not None and spec.ceiling.nanos <= 0:
         yield Refusal("ceiling", "It must be more than nothing: give an amount of dollars, or none.")
     if spec.expected is not None and not timedelta() < spec.expected <= LONGEST_EXPECTED:

@@ -18,11 +18,11 @@ from costguard.jobs.vm_step import AttemptStep, Means, is_of, put_off_changes, r
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import Verdict
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
+from costguard.model.backoff import Backoff
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, Status
 
-_LOOK_AGAIN = timedelta(seconds=20)
-_LONGEST = timedelta(minutes=2)
+_BACKOFF = Backoff(timedelta(seconds=20), timedelta(minutes=2))
 _ON_ITS_WAY = frozenset({Status.STOPPING, Status.DEPROVISIONING})
 # An insert of which no answer came may still take effect for so long. Until then a 404 is not believed.
 _LATE = timedelta(minutes=2)
@@ -74,7 +74,7 @@ class DeleteStep(AttemptStep):
             gce_id=self.gce_id,
             delete_asked_at=attempt.delete_asked_at or now,
             tries=attempt.tries + 1 if self.is_asked else attempt.tries,
-            try_after=now + min(_LONGEST, _LOOK_AGAIN * 2 ** min(attempt.tries, 5)),
+            try_after=now + _BACKOFF.after(attempt.tries + 1),
             error="",
         )
         return False

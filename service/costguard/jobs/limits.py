@@ -10,6 +10,7 @@ from hashlib import sha256
 from costguard.jobs.suspects import is_quick_crash
 from costguard.jobs.view import NEVER_A_VM, NO_ROOM, Circumstances, JobView, of_attempt
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.backoff import Backoff
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind, JobState, Terms
 from costguard.model.money import ZERO, Money
@@ -103,8 +104,8 @@ def wait(terms: Terms, job_id: str, number: int, failures: int) -> timedelta:
 
     The same attempt always waits equally long: a decision made twice is the same.
     """
-    doubled = terms.first_wait * 2 ** min(max(failures - 1, 0), 20)
-    return _spread(min(doubled, terms.longest_wait), f"{job_id}/{number}")
+    backoff = Backoff(terms.first_wait, terms.longest_wait)
+    return backoff.after(failures, jitter=_jitter(f"{job_id}/{number}")) // _WHOLE_SECOND * _WHOLE_SECOND
 
 
 def after_failures(view: JobView, terms: Terms) -> datetime | None:
@@ -115,10 +116,9 @@ def after_failures(view: JobView, terms: Terms) -> datetime | None:
     return ended[-1].ended_at + wait(terms, view.job.id, view.last.attempt.number, failures)
 
 
-def _spread(span: timedelta, key: str) -> timedelta:
-    """Between three and five quarters of it, whole seconds."""
-    share = int.from_bytes(sha256(key.encode()).digest()[:4])
-    return (span * 3 / 4 + span / 2 * share / 2**32) // _WHOLE_SECOND * _WHOLE_SECOND
+def _jitter(key: str) -> float:
+    """Between three and five quarters."""
+    return 0.75 + int.from_bytes(sha256(key.encode()).digest()[:4]) / 2**33
 
 
 # A start, from the loss of one VM to useful work on the next, costs about this much. Google may take a Spot VM at any
@@ -171,7 +171,7 @@ def time_left(view: JobView, rate: Money) -> timedelta | None:
 
 def max_run(view: JobView, rate: Money | None) -> timedelta | None:
     """How long its next VM may run at this rate; None where that is too short, or the ceiling could not be held."""
-    longest = view.job.recipe.max_run // _SECOND * _SECOND
+    longest = view.job.recipe.max_run // _WHOLE_SECOND * _WHOLE_SECOND
     if view.job.spec.ceiling is None:
         return longest
     if rate is None:

@@ -15,13 +15,13 @@ from costguard.jobs.ending import words_of
 from costguard.jobs.view import RestartVm
 from costguard.jobs.vm_step import AttemptStep, again_after, end, is_of, put_off_changes, request_uuid
 from costguard.model.attempt import Attempt, AttemptState, Outcome
+from costguard.model.backoff import Backoff
 from costguard.model.instance import Status
 from costguard.model.job import Job
 from costguard.model.launch import OperationAnswer
 from costguard.model.observation import Sighting
 
-_LOOK_AGAIN = timedelta(seconds=10)
-_LONGEST = timedelta(minutes=2)
+_BACKOFF = Backoff(timedelta(seconds=10), timedelta(minutes=2))
 _AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
 _ON_ITS_WAY = frozenset({Status.STOPPING, Status.SUSPENDING, Status.DEPROVISIONING})
 _STATES = (AttemptState.RESTING, AttemptState.ENDING)
@@ -71,7 +71,7 @@ class StopStep(AttemptStep):
             _STATES,
             gce_id=self.seen.gce_id,
             tries=attempt.tries + 1,
-            try_after=now + min(_LONGEST, _LOOK_AGAIN * 2 ** min(attempt.tries, 5)),
+            try_after=now + _BACKOFF.after(attempt.tries + 1),
             error="",
         )
         return False

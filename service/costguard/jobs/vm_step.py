@@ -15,6 +15,7 @@ from costguard.events import facts
 from costguard.jobs import attempts, job_events
 from costguard.jobs.vm_request import VmMaker
 from costguard.model.attempt import Attempt, AttemptState, Outcome
+from costguard.model.backoff import Backoff
 from costguard.model.job import Job
 from costguard.model.observation import Sighting
 
@@ -31,8 +32,7 @@ OPEN = frozenset(
     }
 )
 
-_FIRST_AGAIN = timedelta(seconds=4)
-_LONGEST_AGAIN = timedelta(minutes=1)
+_BACKOFF = Backoff(timedelta(seconds=4), timedelta(minutes=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,9 @@ def request_uuid(project: str, name: str, what: str = "insert") -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{project}/{name}/{what}"))
 
 
-def again_after(tries: int, now: datetime, longest: timedelta = _LONGEST_AGAIN) -> datetime:
+def again_after(tries: int, now: datetime) -> datetime:
     """When what was tried so often, or is under way, is asked about again: later each time."""
-    doubled: timedelta = _FIRST_AGAIN * 2 ** min(tries, 10)
-    return now + min(longest, doubled)
+    return now + _BACKOFF.after(tries + 1)
 
 
 def put_off_changes(attempt: Attempt, error: CloudError, now: datetime) -> attempts.Changes:

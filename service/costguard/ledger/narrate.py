@@ -9,6 +9,7 @@ from costguard.model.duration import span_text
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.moments import utc_text
 from costguard.model.observation import Observation, SeenOperation, Unread
 from costguard.model.record import InstanceRecord, KnownInstance
 
@@ -126,7 +127,7 @@ def tell_gap(project: str, read_through: datetime, read_at: datetime) -> Fact | 
         key=f"OperationsForgotten:{project}:{read_through.isoformat()}",
         kind="OperationsForgotten",
         occurred_at=read_at,
-        text=f"The operations of {project} from {read_through:%Y-%m-%d %H:%M} to {forgotten_to:%Y-%m-%d %H:%M} UTC "
+        text=f"The operations of {project} from {read_through:%Y-%m-%d %H:%M} to {utc_text(forgotten_to)} "
         "were not read in time, and Google keeps them for about two weeks. VMs that came and went in that time are "
         "not in the ledger, nor are runs that began and ended in it; where others ended then is estimated. "
         "Compare those days with Google's bill.",

@@ -20,6 +20,7 @@ from costguard.ledger import burn_rates, charges, prices
 from costguard.ledger.price_gate import judge
 from costguard.model.fact import Fact
 from costguard.model.instance import ProvisioningModel
+from costguard.model.moments import utc_text
 from costguard.model.money import Money, exact_text
 from costguard.model.ports import PriceSource
 from costguard.model.price import Price, PriceKey, RefusedPrice
@@ -169,7 +170,7 @@ def _changed(changes: Sequence[_Change]) -> Iterator[Fact]:
             key=f"price/{_path(key)}/{new.in_force_from.isoformat()}/{new.rate_nanos}",
             kind="PriceChanged",
             occurred_at=new.in_force_from,
-            text=f"{_said(key)} costs {_rate(new)} from {new.in_force_from:%Y-%m-%d %H:%M} UTC on, "
+            text=f"{_said(key)} costs {_rate(new)} from {utc_text(new.in_force_from)} on, "
             f"where {_rate(change.old)} was known.",
             data={"source": new.source, "sku_id": new.sku_id},
         )

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
@@ -18,13 +19,14 @@ import structlog
 
 from costguard.main.listening import address_of, listening
 from costguard.main.wire import Alive, Asked, Begin, Family, Message, State, Wake, Wire
+from costguard.model.backoff import Backoff
 
 _SAY_AT_LEAST_EVERY_S = 1.0
 _LOOK_EVERY_S = 0.2  # for something new to say
 _LISTEN_S = 1.0
 _FROZEN_AFTER = 60  # of those, in a row, without a word from a process that served
 _STUCK_S = 30.0  # how long it may leave unread what it is sent
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0  # between two starts
+_BACKOFF = Backoff(timedelta(seconds=0.5), timedelta(seconds=30))  # between two starts
 _STEADY_S = 60.0  # one that lived for so long is started again without delay
 _GONE_S = 5.0  # between the end of its side of the wire and its own
 _OF_SUPERVISORS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})  # for the watching process alone
@@ -143,7 +145,7 @@ class WebProcess:
             return _Run(self._spawn(theirs, self._listener), Wire(ours))
 
     def _watch(self, wake: Mapping[Asked, Callable[[], None]]) -> None:
-        wait_s = _FIRST_WAIT_S
+        ends = 0  # in a row, soon after a start
         while True:
             began_s = time.monotonic()
             try:
@@ -158,12 +160,11 @@ class WebProcess:
                 log.error("web_process_did_not_start", how=_how(code))
                 self._settled.set()
                 return
-            if time.monotonic() - began_s > _STEADY_S:
-                wait_s = _FIRST_WAIT_S
+            ends = 1 if time.monotonic() - began_s > _STEADY_S else ends + 1
+            wait_s = _BACKOFF.after(ends).total_seconds()
             log.error("web_process_ended", how=_how(code), started_again_in_s=wait_s, watch="goes on")
             if self._stop.wait(wait_s):
                 return
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
             with self._guard:
                 if self._stop.is_set():
                     return

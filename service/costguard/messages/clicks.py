@@ -193,7 +193,7 @@ def _outdated(connection: Connection, subject: Subject, row: WatchedRow | None, 
         if span.id == subject.lifetime_id and life.ended_at is not None and life.end_reason is not None:
             by = f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
             again = "; it was started again since then" if row.started_at is not None else ""
-            return f"{name} {ended_text(life.end_reason)}{by} at {moment_text(life.ended_at, zone)}{again}."
+            return f"{name} {ended_text(life.end_reason)}{by} on {moment_text(life.ended_at, zone)}{again}."
     return f"This message about {name} is out of date. Type /gpu to see it as it is now."
 
 

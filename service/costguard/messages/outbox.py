@@ -24,7 +24,7 @@ from costguard.errors import (
     StoreError,
 )
 from costguard.events import facts
-from costguard.messages.pacing import Pacing
+from costguard.messages.pacing import BACKOFF, Pacing
 from costguard.messages.recipients import ChannelResolver
 from costguard.messages.slack_health import resumed, sent, troubled
 from costguard.model.fact import Fact
@@ -330,7 +330,7 @@ class Outbox:
             return timedelta(seconds=error.retry_after)
         if error.code in _GONE:
             return timedelta()
-        return self._pacing.backoff(message.attempts)
+        return BACKOFF.after(message.attempts + 1)
 
     def _note(self, channel: str, error: SlackError, fence: Lease | None) -> None:
         now = self._clock.now()

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from costguard.errors import ChannelRefused, SlackError, SlackLimited, SlackRefused, SlackUnavailable, SlackUncertain
+from costguard.model.backoff import Backoff
 
 # api.slack.com/apis/rate-limits: one message a second in a channel; short bursts are not relied on.
 BETWEEN = timedelta(seconds=1)
-_FIRST_BACKOFF, _LONGEST_BACKOFF = timedelta(seconds=10), timedelta(minutes=5)
+BACKOFF = Backoff(timedelta(seconds=10), timedelta(minutes=5))
 
 
 class Pacing:
@@ -69,7 +70,7 @@ class Pacing:
             self._free_at[self._id(channel)] = now + timedelta(seconds=error.retry_after)
             return ""
         if isinstance(error, ChannelRefused):
-            self._free_at[self._id(channel)] = now + _LONGEST_BACKOFF
+            self._free_at[self._id(channel)] = now + BACKOFF.longest
             is_new = channel not in self._channel_troubles
             self._channel_troubles[channel] = str(error)
             return channel if is_new else ""
@@ -77,7 +78,7 @@ class Pacing:
             self._failures += 1
             if isinstance(error, SlackUncertain) and self._failures < _DOUBTS:
                 return ""
-            self._workspace_free_at = now + self.backoff(self._failures - 1)
+            self._workspace_free_at = now + BACKOFF.after(self._failures)
             is_new = not self._trouble
             self._trouble = str(error)
             return "workspace" if is_new else ""
@@ -85,10 +86,6 @@ class Pacing:
 
     def _id(self, channel: str) -> str:
         return self._ids.get(channel, channel)
-
-    def backoff(self, failures: int) -> timedelta:
-        doubled: timedelta = _FIRST_BACKOFF * 2 ** min(failures, 10)
-        return min(_LONGEST_BACKOFF, doubled)
 
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)

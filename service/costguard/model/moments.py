@@ -27,3 +27,8 @@ def clock_text(moment: datetime, now: datetime) -> str:
     """`14:05 UTC`, with its day unless that is today."""
     here = moment.astimezone(UTC)
     return f"{here:%H:%M} UTC" if here.date() == now.astimezone(UTC).date() else moment_text(moment, UTC, now)
+
+
+def utc_text(moment: datetime) -> str:
+    """`2026-11-20 12:00 UTC`, for what may be of another year."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

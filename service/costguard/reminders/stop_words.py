@@ -74,9 +74,9 @@ def done(vm: KnownInstance, life: Lifetime, cost: Priced) -> str:
     assert life.ended_at is not None  # it is over
     word = "Suspended" if life.end_reason is EndReason.SUSPENDED else "Stopped"
     amount = priced_text(cost, nothing="an amount that is not known")
-    return f"{word} {vm.record.name} at {moment_text(life.ended_at)} {after_text(life)}; that run cost {amount}."
+    return f"{word} {vm.record.name} on {moment_text(life.ended_at)} {after_text(life)}; that run cost {amount}."
 
 
 def ended_otherwise(vm: KnownInstance, life: Lifetime) -> str:
     assert life.ended_at is not None  # it is over
-    return f"{vm.record.name} {ended_text(life.end_reason or EndReason.UNKNOWN)} at {moment_text(life.ended_at)}."
+    return f"{vm.record.name} {ended_text(life.end_reason or EndReason.UNKNOWN)} on {moment_text(life.ended_at)}."

@@ -16,6 +16,7 @@ from costguard.errors import BadAnswer, CloudError, CloudUnavailable, Permission
 from costguard.events import facts
 from costguard.ledger import lifetimes
 from costguard.model.action import StopInstance, StopOutcome
+from costguard.model.backoff import Backoff
 from costguard.model.observation import Sighting
 from costguard.model.ports import Actuator
 from costguard.model.record import KnownInstance
@@ -26,8 +27,7 @@ from costguard.reminders.stop_rows import NewStop, Stop
 
 TRIES = 6
 _FRESH_S = 5.0  # so long after its last look, what a stop rests on may be over
-_FIRST_WAIT = timedelta(seconds=30)
-_LONGEST_WAIT = timedelta(minutes=10)
+_BACKOFF = Backoff(timedelta(seconds=30), timedelta(minutes=10))
 _AGAIN_SOON = timedelta(seconds=30)
 
 Result = tuple[StopOutcome | None, str]  # None: it is under way, or was settled, already
@@ -220,7 +220,7 @@ def _troubled(
         stop_outcomes.fail(connection, case, words, now)
         return StopOutcome.FAILED, words
     outcome = StopOutcome.UNKNOWN if may_have_begun else StopOutcome.INTENDED
-    after = now + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (tries - 1))
+    after = now + _BACKOFF.after(tries)
     stop_rows.advance(connection, stop.id, outcome, stop.operation, words, try_after=after)
     return outcome, words
 

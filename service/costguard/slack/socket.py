@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
@@ -19,6 +20,7 @@ from slack_sdk.socket_mode.builtin import SocketModeClient
 from slack_sdk.socket_mode.client import BaseSocketModeClient
 
 from costguard.errors import CostguardError
+from costguard.model.backoff import Backoff
 from costguard.model.interaction import ButtonClick, SlashCommand
 from costguard.slack import payloads
 from costguard.slack.incoming import InteractionDispatcher
@@ -26,7 +28,7 @@ from costguard.slack.payloads import Envelope
 
 log = structlog.get_logger(__name__)
 
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between attempts to connect at the start
+_BACKOFF = Backoff(timedelta(seconds=1), timedelta(minutes=1))  # between attempts to connect at the start
 _CLOSE_PATIENCE = 5.0  # seconds; all of it is needed only where Slack does not answer
 
 
@@ -81,16 +83,17 @@ class Socket:
 
     def _connect(self, client: SocketModeClient) -> None:
         """Until it succeeds once: from then on the client itself looks after its connection."""
-        wait = _FIRST_WAIT
+        failures = 0
         while not self._stop.is_set():
             try:
                 client.connect_to_new_endpoint()
             except Exception as error:  # the SDK raises whatever its sockets do
                 code = error.response.get("error") if isinstance(error, SlackApiError) else ""
                 self._last_error = f" ({code or error})"
+                failures += 1
+                wait = _BACKOFF.after(failures).total_seconds()
                 log.error("socket_not_connected", error=code or str(error), try_again_in=wait)
                 self._stop.wait(wait)
-                wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 self._last_error = ""
                 return

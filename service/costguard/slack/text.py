@@ -10,6 +10,8 @@ import re
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from costguard.model.moments import utc_text
+
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _PLAIN = {"<": "‹", ">": "›"}  # plain_text knows no markup, and it is not told whether entities are decoded in it
 # Letters that show nothing: they would let two names look the same.
@@ -74,13 +76,13 @@ def link(url: str, label: str) -> str:
 def moment(at: datetime) -> str:
     """In the reader's own time zone: `today at 2:02 PM`."""
     utc = at.astimezone(UTC)
-    return f"<!date^{int(utc.timestamp())}^{{date_short_pretty}} at {{time}}|{utc:%Y-%m-%d %H:%M} UTC>"
+    return f"<!date^{int(utc.timestamp())}^{{date_short_pretty}} at {{time}}|{utc_text(at)}>"
 
 
 def ago(at: datetime) -> str:
     """`12 hours ago`, as of when it is read."""
     utc = at.astimezone(UTC)
-    return f"<!date^{int(utc.timestamp())}^{{ago}}|{utc:%Y-%m-%d %H:%M} UTC>"
+    return f"<!date^{int(utc.timestamp())}^{{ago}}|{utc_text(at)}>"
 
 
 def length(text: str) -> int:

@@ -8,10 +8,11 @@ from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
+from costguard.model.backoff import Backoff
 from costguard.model.fact import Fact
 from costguard.model.webhook import Webhook, WebhookResponse
 
-_FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=1), timedelta(hours=1)
+_BACKOFF = Backoff(timedelta(seconds=1), timedelta(hours=1))
 _LONGEST_ASKED = timedelta(days=1)  # a receiver that asks for more is tried again all the same
 
 
@@ -52,9 +53,8 @@ def headers(webhook: Webhook, message: str, content: bytes, now: datetime) -> di
 
 def wait(tries: int, answer: WebhookResponse | None) -> timedelta:
     """Until the next try, after so many that failed: twice as long each time, and no shorter than it was asked for."""
-    doubled: timedelta = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries - 1, 12))
     asked = answer.retry_after if answer is not None and answer.retry_after is not None else timedelta()
-    return max(doubled, min(asked, _LONGEST_ASKED))
+    return _BACKOFF.after(tries, at_least=min(asked, _LONGEST_ASKED))
 
 
 def refusal(answer: WebhookResponse) -> str:
