@@ -80,7 +80,7 @@ def test_the_demo_joins_the_simulated_workspace(cloud: str, world: World) -> Non
     """Its secrets open it, presses come to the guard, and whoever owns a VM of the scenario is somebody there."""
     secrets = demo_cloud.slack_secrets(cloud)
     demo_cloud.send_clicks(cloud, "http://127.0.0.1:8765")
-    assert world.slack.request_url == "http://127.0.0.1:8765/slack/interactions"
+    assert world.slack.interactions.request_url == "http://127.0.0.1:8765/slack/interactions"
     assert secrets["COSTGUARD_SLACK_SIGNING_SECRET"] == world.slack.interactions.signing_secret
     notifier = SlackNotifier(secrets["COSTGUARD_SLACK_TOKEN"], f"{cloud}/slack/api/")
     for owner in sorted(owners(tomllib.loads(SCENARIO.read_text()))):

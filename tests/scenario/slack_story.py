@@ -127,7 +127,7 @@ class Story:
 
     def press(self, message: Message, action: str, by: str = "ana") -> Delivery:
         """A press, and a pass right after it."""
-        delivery = self.world.slack.click(by, message.channel, message.ts, action)
+        delivery = self.world.slack.interactions.click(by, message.channel, message.ts, action)
         self.later(timedelta(seconds=15))
         return delivery
 
@@ -205,7 +205,7 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
             assert way_in is not None
             try:
                 with _served(guard, way_in) as url:
-                    world.slack.request_url = f"{url}/slack/interactions"
+                    world.slack.interactions.request_url = f"{url}/slack/interactions"
                     world.slack.interactions.answer_seconds = 60  # real ones, which a busy machine may need
                     yield Story(world, guard, way_in, url)
             finally:

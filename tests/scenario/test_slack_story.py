@@ -18,7 +18,7 @@ QUICK = {"t4": {"limit": "8h", "remind_every": "1h", "keeps": 1}}
 
 def stop_listed(told: Story, by: str) -> None:
     """By the button of the list that /gpu shows."""
-    told.world.slack.command(by, "#gpu-costs")
+    told.world.slack.interactions.command(by, "#gpu-costs")
     user = told.world.slack.user(by).id
     shown_to = [each for each in told.world.slack.messages("#gpu-costs", ephemeral=True) if each.ephemeral_to == user]
     listed = shown_to[-1]
@@ -72,7 +72,7 @@ def test_a_button_that_is_late(sqlite_url: str) -> None:
     """Pressed after somebody else's keep and before the message shows it, a stop is refused in private."""
     with story(sqlite_url, access=HELPERS, presets=QUICK) as told:
         asked = in_channel(told)
-        told.world.slack.click("dana", asked.channel, asked.ts, "keep:4")
+        told.world.slack.interactions.click("dana", asked.channel, asked.ts, "keep:4")
         told.press(asked, "stop", by="chiara")
         told.look()
         assert told.status() is Status.RUNNING

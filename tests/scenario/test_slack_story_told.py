@@ -142,7 +142,7 @@ def test_a_budget_tells_once(sqlite_url: str) -> None:
 
 def said(told: Story, who: str, text: str) -> tuple[str, dict[str, str]]:
     """What `/gpu` shows this person, and its buttons."""
-    assert told.world.slack.command(who, "#gpu-costs", text).ok
+    assert told.world.slack.interactions.command(who, "#gpu-costs", text).ok
     answer = told.world.slack.messages("#gpu-costs", ephemeral=True)[-1]
     assert answer.ephemeral_to == told.world.slack.user(who).id
     return shown(answer), buttons(answer)
@@ -185,7 +185,7 @@ def pressed(told: Story, **changes: Any) -> bytes:
     """What Slack would send for a press of "Stop now", with something of it changed."""
     asked = told.only()
     told.world.slack.interactions.request_url = ""  # kept to ourselves
-    payload = dict(told.world.slack.click("ana", asked.channel, asked.ts, "stop").payload)
+    payload = dict(told.world.slack.interactions.click("ana", asked.channel, asked.ts, "stop").payload)
     return urlencode({"payload": orjson.dumps({**payload, **changes}).decode()}).encode()
 
 

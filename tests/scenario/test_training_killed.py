@@ -90,7 +90,7 @@ def test_one_of_two_jobs_is_cancelled_between_kills(tmp_path: Path) -> None:
     assert (tmp_path / "kept" / "result.json").read_text() == uninterrupted(tmp_path, *OPTIONS)
     assert [one["outcome"] for one in finished["attempts"]] == ["preempted", "succeeded"]
     assert [one["outcome"] for one in cancelled["attempts"]] == ["cancelled"]
-    assert output.rstrip().endswith("and left, as told"), output
+    assert output.rstrip().endswith("and stopped on request"), output
     assert not (tmp_path / "left" / "result.json").exists()
 
 

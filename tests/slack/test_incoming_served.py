@@ -102,8 +102,8 @@ def posted(endpoint: str, subject: Subject) -> tuple[str, str]:
 def test_a_signed_press_becomes_a_request(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """Pressed, signed, sent, verified, looked up, stored: once, by who pressed, and the guard is woken."""
     with serving(guard.app) as url:
-        slack.request_url = f"{url}/slack/interactions"
-        delivery = slack.click("ana", *posted(endpoint, guard.subject), "keep:4")
+        slack.interactions.request_url = f"{url}/slack/interactions"
+        delivery = slack.interactions.click("ana", *posted(endpoint, guard.subject), "keep:4")
     assert (delivery.ok, delivery.over, delivery.status, delivery.body) == (True, "http", 200, b"{}")
     assert guard.woken.wait(30)
     (request,) = guard.open
@@ -114,8 +114,8 @@ def test_a_signed_press_becomes_a_request(endpoint: str, slack: Workspace, guard
 def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """`/gpu` is answered for one person's eyes, and a button of that answer is a press like any other."""
     with serving(guard.app) as url:
-        slack.request_url = f"{url}/slack/interactions"
-        assert slack.command("ana", "gpu-costs").ok
+        slack.interactions.request_url = f"{url}/slack/interactions"
+        assert slack.interactions.command("ana", "gpu-costs").ok
         (shown,) = slack.messages("gpu-costs", ephemeral=True)
         assert shown.ephemeral_to == slack.user("ana").id
         (button,) = [
@@ -124,21 +124,21 @@ def test_a_command_shows_a_list_whose_buttons_work(endpoint: str, slack: Workspa
             if block["type"] == "actions"
             for element in block["elements"]
         ]
-        assert slack.click("ana", "gpu-costs", shown.ts, button).ok
+        assert slack.interactions.click("ana", "gpu-costs", shown.ts, button).ok
     assert [(request.by, request.asked) for request in guard.open] == [(ANA, RequestKind.STOP)]
 
 
 def test_a_forged_press_is_refused_and_shown_as_failed(endpoint: str, slack: Workspace, guard: Guard) -> None:
     """Another secret, an old signature, garbage at the address: 401, counted, and nothing is stored."""
     with serving(guard.app) as url:
-        slack.request_url = f"{url}/slack/interactions"
+        slack.interactions.request_url = f"{url}/slack/interactions"
         message = posted(endpoint, guard.subject)
         slack.interactions.signing_secret = "another"
-        assert slack.click("ana", *message, "keep:4").status == 401
+        assert slack.interactions.click("ana", *message, "keep:4").status == 401
         slack.interactions.signing_secret = SIGNING_SECRET
         right = slack.interactions.now
         slack.interactions.now = lambda: right() - timedelta(minutes=6)
-        assert slack.click("ana", *message, "keep:4").error == "dispatch_failed"
+        assert slack.interactions.click("ana", *message, "keep:4").error == "dispatch_failed"
     assert guard.dispatcher.refused == {"forged": 1, "stale": 1}
     assert guard.open == []
 
@@ -148,10 +148,10 @@ def test_a_guest_gets_a_private_explanation(endpoint: str, slack: Workspace, gua
     ana = replace(slack.user("ana"), is_ultra_restricted=True)
     slack.users[ana.id] = ana
     with serving(guard.app) as url:
-        slack.request_url = f"{url}/slack/interactions"
-        assert slack.click("ana", *posted(endpoint, guard.subject), "keep:4").ok
+        slack.interactions.request_url = f"{url}/slack/interactions"
+        assert slack.interactions.click("ana", *posted(endpoint, guard.subject), "keep:4").ok
         assert guard.woken.wait(30)
-        assert slack.command("ana", "gpu-costs").ok
+        assert slack.interactions.command("ana", "gpu-costs").ok
     assert guard.open == []
     with guard.database.read() as connection:
         (reply,) = message_rows.waiting(connection, rows.NOW, 10)
@@ -165,8 +165,8 @@ def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard)
     """While Slack is still being asked who pressed, the press is answered; it is stored once that is known."""
     slack.faults.add("slow", method="users.info", seconds=2)
     with serving(guard.app) as url:
-        slack.request_url = f"{url}/slack/interactions"
-        assert slack.click("ana", *posted(endpoint, guard.subject), "keep:4").ok
+        slack.interactions.request_url = f"{url}/slack/interactions"
+        assert slack.interactions.click("ana", *posted(endpoint, guard.subject), "keep:4").ok
         assert guard.open == []
         assert guard.woken.wait(30)
     assert [request.by for request in guard.open] == [ANA]
@@ -178,7 +178,7 @@ def test_both_ways_in_lead_to_the_same_handler(endpoint: str, slack: Workspace, 
     connection.start()
     try:
         until(lambda: not connection.trouble and bool(slack.sockets.connected))
-        delivery = slack.click("ana", *posted(endpoint, guard.subject), "keep:4")
+        delivery = slack.interactions.click("ana", *posted(endpoint, guard.subject), "keep:4")
         assert (delivery.ok, delivery.over) == (True, "socket")
         assert guard.woken.wait(30)
     finally:

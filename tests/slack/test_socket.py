@@ -66,11 +66,11 @@ def test_a_press_and_a_command_come_over_the_socket(
 ) -> None:
     """Both reach the handlers and are acknowledged; a command's answer is shown to the person alone."""
     sent = posted(endpoint)
-    delivery = slack.click("ana", sent["channel"], sent["ts"], "keep")
+    delivery = slack.interactions.click("ana", sent["channel"], sent["ts"], "keep")
     assert (delivery.ok, delivery.over) == (True, "socket")
     press = handlers.clicks.get(timeout=30)
     assert (press.user_id, press.subject, press.hours) == (slack.user("ana").id, SUBJECT, 4)
-    assert slack.command("ana", "gpu-costs", "mine").ok
+    assert slack.interactions.command("ana", "gpu-costs", "mine").ok
     assert slack.messages("gpu-costs", ephemeral=True)[-1].text == "You said mine."
     assert dispatcher.refused == {}
 
@@ -80,7 +80,7 @@ def test_what_is_malformed_is_acknowledged_and_counted(
 ) -> None:
     """A hostile value, an envelope of another kind or without an id: no handler is reached."""
     sent = posted(endpoint, {**BUTTON, "value": "run:1:1; DROP TABLE requests"})
-    assert slack.click("ana", sent["channel"], sent["ts"], "keep").ok
+    assert slack.interactions.click("ana", sent["channel"], sent["ts"], "keep").ok
     assert slack.sockets.send("events_api", {"type": "event_callback"}, 5) == {}
     assert slack.sockets.send("slash_commands", {"command": "/gpu"}, 5) == {}
     assert dispatcher.refused == {"malformed": 3}
@@ -97,10 +97,10 @@ def test_what_could_not_be_stored_is_not_acknowledged(
     slack.interactions.answer_seconds = 0.5
     sent = posted(endpoint)
     handlers.trouble = DatabaseLocked("The database is locked.")
-    assert slack.click("ana", sent["channel"], sent["ts"], "keep").error == "operation_timeout"
+    assert slack.interactions.click("ana", sent["channel"], sent["ts"], "keep").error == "operation_timeout"
     slack.interactions.answer_seconds = 30
     handlers.trouble = None
-    assert slack.click("ana", sent["channel"], sent["ts"], "keep").ok
+    assert slack.interactions.click("ana", sent["channel"], sent["ts"], "keep").ok
 
 
 def test_it_connects_again_when_slack_asks_for_it(
@@ -112,7 +112,7 @@ def test_it_connects_again_when_slack_asks_for_it(
     slack.sockets.disconnect()
     until(lambda: slack.calls["apps.connections.open"] > before and slack.sockets.connected == 1)
     until(lambda: not connected.trouble)
-    assert slack.click("ana", sent["channel"], sent["ts"], "keep").ok
+    assert slack.interactions.click("ana", sent["channel"], sent["ts"], "keep").ok
     assert handlers.clicks.get(timeout=30).subject == SUBJECT
 
 

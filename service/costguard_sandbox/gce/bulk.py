@@ -126,16 +126,14 @@ class BulkInsert:
         }
 
 
+@dataclass(eq=False)
 class BulkInserts:
     """Begins bulk inserts. Callers hold the cloud's lock."""
 
-    def __init__(
-        self, operations: OperationLog, lifecycle: Lifecycle, insert: Insert, instances: Callable[[str], list[VM]]
-    ) -> None:
-        self._operations = operations
-        self._lifecycle = lifecycle
-        self._insert = insert
-        self._instances = instances
+    _operations: OperationLog
+    _lifecycle: Lifecycle
+    _insert: Insert
+    _instances: Callable[[str], list[VM]]
 
     def begin(self, project: str, scope: str, body: Mapping[str, Any], user: str, request_id: str) -> Operation:
         bulk = read_bulk(project, scope, body, self._instances(project))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -70,30 +71,20 @@ def read_attach(vm: VM, body: Mapping[str, Any]) -> WantedDisk:
     )
 
 
+@dataclass(eq=False)
 class Storage:
     """Every disk of the cloud. `changed` is called after each change, with the VM that shows it, if any."""
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        lifecycle: Lifecycle,
-        operations: OperationLog,
-        factory: Factory,
-        usage: Usage,
-        guests: Guests,
-        settled: Callable[[], AbstractContextManager[object]],
-        changed: Callable[[VM | None], None],
-    ) -> None:
-        self._timeline = timeline
-        self._lifecycle = lifecycle
-        self._operations = operations
-        self._factory = factory
-        self._usage = usage
-        self._guests = guests
-        self._settled = settled
-        self._changed = changed
-        self.live: dict[tuple[str, str, str], Disk] = {}
-        self.ever: list[Disk] = []
+    _timeline: Timeline
+    _lifecycle: Lifecycle
+    _operations: OperationLog
+    _factory: Factory
+    _usage: Usage
+    _guests: Guests
+    _settled: Callable[[], AbstractContextManager[object]]
+    _changed: Callable[[VM | None], None]
+    live: dict[tuple[str, str, str], Disk] = field(default_factory=dict, init=False)
+    ever: list[Disk] = field(default_factory=list, init=False)
 
     def of(self, project: str) -> list[Disk]:
         """The project's disks that exist, by zone and name."""

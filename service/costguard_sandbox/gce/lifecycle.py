@@ -7,6 +7,7 @@ stop, suspend or delete, or with a system event.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard_sandbox.clock import to_ms
@@ -24,26 +25,16 @@ _COMING_UP = frozenset({Status.PROVISIONING, Status.STAGING, Status.REPAIRING})
 _WAITS = frozenset({"stop", "delete"})
 
 
+@dataclass(eq=False)
 class Lifecycle:
-    def __init__(
-        self,
-        timeline: Timeline,
-        seed: int,
-        capacity: Capacity,
-        remove: Callable[[VM], None],
-        on_run_limit: Callable[[VM, bool], None],
-        on_change: Callable[[VM], None],
-        on_start: Callable[[VM, datetime], None],
-        guests: Guests,
-    ) -> None:
-        self._timeline = timeline
-        self._seed = seed
-        self._capacity = capacity
-        self._remove = remove
-        self._on_run_limit = on_run_limit
-        self._on_change = on_change
-        self._on_start = on_start
-        self._guests = guests
+    _timeline: Timeline
+    _seed: int
+    _capacity: Capacity
+    _remove: Callable[[VM], None]
+    _on_run_limit: Callable[[VM, bool], None]
+    _on_change: Callable[[VM], None]
+    _on_start: Callable[[VM, datetime], None]
+    _guests: Guests
 
     @property
     def _now(self) -> datetime:

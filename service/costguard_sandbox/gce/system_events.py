@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from costguard_sandbox.gce.catalogue.regions import project_number
@@ -54,23 +54,16 @@ class Reclaim:
         return vm.status is Status.RUNNING and vm.last_start is not None and now - vm.last_start >= self.up_for
 
 
+@dataclass(eq=False)
 class SystemEvents:
     """Makes system events happen and records them as operations. Callers hold the cloud's lock."""
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        lifecycle: Lifecycle,
-        guests: Guests,
-        watches: MetadataWatches,
-        operations: OperationLog,
-    ) -> None:
-        self._timeline = timeline
-        self._lifecycle = lifecycle
-        self._guests = guests
-        self._watches = watches
-        self._operations = operations
-        self._preempted_in_start: set[int] = set()
+    _timeline: Timeline
+    _lifecycle: Lifecycle
+    _guests: Guests
+    _watches: MetadataWatches
+    _operations: OperationLog
+    _preempted_in_start: set[int] = field(default_factory=set, init=False)
 
     def check(self, event: str, vm: VM) -> None:
         """Raises Refused when the event cannot happen to this VM, or not now."""

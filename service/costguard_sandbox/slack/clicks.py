@@ -64,7 +64,7 @@ class PlannedClicks:
             _log.warning("%s found no message about %s with a button %r to click", click.user, click.vm, click.button)
             return True
         message, action_id, block_id = target
-        delivery = workspace.click(click.user, message.channel, message.ts, action_id, block_id=block_id)
+        delivery = workspace.interactions.click(click.user, message.channel, message.ts, action_id, block_id=block_id)
         return delivery.error != "dispatch_failed" or workspace.now > click.until
 
     def _find(self, click: PlannedClick) -> tuple[Message, str, str] | None:

@@ -152,7 +152,7 @@ def _messages(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> An
 
 
 def _click(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
-    delivery = workspace.click(
+    delivery = workspace.interactions.click(
         str(body.get("user", "")),
         str(body.get("channel", "")),
         str(body.get("ts", "")),
@@ -164,7 +164,7 @@ def _click(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
 
 
 def _command(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
-    delivery = workspace.command(
+    delivery = workspace.interactions.command(
         str(body.get("user", "")),
         str(body.get("channel", "")),
         str(body.get("text", "")),

@@ -13,7 +13,7 @@ from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.slack.access import Limits, SlackError, Tokens
 from costguard_sandbox.slack.clicks import PlannedClicks
 from costguard_sandbox.slack.faults import SlackFaults
-from costguard_sandbox.slack.interactions import Delivery, Interactions
+from costguard_sandbox.slack.interactions import Interactions
 from costguard_sandbox.slack.model import (
     BOT_NAME,
     BOT_USER_ID,
@@ -78,29 +78,6 @@ class Workspace:
     def changed(self) -> None:
         with self.lock:
             self.changes += 1
-
-    # What people do.
-
-    @property
-    def request_url(self) -> str:
-        """Where clicks are sent; commands go to `commands` next to it unless `interactions.command_url` is set."""
-        return self.interactions.request_url
-
-    @request_url.setter
-    def request_url(self, url: str) -> None:
-        self.interactions.request_url = url
-
-    def click(
-        self, user: str, where: str, ts: str, action_id: str, *, block_id: str = "", value: str | None = None
-    ) -> Delivery:
-        """Click a button. Raises SlackError where this person sees no such message or button."""
-        return self.interactions.click(user, where, ts, action_id, block_id=block_id, value=value)
-
-    def command(self, user: str, where: str, text: str = "", *, command: str = "/gpu") -> Delivery:
-        return self.interactions.command(user, where, text, command=command)
-
-    def submit(self, user: str, values: Mapping[str, Any]) -> Delivery:
-        return self.interactions.submit(user, values)
 
     # People and places.
 

@@ -23,7 +23,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 @pytest.fixture
 def app(slack: Workspace) -> Iterator[App]:
     with receiving(App(SignatureVerifier(SIGNING_SECRET))) as app:
-        slack.request_url = f"{app.url}/slack/interactions"
+        slack.interactions.request_url = f"{app.url}/slack/interactions"
         yield app
 
 
@@ -107,13 +107,13 @@ def test_who_finds_no_message_gives_up(
 
 def test_a_press_that_reached_nobody_is_made_again(world: World, slack: Workspace, client: WebClient, app: App) -> None:
     """The guard may still be starting; once it took a press, it gets no other, whatever it answers."""
-    where, slack.request_url = slack.request_url, ""
+    where, slack.interactions.request_url = slack.interactions.request_url, ""
     post(client, "#gpu-costs", "trainer-7", "keep:4")
     world.advance(READING_TIME)
     wish(slack)
     slack.clicks.run_due()
     assert len(slack.clicks.waiting) == 1
-    slack.request_url = where
+    slack.interactions.request_url = where
     for _ in range(2):
         slack.clicks.run_due()
     assert len(pressed(app)) == 1

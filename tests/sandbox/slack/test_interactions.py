@@ -53,7 +53,7 @@ MODAL = {
 @pytest.fixture
 def app(slack: Workspace) -> Iterator[App]:
     with receiving(App(SignatureVerifier(SIGNING_SECRET))) as app:
-        slack.request_url = f"{app.url}/slack/interactions"
+        slack.interactions.request_url = f"{app.url}/slack/interactions"
         yield app
 
 
@@ -67,7 +67,7 @@ def message(client: WebClient) -> tuple[str, str]:
 
 def test_a_press_is_signed_and_complete(slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """The SDK's verifier accepts the press, and its payload says who pressed what in which message."""
-    delivery = slack.click("ben", *message, "stop")
+    delivery = slack.interactions.click("ben", *message, "stop")
     assert delivery.ok
     ((path, payload),) = app.received
     assert path == "/slack/interactions"
@@ -84,18 +84,18 @@ def test_a_press_is_signed_and_complete(slack: Workspace, app: App, message: tup
 def test_a_wrong_secret_is_noticed(slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """A press signed with another secret, or long ago, is refused by the app and shown as failed."""
     slack.interactions.signing_secret = "another"
-    assert slack.click("ben", *message, "stop").status == 401
+    assert slack.interactions.click("ben", *message, "stop").status == 401
     slack.interactions.signing_secret = SIGNING_SECRET
     right = slack.interactions.now
     slack.interactions.now = lambda: right() - timedelta(minutes=6)
-    assert slack.click("ben", *message, "stop").error == "dispatch_failed"
+    assert slack.interactions.click("ben", *message, "stop").error == "dispatch_failed"
     assert (app.refused, app.received) == (2, [])
     assert slack.interactions.warnings == {message: "dispatch_failed"}
 
 
 def test_a_menu_tells_its_choice(slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """A choice from a menu comes as the whole option."""
-    slack.click("ben", *message, "keep", value="4")
+    slack.interactions.click("ben", *message, "keep", value="4")
     assert app.received[0][1]["actions"][0]["selected_option"]["value"] == "4"
 
 
@@ -108,10 +108,10 @@ def test_only_what_is_seen_can_be_pressed(client: WebClient, slack: Workspace, m
     slack.channel(channel).members.discard(slack.user("dana").id)
     for who, where, action in (("dana", ts, "stop"), ("ben", private, "stop"), ("ben", ts, "gone")):
         with pytest.raises(SlackError):
-            slack.click(who, channel, where, action)
+            slack.interactions.click(who, channel, where, action)
     client.chat_update(channel=channel, ts=ts, text="It was stopped.")
     with pytest.raises(SlackError, match="action_not_found"):
-        slack.click("ben", channel, ts, "stop")
+        slack.interactions.click("ben", channel, ts, "stop")
 
 
 def test_a_slow_app_times_out(slack: Workspace, app: App, message: tuple[str, str]) -> None:
@@ -119,18 +119,18 @@ def test_a_slow_app_times_out(slack: Workspace, app: App, message: tuple[str, st
     done = threading.Event()
     app.answer = lambda _payload: (200, "" if done.wait(30) else "late")
     slack.interactions.answer_seconds = 0.3
-    assert slack.click("ben", *message, "stop").error == "operation_timeout"
-    assert slack.command("ben", "gpu-costs").error == "operation_timeout"
+    assert slack.interactions.click("ben", *message, "stop").error == "operation_timeout"
+    assert slack.interactions.command("ben", "gpu-costs").error == "operation_timeout"
     done.set()
     assert slack.messages("gpu-costs", ephemeral=True)[-1].text == "`/gpu` failed with the error `operation_timeout`"
-    slack.request_url = "http://127.0.0.1:9/slack/interactions"
-    assert slack.click("ben", *message, "stop").error == "dispatch_failed"
+    slack.interactions.request_url = "http://127.0.0.1:9/slack/interactions"
+    assert slack.interactions.click("ben", *message, "stop").error == "dispatch_failed"
 
 
 def test_a_command_is_answered_in_private(slack: Workspace, app: App) -> None:
     """/gpu goes to `commands` beside the interactions; an answer in its response is for the person alone."""
     app.answer = lambda payload: (200, {"text": f"You said {payload['text']}"})
-    assert slack.command("ben", "gpu-costs", "mine").ok
+    assert slack.interactions.command("ben", "gpu-costs", "mine").ok
     ((path, payload),) = app.received
     assert path == "/slack/commands"
     assert (payload["command"], payload["text"], payload["user_name"]) == ("/gpu", "mine", "ben")
@@ -140,7 +140,7 @@ def test_a_command_is_answered_in_private(slack: Workspace, app: App) -> None:
 
 def test_response_urls_answer_later(url: str, slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """The SDK's webhook client adds a private answer and replaces the message, five times in all."""
-    slack.click("ben", *message, "stop")
+    slack.interactions.click("ben", *message, "stop")
     webhook = WebhookClient(app.received[0][1]["response_url"])
     assert webhook.send(text="Asked.").body == "ok"
     assert slack.messages("gpu-costs", ephemeral=True)[-1].ephemeral_to == slack.user("ben").id
@@ -157,7 +157,7 @@ def test_response_urls_answer_later(url: str, slack: Workspace, app: App, messag
 
 def test_response_urls_grow_old(world: World, slack: Workspace, app: App, message: tuple[str, str]) -> None:
     """After half an hour of the world's time an answer comes too late."""
-    slack.click("ben", *message, "stop")
+    slack.interactions.click("ben", *message, "stop")
     world.advance(timedelta(minutes=31))
     assert WebhookClient(app.received[0][1]["response_url"]).send(text="late").body == "expired_url"
 
@@ -173,15 +173,15 @@ def test_a_modal_is_opened_and_sent(client: WebClient, slack: Workspace, app: Ap
         return 200, "" if given else {"response_action": "errors", "errors": {"why": "Say why."}}
 
     app.answer = answer
-    assert slack.click("ben", *message, "stop").ok
+    assert slack.interactions.click("ben", *message, "stop").ok
     trigger = app.received[0][1]["trigger_id"]
     assert refused(lambda: client.views_open(trigger_id=trigger, view=MODAL)) == "exchanged_trigger_id"
     ben = slack.user("ben").id
-    slack.submit("ben", {"why": {"text": {"type": "plain_text_input", "value": ""}}})
+    slack.interactions.submit("ben", {"why": {"text": {"type": "plain_text_input", "value": ""}}})
     view = slack.views.of(ben)
     assert view is not None
     assert view.errors == {"why": "Say why."}
-    slack.submit("ben", {"why": {"text": {"type": "plain_text_input", "value": "one more epoch"}}})
+    slack.interactions.submit("ben", {"why": {"text": {"type": "plain_text_input", "value": "one more epoch"}}})
     assert slack.views.of(ben) is None
     assert app.received[-1][1]["view"]["private_metadata"] == "lifetime-7"
 

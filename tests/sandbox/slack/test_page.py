@@ -145,7 +145,7 @@ def test_edits_threads_and_failures_are_marked(client: WebClient, slack: Workspa
         channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [button | {"style": "danger"}]}]
     )
     assert 'class="button danger"' in panes(slack, "ben", "gpu-costs").main
-    slack.click("ben", sent["channel"], sent["ts"], "stop")
+    slack.interactions.click("ben", sent["channel"], sent["ts"], "stop")
     assert "This didn&#x27;t work: dispatch_failed" in panes(slack, "ben", "gpu-costs").main
     client.chat_update(channel=sent["channel"], ts=sent["ts"], text="It was stopped.")
     slack.write("gpu-costs", slack.user("ana").id, "thanks", via="person", thread_ts=sent["ts"])

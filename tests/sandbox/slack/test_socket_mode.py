@@ -57,7 +57,7 @@ def listener(url: str, slack: Workspace) -> Iterator[Listener]:
 def test_a_press_comes_over_the_socket(client: WebClient, slack: Workspace, listener: Listener) -> None:
     """An open socket gets the press as an interactive envelope, and its acknowledgement ends the wait."""
     sent = client.chat_postMessage(channel="gpu-costs", text="x", blocks=[{"type": "actions", "elements": [BUTTON]}])
-    delivery = slack.click("ben", sent["channel"], sent["ts"], "stop")
+    delivery = slack.interactions.click("ben", sent["channel"], sent["ts"], "stop")
     assert (delivery.ok, delivery.over) == (True, "socket")
     request = listener.requests.get(timeout=30)
     assert request.type == "interactive"
@@ -68,7 +68,7 @@ def test_a_press_comes_over_the_socket(client: WebClient, slack: Workspace, list
 def test_a_command_is_answered_in_its_acknowledgement(slack: Workspace, listener: Listener) -> None:
     """The payload of the acknowledgement is shown to the person alone."""
     listener.answer = {"text": "Nothing of yours is running."}
-    assert slack.command("ben", "gpu-costs", "mine").ok
+    assert slack.interactions.command("ben", "gpu-costs", "mine").ok
     assert listener.requests.get(timeout=30).type == "slash_commands"
     assert slack.messages("gpu-costs", ephemeral=True)[-1].text == "Nothing of yours is running."
 
@@ -77,7 +77,7 @@ def test_no_acknowledgement_is_a_timeout(slack: Workspace, listener: Listener) -
     """An envelope that nobody acknowledges in time ends as operation_timeout."""
     listener.deaf = True
     slack.interactions.answer_seconds = 0.3
-    assert slack.command("ben", "gpu-costs").error == "operation_timeout"
+    assert slack.interactions.command("ben", "gpu-costs").error == "operation_timeout"
 
 
 def test_a_ticket_opens_one_connection(url: str, slack: Workspace) -> None:

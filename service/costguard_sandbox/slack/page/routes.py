@@ -62,7 +62,7 @@ def _write(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
     user, channel, text = (str(body.get(key, "")) for key in ("user", "channel", "text"))
     if text.startswith("/"):
         command, _, rest = text.partition(" ")
-        delivery = workspace.command(user, channel, rest.strip(), command=command)
+        delivery = workspace.interactions.command(user, channel, rest.strip(), command=command)
         return {"ok": delivery.ok, "error": delivery.error}
     place = workspace.channel(channel)
     if not text.strip() or place.archived:
@@ -76,7 +76,7 @@ def _submit(workspace: Workspace, _method: str, body: Mapping[str, Any]) -> Any:
     values = body.get("values")
     if not isinstance(values, dict):
         raise BadRequest("values must be an object")
-    delivery = workspace.submit(str(body.get("user", "")), values)
+    delivery = workspace.interactions.submit(str(body.get("user", "")), values)
     return {"ok": delivery.ok, "error": delivery.error}
 
 
