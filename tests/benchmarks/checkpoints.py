@@ -13,7 +13,7 @@ from tests.benchmarks.measure import Measured
 from tests.checkpoints import writers
 
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.checkpoints.stores import Access
+from costguard.checkpoints.buckets import StoreAccess
 from costguard.model.checkpoint import LookFor
 
 _CHECKPOINTS = 1_000  # of ten files each
@@ -36,8 +36,8 @@ def checkpoints(folder: Path) -> Iterator[Measured]:
             served.terminate()
 
 
-def _access(url: str) -> Access:
-    return Access(url, "us-east-1", url, {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"})
+def _access(url: str) -> StoreAccess:
+    return StoreAccess(url, "us-east-1", url, {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"})
 
 
 def _list(reach: StoredCheckpoints, where: str) -> None:

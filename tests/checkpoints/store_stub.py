@@ -16,7 +16,7 @@ MODIFIED = "2026-11-20T12:00:00.000Z"
 
 
 @dataclass
-class Bucket:
+class StubBucket:
     """What is stored, and what is refused: `refuse` may answer any request with a status and a body."""
 
     url: str
@@ -68,7 +68,7 @@ def _span(asked: str, size: int) -> tuple[int, int]:
 
 
 @contextmanager
-def store(name: str = "bkt") -> Iterator[Bucket]:
+def store(name: str = "bkt") -> Iterator[StubBucket]:
     """Serve one bucket of this name on a free port until the block ends; any other is NoSuchBucket."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -126,7 +126,7 @@ def store(name: str = "bkt") -> Iterator[Bucket]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    bucket = Bucket(f"http://127.0.0.1:{server.server_address[1]}")
+    bucket = StubBucket(f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

@@ -20,7 +20,7 @@ def steps(*of: int) -> list[Written]:
 
 def test_nothing_there_is_said_plainly() -> None:
     """An empty location, and one with other things, both start work from the beginning, and say so."""
-    assert Memory([]).look().notes == ("Nothing lies here: work would start from the beginning.",)
+    assert Memory([]).look().notes == ("There is nothing here: work would start from the beginning.",)
     (told,) = Memory([("notes.txt", b"x")]).look().notes
     assert told == (
         "1 file lies at gs://runs/one that no layout recognises (notes.txt): work would start from the beginning."
@@ -55,7 +55,7 @@ def test_what_changed_between_two_listings_does_not_count() -> None:
     now = Memory(steps(10, 20))
     look = now.look(earlier=before.listing)
     assert look.checkpoints[0].state is CheckpointState.CHANGING
-    assert "trainer_state.json appeared since the listing before" in reasons(look, "checkpoint-20")
+    assert "trainer_state.json appeared since the previous listing" in reasons(look, "checkpoint-20")
     assert look.resume is not None
     assert look.resume.step == 10
 
@@ -63,7 +63,7 @@ def test_what_changed_between_two_listings_does_not_count() -> None:
     files = dict(now.listing.files)
     files[path] = replace(files[path], tag="other")
     look = now.look(earlier=replace(now.listing, files=files))
-    assert f"{path} changed since the listing before" in reasons(look, "checkpoint-20")
+    assert f"{path} changed since the previous listing" in reasons(look, "checkpoint-20")
     same = now.look(earlier=now.listing).resume
     assert same is not None
     assert same.step == 20
@@ -103,7 +103,7 @@ def test_what_lies_further_down_is_named_and_not_taken() -> None:
     """Another run's checkpoint is never resumed from by accident."""
     look = Memory([(f"ana/llama/{path}", body) for path, body in steps(7)]).look()
     assert look.resume is None
-    assert look.notes[-1] == ("Checkpoints lie further down, in gs://runs/one/ana/llama: name that location instead.")
+    assert look.notes[-1] == ("There are checkpoints further down, in gs://runs/one/ana/llama: name that location instead.")
 
 
 def test_a_pattern_is_proposed() -> None:
@@ -126,7 +126,7 @@ def test_several_layouts_in_one_place_are_told() -> None:
     look = place.look()
     assert look.resume is not None
     assert look.resume.framework is Framework.LIGHTNING
-    assert "Several layouts lie here (hugging-face, lightning)" in look.notes[0]
+    assert "Several layouts are here (hugging-face, lightning)" in look.notes[0]
     named = place.look(LookFor(Framework.HUGGING_FACE)).resume
     assert named is not None
     assert named.step == 5
@@ -136,7 +136,7 @@ def test_folders_that_could_not_be_listed_are_told() -> None:
     """What lies in them is unknown, not absent."""
     place = Memory(steps(5))
     place.listing = replace(place.listing, unread=("checkpoint-9",))
-    assert place.look().notes == ("checkpoint-9 could not be listed, so what lies in it is not known.",)
+    assert place.look().notes == ("checkpoint-9 could not be listed, so its content is not known.",)
 
 
 def test_a_checkpoint_tells_size_and_time() -> None:

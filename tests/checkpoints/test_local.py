@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 from tests.checkpoints import writers
 
-from costguard.checkpoints.client import StoredCheckpoints
-from costguard.checkpoints.errors import of_system
+from costguard.checkpoints.buckets import StoreAccess
+from costguard.checkpoints.client import LocalFolder, StoredCheckpoints
 from costguard.checkpoints.judge import judge
-from costguard.checkpoints.local import LocalFolder
-from costguard.checkpoints.location import Location, parse
-from costguard.checkpoints.stores import Access
+from costguard.checkpoints.location import Location, of_system, parse
 from costguard.errors import (
     CheckpointError,
     CheckpointLocationMissing,
@@ -26,7 +24,7 @@ from costguard.main.checkpoints import look_twice
 from costguard.model.checkpoint import CheckpointState, LookFor
 from costguard.model.ports import Checkpoints
 
-HERE: Checkpoints = StoredCheckpoints(Access())
+HERE: Checkpoints = StoredCheckpoints(StoreAccess())
 
 
 def write(folder: Path, written: list[tuple[str, bytes]]) -> None:

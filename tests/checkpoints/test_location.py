@@ -66,7 +66,7 @@ def test_what_is_no_location(text: str, why: str | None) -> None:
         (LookFor(pattern="ckpt.pt"), "does not say where the step stands"),
         (LookFor(pattern="*a" * 17 + "{step}"), "has 17 stars"),
         (LookFor(pattern="a" * 500 + "{step}"), "has 506 characters"),
-        (LookFor(pattern="step_{step}/"), "nothing tells when one is whole"),
+        (LookFor(pattern="step_{step}/"), "nothing shows when one is complete"),
         (LookFor(pattern="/mnt/ckpt_{step}"), "is a whole path"),
         (LookFor(marker="gs://b/DONE"), "is a whole path"),
         (LookFor(Framework.FILES), "needs a pattern"),

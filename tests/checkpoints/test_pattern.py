@@ -14,10 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from costguard.access.rules import Protection
+from costguard.checkpoints.judge import notes_on
 from costguard.checkpoints.layouts import LAYOUTS
 from costguard.checkpoints.layouts.base import Tree
-from costguard.checkpoints.layouts.pattern import STEP, StepPattern
-from costguard.checkpoints.notes import notes_on
+from costguard.checkpoints.layouts.plain import STEP, StepPattern
 from costguard.model.checkpoint import Framework, Listing, LookFor, StoredFile
 from costguard.reminders.enforcement import protected_because
 

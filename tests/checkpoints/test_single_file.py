@@ -10,14 +10,14 @@ from tests.checkpoints.store_stub import store
 from tests.checkpoints.test_stores import access
 from tests.checkpoints.writers import torch_zip
 
+from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.folder import Folder
 from costguard.checkpoints.judge import judge
-from costguard.checkpoints.stores import Access
 from costguard.errors import CheckpointLocationMissing, CheckpointLocationWrong
 from costguard.model.checkpoint import CheckpointState, Framework, LookFor, StoredFile
 
-HERE = StoredCheckpoints(Access())
+HERE = StoredCheckpoints(StoreAccess())
 REAL = Path(__file__).parent / "real"
 BODY = torch_zip({"global_step": 40})
 

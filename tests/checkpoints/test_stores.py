@@ -11,13 +11,13 @@ import pytest
 from google.auth.exceptions import RefreshError, TransportError
 from obstore.store import GCSStore
 from tests.checkpoints import writers
-from tests.checkpoints.store_stub import Bucket, etag, store
+from tests.checkpoints.store_stub import StubBucket, etag, store
 
+from costguard.checkpoints.buckets import BucketFolder as StoredBucket
+from costguard.checkpoints.buckets import StoreAccess, google_credentials, open_store
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.judge import judge
 from costguard.checkpoints.location import parse
-from costguard.checkpoints.remote import Bucket as StoredBucket
-from costguard.checkpoints.stores import Access, google_credentials, open_store
 from costguard.errors import (
     CheckpointLocationMissing,
     CheckpointLocationRefused,
@@ -31,7 +31,7 @@ QUICK = timedelta(milliseconds=1)
 
 
 @pytest.fixture
-def bucket() -> Iterator[Bucket]:
+def bucket() -> Iterator[StubBucket]:
     with store() as served:
         yield served
 
@@ -42,20 +42,20 @@ def scheme(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def access(bucket: Bucket) -> Access:
-    return Access(bucket.url, "us-east-1", bucket.url, KEYS, QUICK)
+def access(bucket: StubBucket) -> StoreAccess:
+    return StoreAccess(bucket.url, "us-east-1", bucket.url, KEYS, QUICK)
 
 
-def reach(bucket: Bucket) -> StoredCheckpoints:
+def reach(bucket: StubBucket) -> StoredCheckpoints:
     return StoredCheckpoints(access(bucket))
 
 
-def listed(bucket: Bucket, location: str) -> list[str]:
+def listed(bucket: StubBucket, location: str) -> list[str]:
     where = parse(location)
     return list(StoredBucket(where, open_store(where, access(bucket))).listing().files)
 
 
-def test_the_newest_complete_one_in_a_bucket(bucket: Bucket, scheme: str) -> None:
+def test_the_newest_complete_one_in_a_bucket(bucket: StubBucket, scheme: str) -> None:
     """Found by the real client; torn ones are told, others' folders beside it are not seen."""
     written = [*writers.hugging_face(100), *writers.hugging_face(200), *writers.hugging_face(300)[:-1]]
     bucket.objects = {f"team/run/{path}": body for path, body in written}
@@ -71,7 +71,7 @@ def test_the_newest_complete_one_in_a_bucket(bucket: Bucket, scheme: str) -> Non
     assert look.resume.written_at == datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def test_two_listings_of_a_bucket(bucket: Bucket, scheme: str) -> None:
+def test_two_listings_of_a_bucket(bucket: StubBucket, scheme: str) -> None:
     """An object that is overwritten between them has another tag, and what it belongs to does not count."""
     bucket.objects = dict(writers.lightning(7))
     first = reach(bucket).listing(f"{scheme}://bkt")
@@ -82,14 +82,14 @@ def test_two_listings_of_a_bucket(bucket: Bucket, scheme: str) -> None:
     assert again.checkpoints[0].state is CheckpointState.CHANGING
 
 
-def test_ten_thousand_names_come_in_pages(bucket: Bucket, scheme: str) -> None:
+def test_ten_thousand_names_come_in_pages(bucket: StubBucket, scheme: str) -> None:
     """All are seen, each once, in ten requests."""
     bucket.objects = {f"run/checkpoint-{number // 10}/part-{number % 10}": b"x" for number in range(10_000)}
     assert listed(bucket, f"{scheme}://bkt/run") == sorted(name.removeprefix("run/") for name in bucket.objects)
     assert len(bucket.asked) == 10
 
 
-def test_odd_names(bucket: Bucket, scheme: str) -> None:
+def test_odd_names(bucket: StubBucket, scheme: str) -> None:
     """Spaces, signs, other scripts and folders' marks are read as they are."""
     names = ["run/checkpoint-1/", "run/", "run/checkpoint-1/a b%2F+c?#é\u202e<&>", "run/checkpoint-1/'\"\\", "run/x"]
     bucket.objects = dict.fromkeys(names, b"12") | {"run/": b"", "run/checkpoint-1/": b""}
@@ -101,27 +101,27 @@ def test_odd_names(bucket: Bucket, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("odd", ["run/checkpoint-9//x", "run/checkpoint-9/../x", "run/checkpoint-9/a\tb"])
-def test_names_that_obstore_refuses_cost_their_folder_alone(bucket: Bucket, scheme: str, odd: str) -> None:
+def test_names_that_obstore_refuses_cost_their_folder_alone(bucket: StubBucket, scheme: str, odd: str) -> None:
     """The folder is told as not known; what lies beside it is judged as always."""
     bucket.objects = {f"run/{path}": body for path, body in writers.hugging_face(100)} | {odd: b"x"}
     look = reach(bucket).look(f"{scheme}://bkt/run", LookFor())
     assert look.resume is not None
     assert look.resume.step == 100
-    assert look.notes == ("checkpoint-9 could not be listed, so what lies in it is not known.",)
+    assert look.notes == ("checkpoint-9 could not be listed, so its content is not known.",)
 
 
 @pytest.mark.parametrize("odd", ["run//x", "run/../x", "run/a\nb"])
-def test_a_location_that_cannot_be_listed_is_not_empty(bucket: Bucket, scheme: str, odd: str) -> None:
+def test_a_location_that_cannot_be_listed_is_not_empty(bucket: StubBucket, scheme: str, odd: str) -> None:
     """Where the odd name lies directly in it, nothing is known, and that is an error with what to do."""
     bucket.objects = {f"run/{path}": body for path, body in writers.hugging_face(100)} | {odd: b"x"}
-    with pytest.raises(CheckpointLocationWrong, match="a name that lies directly in it cannot be read") as refused:
+    with pytest.raises(CheckpointLocationWrong, match="a name directly in it cannot be read") as refused:
         reach(bucket).look(f"{scheme}://bkt/run", LookFor())
     assert "Debug source" not in refused.value.message
     assert refused.value.what_next
 
 
 @pytest.mark.parametrize("odd", [{}, {"run/odd//x": b"x"}])
-def test_more_than_a_run_can_have(bucket: Bucket, scheme: str, odd: dict[str, bytes]) -> None:
+def test_more_than_a_run_can_have(bucket: StubBucket, scheme: str, odd: dict[str, bytes]) -> None:
     """A location above all data is refused before everything is listed, also when folders are listed alone."""
     bucket.objects = {f"run/a/{number}": b"x" for number in range(2500)} | odd
     where = parse(f"{scheme}://bkt/run")
@@ -130,7 +130,7 @@ def test_more_than_a_run_can_have(bucket: Bucket, scheme: str, odd: dict[str, by
     assert len(bucket.asked) <= 6
 
 
-def test_what_vanished_after_the_listing(bucket: Bucket, scheme: str) -> None:
+def test_what_vanished_after_the_listing(bucket: StubBucket, scheme: str) -> None:
     """Gone or shortened while it is read: it may be written anew, and does not count."""
     bucket.objects = dict(writers.lightning(7))
     (path,) = bucket.objects
@@ -164,13 +164,13 @@ def test_what_vanished_after_the_listing(bucket: Bucket, scheme: str) -> None:
             "another region",
             1,
         ),
-        (429, "", CheckpointLocationUnavailable, "asked too often", 4),
+        (429, "", CheckpointLocationUnavailable, "too many requests", 4),
         (503, "<Error><Code>SlowDown</Code></Error>", CheckpointLocationUnavailable, "SlowDown", 4),
         (500, "", CheckpointLocationUnavailable, "answers with 500", 4),
     ],
 )
 def test_refusals_and_failures_in_words(
-    bucket: Bucket, scheme: str, status: int, body: str, kind: type[Exception], told: str, tries: int
+    bucket: StubBucket, scheme: str, status: int, body: str, kind: type[Exception], told: str, tries: int
 ) -> None:
     """Each says what happened, where, and what to do next; only what may pass is tried again, and seldom."""
     bucket.refuse = lambda method, key: (status, body)
@@ -184,7 +184,7 @@ def test_refusals_and_failures_in_words(
     assert len(bucket.asked) == tries
 
 
-def test_throttling_that_passes_is_not_noticed(bucket: Bucket, scheme: str) -> None:
+def test_throttling_that_passes_is_not_noticed(bucket: StubBucket, scheme: str) -> None:
     """Two refusals, then an answer."""
     bucket.objects = dict(writers.lightning(7))
     refusals = [(503, "<Error><Code>SlowDown</Code></Error>")] * 2
@@ -192,13 +192,13 @@ def test_throttling_that_passes_is_not_noticed(bucket: Bucket, scheme: str) -> N
     assert reach(bucket).look(f"{scheme}://bkt", LookFor()).resume is not None
 
 
-def test_a_bucket_that_is_not_there(bucket: Bucket, scheme: str) -> None:
+def test_a_bucket_that_is_not_there(bucket: StubBucket, scheme: str) -> None:
     """Is told as such, not as an empty one."""
     with pytest.raises(CheckpointLocationMissing, match="There is no bucket nobody"):
         reach(bucket).look(f"{scheme}://nobody/run", LookFor())
 
 
-def test_objects_that_may_not_be_read(bucket: Bucket, scheme: str) -> None:
+def test_objects_that_may_not_be_read(bucket: StubBucket, scheme: str) -> None:
     """A permission to list alone is no reason to call a checkpoint torn."""
     bucket.objects = dict(writers.lightning(7))
     bucket.refuse = lambda method, key: (403, "<Error><Code>AccessDenied</Code></Error>") if key else None
@@ -208,15 +208,15 @@ def test_objects_that_may_not_be_read(bucket: Bucket, scheme: str) -> None:
 
 def test_nobody_answers(scheme: str) -> None:
     """Told as no answer, in little time."""
-    nobody = Access("http://127.0.0.1:9", "us-east-1", "http://127.0.0.1:9", KEYS, QUICK)
+    nobody = StoreAccess("http://127.0.0.1:9", "us-east-1", "http://127.0.0.1:9", KEYS, QUICK)
     with pytest.raises(CheckpointLocationUnavailable, match="does not answer"):
         StoredCheckpoints(nobody).look(f"{scheme}://bkt/run", LookFor())
 
 
-def test_the_environments_endpoint_does_for_s3(bucket: Bucket) -> None:
+def test_the_environments_endpoint_does_for_s3(bucket: StubBucket) -> None:
     """As other tools read it; without keys a store elsewhere is asked unsigned."""
     bucket.objects = dict(writers.lightning(7))
-    reached = StoredCheckpoints(Access(environ={"AWS_ENDPOINT_URL_S3": bucket.url}, first_wait=QUICK))
+    reached = StoredCheckpoints(StoreAccess(environ={"AWS_ENDPOINT_URL_S3": bucket.url}, first_wait=QUICK))
     assert reached.look("s3://bkt", LookFor()).resume is not None
     assert "authorization" not in bucket.headers[-1]
     assert reach(bucket).look("s3://bkt", LookFor()).resume is not None
@@ -236,7 +236,7 @@ class Credentials:
             raise self.wrong
 
 
-def listed_with(bucket: Bucket, credentials: Credentials) -> list[str]:
+def listed_with(bucket: StubBucket, credentials: Credentials) -> list[str]:
     key = {
         "gcs_base_url": bucket.url,
         "disable_oauth": True,
@@ -253,14 +253,14 @@ def listed_with(bucket: Bucket, credentials: Credentials) -> list[str]:
     return list(StoredBucket(parse("gs://bkt"), made).listing().files)
 
 
-def test_googles_credentials_are_sent(bucket: Bucket) -> None:
+def test_googles_credentials_are_sent(bucket: StubBucket) -> None:
     """The token of google-auth's credentials, with its end, so that it is fetched again in time."""
     bucket.objects = dict(writers.lightning(7))
     assert len(listed_with(bucket, Credentials())) == 1
     assert bucket.headers[-1]["authorization"] == "Bearer t0ken"
 
 
-def test_google_gives_no_token(bucket: Bucket) -> None:
+def test_google_gives_no_token(bucket: StubBucket) -> None:
     """Revoked credentials are told apart from a network that does not reach Google."""
     with pytest.raises(CheckpointLocationRefused, match=r"accepts \(RefreshError: invalid_grant: revoked\)\."):
         listed_with(bucket, Credentials(RefreshError("invalid_grant: revoked")))  # type: ignore[no-untyped-call]
@@ -268,7 +268,7 @@ def test_google_gives_no_token(bucket: Bucket) -> None:
         listed_with(bucket, Credentials(TransportError("no route to host")))  # type: ignore[no-untyped-call]
 
 
-def test_the_stub_stores(bucket: Bucket, scheme: str) -> None:
+def test_the_stub_stores(bucket: StubBucket, scheme: str) -> None:
     """Put, look, read a part, and delete, by the real client."""
     where = parse(f"{scheme}://bkt")
     opened = open_store(where, access(bucket))

@@ -69,7 +69,7 @@ def test_nothing_to_resume_from(tmp_path: Path, run: Run) -> None:
     """Is said, and exits 1, for scripts."""
     done = run(str(tmp_path))
     assert done.returncode == 1
-    assert done.stdout == "Nothing lies here: work would start from the beginning.\n"
+    assert done.stdout == "There is nothing here: work would start from the beginning.\n"
     assert json.loads(run(str(tmp_path), "--json").stdout)["resume_from"] is None
 
 

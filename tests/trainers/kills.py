@@ -12,7 +12,7 @@ from random import Random
 from tests.trainers.bench_client import Ran, Save, Server, serving
 
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.checkpoints.stores import Access
+from costguard.checkpoints.buckets import StoreAccess
 from costguard.model.checkpoint import CheckpointLook, LookFor
 
 _TRIES = 6  # at a kill within a save, which may end before it is hit
@@ -122,7 +122,7 @@ def _kill(kind: Kind, server: Server, home: Path, lot: Random, usual: Usual, wit
 
 def _judge(kind: Kind, server: Server, home: Path, ran: Ran, tally: Tally) -> None:
     """Right is: what is chosen loads as it was saved, and no newer one does; or none is chosen, and none loads."""
-    look = StoredCheckpoints(Access()).look(str(home / kind.location), kind.look_for)
+    look = StoredCheckpoints(StoreAccess()).look(str(home / kind.location), kind.look_for)
     chosen = look.resume.resume_from if look.resume is not None else None
     newest, passed = _truth(kind, server, ran)
     tally.torn += passed

@@ -1,21 +1,44 @@
-"""Looking at a location of checkpoints: one listing, and a few ranges of the newest ones."""
+"""The checkpoints at a location, in a bucket or a folder: one listing, and a few ranges of the newest ones."""
 
 from __future__ import annotations
 
-from costguard.checkpoints.errors import of_store
+import os
+
+from costguard.checkpoints.buckets import BucketFolder, StoreAccess, open_store, too_many
+from costguard.checkpoints.folder import MOST_FILES, Folder, TooManyFiles
 from costguard.checkpoints.judge import judge
-from costguard.checkpoints.local import LocalFolder
-from costguard.checkpoints.location import Location, check, parse
-from costguard.checkpoints.remote import Bucket
-from costguard.checkpoints.stores import Access, open_store
+from costguard.checkpoints.location import Location, check, of_store, of_system, parse
 from costguard.errors import CheckpointLocationRefused, CheckpointLocationWrong
-from costguard.model.checkpoint import CheckpointLook, Listing, LookFor
+from costguard.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
+
+
+class LocalFolder(Folder):
+    def __init__(self, where: Location, most: int = MOST_FILES) -> None:
+        super().__init__(where.path, str(where), most)
+        self._where = where
+        self._limit = most
+
+    def listing(self) -> Listing:
+        """Raises CheckpointError."""
+        try:
+            return super().listing()
+        except TooManyFiles:
+            raise too_many(self._where, self._limit) from None
+        except OSError as wrong:
+            raise of_system(wrong, self._where) from wrong
+
+    def read(self, file: StoredFile, start: int, length: int) -> bytes:
+        """Raises CheckpointError, or FileChanged."""
+        try:
+            return super().read(file, start, length)
+        except OSError as wrong:
+            raise of_system(wrong, Location("file", "", os.path.join(self._where.path, file.path))) from wrong
 
 
 class StoredCheckpoints:
-    """Satisfies the engine's `Checkpoints`. Nothing is written anywhere."""
+    """Implements `model.ports.Checkpoints`. Writes nothing."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: StoreAccess) -> None:
         self._access = access
 
     def listing(self, location: str) -> Listing:
@@ -25,7 +48,7 @@ class StoredCheckpoints:
     def look(
         self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
     ) -> CheckpointLook:
-        """Raises CheckpointError. Looks inside `examine` checkpoints at least, and on until one is complete."""
+        """Examines at least `examine` checkpoints, and on until one is complete. Raises CheckpointError."""
         where = parse(location)
         check(look_for)
         place = self._place(where)
@@ -37,18 +60,18 @@ class StoredCheckpoints:
         look = judge(listing, look_for, place, earlier, examine)
         if not listing.is_file or earlier is not None:
             return look
-        again = place.listing()  # one that is written over in place is trusted only if it stood still meanwhile
+        again = place.listing()  # a file that is overwritten in place is trusted only if it did not change meanwhile
         return look if again == listing else judge(again, look_for, place, listing, examine)
 
-    def _place(self, where: Location) -> LocalFolder | Bucket:
+    def _place(self, where: Location) -> LocalFolder | BucketFolder:
         return LocalFolder(where) if where.scheme == "file" else self._bucket(where)
 
-    def _bucket(self, where: Location) -> Bucket:
+    def _bucket(self, where: Location) -> BucketFolder:
         from google.auth.exceptions import GoogleAuthError
         from obstore.exceptions import BaseError
 
         try:
-            return Bucket(where, open_store(where, self._access))
+            return BucketFolder(where, open_store(where, self._access))
         except GoogleAuthError as wrong:
             raise CheckpointLocationRefused(
                 f"{where}: there are no Google credentials ({str(wrong).rstrip('.')}).",

@@ -1,4 +1,4 @@
-"""A folder on this machine, listed and read. Travels with the agent, which looks at a VM's own disk."""
+"""A folder on this computer, listed and read. Travels with the agent, which looks at its VM's disk."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 class TooManyFiles(Exception):
-    """More than are worth listing: this is no folder of one run's checkpoints."""
+    """Too many to list: this is no folder of one run's checkpoints."""
 
 
 class Folder:
-    """Links to files count as what they lead to; links to folders are not followed, since they may lead in circles.
+    """A folder, or one file. Links to files are followed; links to folders are not, as they may lead in circles.
 
-    The path may be that of one file. Raises OSError where the folder itself cannot be read. `shown_as` is what the
-    listing calls it.
+    Raises OSError where the folder itself cannot be read. `shown_as` is its name in the listing.
     """
 
     def __init__(self, path: str, shown_as: str = "", most: int = MOST_FILES) -> None:
@@ -48,18 +47,18 @@ class Folder:
         try:
             with open(os.path.join(self._root(), file.path), "rb") as opened:
                 opened.seek(start)
-                found = opened.read(length)
+                data = opened.read(length)
         except FileNotFoundError:
             raise FileChanged(file.path) from None
-        if len(found) != length:
+        if len(data) != length:
             raise FileChanged(file.path)
-        return found
+        return data
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:
         return [work(item) for item in items]
 
     def _is_file(self) -> bool:
-        """Also one that is not there yet, in a folder that is."""
+        """Also one that does not exist yet, in a folder that does."""
         is_folder = os.path.isdir(os.path.dirname(self._path))
         is_to_come = names_a_file(self._path) and is_folder and not os.path.exists(self._path)
         return os.path.isfile(self._path) or is_to_come
@@ -71,8 +70,8 @@ class Folder:
         name = os.path.basename(self._path)
         with os.scandir(os.path.dirname(self._path)) as entries:
             entry = next((entry for entry in entries if entry.name == name), None)
-        found = _file(entry, name) if entry is not None else None
-        return Listing(self._shown_as, {} if found is None else {found.path: found}, is_file=True)
+        file = _file(entry, name) if entry is not None else None
+        return Listing(self._shown_as, {} if file is None else {file.path: file}, is_file=True)
 
     def _walk(self, unread: list[str]) -> Iterator[StoredFile]:
         waiting = [""]
@@ -80,14 +79,14 @@ class Folder:
             folder = waiting.pop()
             try:
                 with os.scandir(os.path.join(self._path, folder)) as entries:
-                    found = list(entries)
+                    children = list(entries)
             except OSError as wrong:
                 if not folder:
                     raise
                 if not isinstance(wrong, FileNotFoundError):
                     unread.append(folder)
                 continue
-            for entry in found:
+            for entry in children:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
@@ -96,14 +95,14 @@ class Folder:
 
 
 def _file(entry: os.DirEntry[str], path: str) -> StoredFile | None:
-    """None for what is gone by now, and for what is no file: a socket, or a link to a folder or to nothing."""
+    """None where it is gone by now or is no file: a socket, or a link to a folder or to nothing."""
     try:
         if not entry.is_file():
             return None
-        told = entry.stat()
+        stat = entry.stat()
     except OSError:
         return None
-    # A name that is not UTF-8 is shown with its bytes written out; nothing of ours is called so.
+    # A name that is not UTF-8 is shown with its bytes written out; no layout has such names.
     shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    modified_at = _EPOCH + timedelta(microseconds=told.st_mtime_ns // 1000)
-    return StoredFile(shown, told.st_size, f"{told.st_ino}-{told.st_mtime_ns}", modified_at)
+    modified_at = _EPOCH + timedelta(microseconds=stat.st_mtime_ns // 1000)
+    return StoredFile(shown, stat.st_size, f"{stat.st_ino}-{stat.st_mtime_ns}", modified_at)

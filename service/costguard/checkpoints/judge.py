@@ -1,18 +1,20 @@
-"""Which checkpoints lie in a listing, and which of them are complete: the newest complete one is resumed from.
+"""Which checkpoints a listing holds, which of them are complete, and notes on what looks odd.
 
-Pure but for the ranges that it reads.
+Pure except for the ranges that it reads. Travels with the agent.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
+from typing import Callable, Sequence
 
-from costguard.checkpoints.layouts import LAYOUTS, TOLD_BY_NAMES, single
-from costguard.checkpoints.layouts.base import Candidate, FileChanged, Reader, Tree, join
-from costguard.checkpoints.notes import notes_on
+from costguard.checkpoints.layouts import BY_NAMES, LAYOUTS
+from costguard.checkpoints.layouts.base import CandidateCheckpoint, FileChanged, RangeReader, Tree, join, listed
+from costguard.checkpoints.layouts.plain import find_single
 from costguard.model.checkpoint import (
     Checkpoint,
     CheckpointLook,
@@ -20,17 +22,89 @@ from costguard.model.checkpoint import (
     Framework,
     Listing,
     LookFor,
+    StoredFile,
+    written_over,
 )
+
+Find = Callable[[Listing], Sequence[CandidateCheckpoint]]
+_MOST_FOLDERS = 50  # examined for a hint
+_NUMBERED = re.compile(r"(.*?[^0-9])?([0-9]+)(\.[A-Za-z0-9_]+)")
+
+
+def notes_on(
+    listing: Listing, checkpoints: Sequence[Checkpoint], resume: Checkpoint | None, find: Find
+) -> tuple[str, ...]:
+    notes = [f"{path} could not be listed, so its content is not known." for path in listing.unread]
+    if listing.is_file:
+        notes.append(written_over(listing.location))
+    if not checkpoints:
+        return (*notes, *_nothing(listing, find))
+    if resume is None:
+        return (*notes, "No checkpoint is complete: work would start from the beginning.")
+    if len({one.framework for one in checkpoints}) > 1:
+        names = ", ".join(sorted({one.framework.value for one in checkpoints}))
+        notes.append(f"Several layouts are here ({names}), ordered by step alone; name one as the framework.")
+    later = [one for one in checkpoints if one.written_at > resume.written_at and _step(one) < _step(resume)]
+    if later:
+        notes.append(
+            f"{later[0].name} was written later than {resume.name}, and is of an earlier step: two runs may share this "
+            "location. Give each run one of its own."
+        )
+    return tuple(notes)
+
+
+def _step(one: Checkpoint) -> int:
+    return -1 if one.step is None else one.step
+
+
+def _nothing(listing: Listing, find: Find) -> Iterator[str]:
+    if not listing.files:
+        yield "There is nothing here: work would start from the beginning."
+        return
+    count = len(listing.files)
+    files = f"{count} files lie" if count > 1 else "1 file lies"
+    named = f"{files} at {listing.location} that no layout recognises ({listed(list(listing.files))})"
+    yield f"{named}: work would start from the beginning."
+    deeper = list(_deeper(listing, find))
+    if deeper:
+        yield f"There are checkpoints further down, in {listed(deeper)}: name that location instead."
+        return
+    for path in listing.files:
+        if matched := _NUMBERED.fullmatch(path):
+            yield f"If {path} is one, name its pattern: {matched[1] or ''}{{step}}{matched[3]}"
+            return
+
+
+def _deeper(listing: Listing, find: Find) -> Iterator[str]:
+    """Folders one or two levels down that hold checkpoints."""
+    folders = dict.fromkeys(
+        "/".join(parts[:depth])
+        for path in listing.files
+        if len(parts := path.split("/")) > 1
+        for depth in (1, 2)
+        if len(parts) > depth
+    )
+    by_folder: dict[str, dict[str, StoredFile]] = {folder: {} for folder in list(folders)[:_MOST_FOLDERS]}
+    for path, file in listing.files.items():
+        parts = path.split("/")
+        for depth in (1, 2):
+            if len(parts) > depth and (folder := "/".join(parts[:depth])) in by_folder:
+                by_folder[folder]["/".join(parts[depth:])] = file
+    for folder, files in by_folder.items():
+        where = join(listing.location, folder)
+        if any(one.name != "." for one in find(Listing(where, files))):
+            yield where
+
 
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
 def judge(
-    listing: Listing, look_for: LookFor, reader: Reader, earlier: Listing | None = None, examine: int = 1
+    listing: Listing, look_for: LookFor, reader: RangeReader, earlier: Listing | None = None, examine: int = 1
 ) -> CheckpointLook:
-    """Looks inside the newest `examine` checkpoints, and on until one is complete. Older ones stay unread.
+    """Examines the newest `examine` checkpoints, and on until one is complete. Older ones stay unread.
 
-    Without an earlier listing nobody can say that nothing changed, and so nothing is held to be changing.
+    A checkpoint that differs from the `earlier` listing is still being written; without one, none is.
     """
     checkpoints: list[Checkpoint] = []
     for candidate in sorted(candidates(listing, look_for, reader), key=_age, reverse=True):
@@ -43,21 +117,21 @@ def judge(
     )
 
 
-def candidates(listing: Listing, look_for: LookFor, reader: Reader) -> list[Candidate]:
-    """What lies directly at the location; where nothing does, the location itself as one checkpoint."""
+def candidates(listing: Listing, look_for: LookFor, reader: RangeReader) -> list[CandidateCheckpoint]:
+    """The checkpoints directly at the location; where there are none, the location itself as one."""
     if listing.is_file:
-        return list(single.find(Tree(listing, look_for, reader)))
-    found = list(_claimed(Tree(listing, look_for, reader)))
-    if found or not listing.files:
-        return found
+        return list(find_single(Tree(listing, look_for, reader)))
+    inside = list(_claimed(Tree(listing, look_for, reader)))
+    if inside or not listing.files:
+        return inside
     above, _, name = listing.location.rstrip("/").rpartition("/")
     moved = {f"{name}/{path}": file for path, file in listing.files.items()}
     itself = (one for one in _claimed(Tree(Listing(above, moved), look_for, reader)) if one.name == name)
     return [replace(one, name=".", resume_path="") for one in itself]
 
 
-def _claimed(tree: Tree) -> Iterator[Candidate]:
-    """What an earlier layout has claimed is not offered to a later one."""
+def _claimed(tree: Tree) -> Iterator[CandidateCheckpoint]:
+    """Each folder or file goes to the first layout that claims it."""
     claimed: set[str] = set()
     for framework in _frameworks(tree.look_for):
         for candidate in LAYOUTS[framework](tree):
@@ -71,19 +145,19 @@ def _frameworks(look_for: LookFor) -> tuple[Framework, ...]:
         return (look_for.framework,)
     if look_for.marker:
         return (Framework.MARKER,)
-    return (Framework.FILES,) if look_for.pattern else TOLD_BY_NAMES
+    return (Framework.FILES,) if look_for.pattern else BY_NAMES
 
 
-def _age(candidate: Candidate) -> tuple[int, datetime, str]:
+def _age(candidate: CandidateCheckpoint) -> tuple[int, datetime, str]:
     return (-1 if candidate.step is None else candidate.step), _written_at(candidate), candidate.name
 
 
-def _written_at(candidate: Candidate) -> datetime:
+def _written_at(candidate: CandidateCheckpoint) -> datetime:
     return max((file.modified_at for file in candidate.files.values()), default=_NEVER)
 
 
 def _judged(
-    candidate: Candidate, listing: Listing, reader: Reader, earlier: Listing | None, *, is_wanted: bool
+    candidate: CandidateCheckpoint, listing: Listing, reader: RangeReader, earlier: Listing | None, *, is_wanted: bool
 ) -> Checkpoint:
     state, reasons = _verdict(candidate, reader, earlier, is_wanted=is_wanted)
     return Checkpoint(
@@ -100,7 +174,7 @@ def _judged(
 
 
 def _verdict(
-    candidate: Candidate, reader: Reader, earlier: Listing | None, *, is_wanted: bool
+    candidate: CandidateCheckpoint, reader: RangeReader, earlier: Listing | None, *, is_wanted: bool
 ) -> tuple[CheckpointState, list[str]]:
     if candidate.missing:
         return CheckpointState.TORN, list(candidate.missing)
@@ -110,7 +184,9 @@ def _verdict(
             path = changed[0]
             how = "changed" if path in earlier.files else "appeared"
             more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
-            return CheckpointState.CHANGING, [f"{path} {how} since the listing before{more}: it may still be written."]
+            return CheckpointState.CHANGING, [
+                f"{path} {how} since the previous listing{more}: it may still be written."
+            ]
     if not is_wanted:
         return CheckpointState.UNREAD, []
     try:

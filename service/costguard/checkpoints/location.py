@@ -2,18 +2,101 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from costguard.checkpoints.layouts.pattern import STEP
-from costguard.errors import CheckpointLocationWrong
+from costguard.checkpoints.layouts.plain import STEP
+from costguard.errors import (
+    CheckpointError,
+    CheckpointLocationMissing,
+    CheckpointLocationRefused,
+    CheckpointLocationUnavailable,
+    CheckpointLocationWrong,
+)
 from costguard.model.checkpoint import Framework, LookFor
+
+_AGAIN = "It is tried again at the next look."
+_NETWORK = f"Check the network, proxy and endpoint. {_AGAIN}"
+_KEYS = {
+    "s3": "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (a profile is not read: "
+    '`eval "$(aws configure export-credentials --format env)"` sets them), or run where a role gives them.',
+    "gs": "Run `gcloud auth application-default login`, or run where a service account gives them.",
+}
+_ALLOW = {
+    "s3": "Allow s3:ListBucket on the bucket and s3:GetObject on what is in it.",
+    "gs": "Grant the role Storage Object Viewer (roles/storage.objectViewer) on the bucket.",
+}
+_CREDENTIAL_SIGNS = (
+    "169.254.169.254",
+    "/latest/api/token",
+    "token request",
+    "valid authentication credentials",  # obstore, when google-auth gave none
+    "InvalidAccessKeyId",
+    "ExpiredToken",
+    "InvalidToken",
+    "SignatureDoesNotMatch",
+)
+
+
+def of_store(wrong: Exception, where: Location) -> CheckpointError:
+    """obstore raises most failures as one kind of error; status and S3's code are only in its text."""
+    text = str(wrong).partition("\n\nDebug source")[0]
+    status = re.search(r"status code: ([0-9]{3})", text)
+    code = status[1] if status else ""
+    shown = _short(text)
+    if "TransportError" in text:  # google-auth did not reach the token server
+        return CheckpointLocationUnavailable(f"{where}: Google's tokens cannot be fetched ({shown}).", _NETWORK)
+    if any(sign in text for sign in _CREDENTIAL_SIGNS) or code == "401":
+        return CheckpointLocationRefused(
+            f"{where}: there are no credentials that it accepts ({shown}).", _KEYS[where.scheme]
+        )
+    if code == "403":
+        return CheckpointLocationRefused(f"{where}: it may not be read ({shown}).", _ALLOW[where.scheme])
+    if code == "404":
+        return CheckpointLocationMissing(
+            f"There is no bucket {where.bucket} at {where.scheme}://.", "Check its name, its endpoint and its region."
+        )
+    if "incorrectly configured region" in text or code in ("301", "307", "400"):
+        return CheckpointLocationRefused(
+            f"{where}: the bucket is of another region, or the endpoint is not its own ({shown}).",
+            "Set checkpoints.s3_region or AWS_REGION to the bucket's region, and check the endpoint.",
+        )
+    if code in ("429", "503"):
+        return CheckpointLocationUnavailable(f"{where}: it gets too many requests for now ({shown}).", _AGAIN)
+    if code:
+        return CheckpointLocationUnavailable(f"{where}: the store answers with {code} ({shown}).", _AGAIN)
+    return CheckpointLocationUnavailable(f"{where}: the store does not answer ({shown}).", _NETWORK)
+
+
+def of_system(wrong: OSError, where: Location) -> CheckpointError:
+    path = str(where)
+    if wrong.errno == errno.ENOENT:
+        return CheckpointLocationMissing(f"There is no folder {path}.", "Check the path; on a VM's disk, look there.")
+    if wrong.errno == errno.ENOTDIR:
+        return CheckpointLocationMissing(f"{path} is no folder.", "Name the folder that holds the checkpoints.")
+    if wrong.errno in (errno.EACCES, errno.EPERM):
+        return CheckpointLocationRefused(f"{path} may not be read.", "Let this user read the folder and what is in it.")
+    return CheckpointLocationUnavailable(
+        f"{path} cannot be read: {wrong.strerror or wrong}.", "Check the disk or mount."
+    )
+
+
+def _short(text: str) -> str:
+    """S3's code and message where there are any, else the end of the sentence."""
+    code, words = re.search(r"<Code>([^<]{1,80})", text), re.search(r"<Message>([^<]{1,200})", text)
+    if code:
+        return f"{code[1]}: {words[1]}" if words else code[1]
+    text = text.rpartition("credential provider: ")[2]
+    reason = re.split(r" in [0-9.]+[mµn]?s(?:, after [^-]*)? +- ", text)[-1]
+    return " ".join(reason.split())[:200].rstrip(": .")
+
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{1,221}")
 _FORMS = "Write gs://bucket/path, s3://bucket/path, or a folder's path."
-_MOST_STARS, _LONGEST_PATTERN = 16, 500  # more is nothing that a person writes
+_MOST_STARS, _LONGEST_PATTERN = 16, 500  # more than a person writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +135,11 @@ def check(look_for: LookFor) -> None:
     """Raises CheckpointLocationWrong where pattern, marker and framework do not go together."""
     for what, given in (("pattern", look_for.pattern), ("marker", look_for.marker)):
         if len(given) > _LONGEST_PATTERN:
-            said = f"The {what} {given[:80]!r}... has {len(given)} characters."
-            raise CheckpointLocationWrong(said, f"Write {_LONGEST_PATTERN} at most.")
+            text = f"The {what} {given[:80]!r}... has {len(given)} characters."
+            raise CheckpointLocationWrong(text, f"Write {_LONGEST_PATTERN} at most.")
         if given.count("*") > _MOST_STARS:
-            said = f"The {what} {given[:80]!r} has {given.count('*')} stars."
-            raise CheckpointLocationWrong(said, f"Use {_MOST_STARS} * at most.")
+            text = f"The {what} {given[:80]!r} has {given.count('*')} stars."
+            raise CheckpointLocationWrong(text, f"Use {_MOST_STARS} * at most.")
     if look_for.pattern and STEP not in look_for.pattern:
         raise CheckpointLocationWrong(
             f"The pattern {look_for.pattern!r} does not say where the step stands.",
@@ -67,7 +150,7 @@ def check(look_for: LookFor) -> None:
             raise CheckpointLocationWrong(f"{given!r} is a whole path.", "Write it as it is below the location.")
     if look_for.pattern.endswith("/") and not look_for.marker:
         raise CheckpointLocationWrong(
-            f"The pattern {look_for.pattern!r} names folders, and nothing tells when one is whole.",
+            f"The pattern {look_for.pattern!r} names folders, and nothing shows when one is complete.",
             "Give the file that is written last in it: --marker DONE.",
         )
     needs = {Framework.FILES: ("pattern", look_for.pattern), Framework.MARKER: ("marker", look_for.marker)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.location import check
-from costguard.checkpoints.stores import Access
+from costguard.checkpoints.buckets import StoreAccess
 from costguard.clock import SystemClock
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
 from costguard.model.ports import Checkpoints, Clock
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def checkpoints(settings: Settings | None, environ: Mapping[str, str]) -> StoredCheckpoints:
     told = settings.checkpoints if settings is not None else None
     return StoredCheckpoints(
-        Access(
+        StoreAccess(
             s3_endpoint=(told and told.s3_endpoint) or "",
             s3_region=(told and told.s3_region) or "",
             gcs_endpoint=(told and told.gcs_endpoint) or "",

@@ -1,34 +1,23 @@
-"""The layouts by framework, in the order in which they claim a folder: the more telling ones first."""
+"""The layouts by framework, in the order in which they claim a folder: the more specific ones first."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costguard.checkpoints.layouts import (
-    deepspeed,
-    files,
-    hugging_face,
-    keras,
-    lightning,
-    marker,
-    megatron,
-    orbax,
-    tensorflow,
-    torch_dcp,
-)
+from costguard.checkpoints.layouts import deepspeed, hugging_face, megatron, orbax, plain, pytorch, tensorflow
 from costguard.checkpoints.layouts.base import Layout
 from costguard.model.checkpoint import Framework
 
 LAYOUTS: Mapping[Framework, Layout] = {
-    Framework.HUGGING_FACE: hugging_face.find,
-    Framework.LIGHTNING: lightning.find,
-    Framework.MEGATRON: megatron.find,
-    Framework.DEEPSPEED: deepspeed.find,
-    Framework.TORCH_DCP: torch_dcp.find,
-    Framework.ORBAX: orbax.find,
-    Framework.KERAS: keras.find,
-    Framework.TENSORFLOW: tensorflow.find,
-    Framework.MARKER: marker.find,
-    Framework.FILES: files.find,
+    Framework.HUGGING_FACE: hugging_face.find_hugging_face,
+    Framework.LIGHTNING: pytorch.find_lightning,
+    Framework.MEGATRON: megatron.find_megatron,
+    Framework.DEEPSPEED: deepspeed.find_deepspeed,
+    Framework.TORCH_DCP: pytorch.find_torch_dcp,
+    Framework.ORBAX: orbax.find_orbax,
+    Framework.KERAS: tensorflow.find_keras,
+    Framework.TENSORFLOW: tensorflow.find_tensorflow,
+    Framework.MARKER: plain.find_marker,
+    Framework.FILES: plain.find_files,
 }
-TOLD_BY_NAMES = tuple(each for each in Framework if each not in (Framework.MARKER, Framework.FILES))
+BY_NAMES = tuple(one for one in Framework if one not in (Framework.MARKER, Framework.FILES))  # need no settings

@@ -13,7 +13,7 @@ from functools import partial
 
 from costguard.checkpoints.layouts.base import (
     MOST_RANKS,
-    Candidate,
+    CandidateCheckpoint,
     Files,
     Problems,
     Tree,
@@ -34,7 +34,7 @@ _OTHER = re.compile(
 )
 
 
-def find(tree: Tree) -> Iterable[Candidate]:
+def find_deepspeed(tree: Tree) -> Iterable[CandidateCheckpoint]:
     tags = {name: files for name, files in tree.folders.items() if any(_FILE.fullmatch(inner) for inner in files)}
     if not tags:
         return
@@ -44,11 +44,11 @@ def find(tree: Tree) -> Iterable[Candidate]:
         others = [held for tag, held in tags.items() if tag != name]
         enough = [tags[latest]] if latest in tags else others if "latest" in tree.files else []
         if name != latest and not (enough and set(files) >= set().union(*enough)):
-            told = f"names {latest[:80]}" if latest else "is empty" if "latest" in tree.files else "is missing"
-            lacking.append(f"latest {told}, and not all files are there that others hold: ranks may not have saved.")
+            hint = f"names {latest[:80]}" if latest else "is empty" if "latest" in tree.files else "is missing"
+            lacking.append(f"latest {hint}, and not all files are there that others hold: ranks may not have saved.")
         whole = [file for inner, file in files.items() if _FILE.fullmatch(inner) or _OTHER.fullmatch(inner)]
         check = partial(problems_of, whole)
-        yield Candidate(Framework.DEEPSPEED, name, name, last_number(name), files, lacking, check)
+        yield CandidateCheckpoint(Framework.DEEPSPEED, name, name, last_number(name), files, lacking, check)
 
 
 def missing_ranks(files: Files) -> Problems:
@@ -57,15 +57,15 @@ def missing_ranks(files: Files) -> Problems:
     model: dict[tuple[str, str], set[int]] = defaultdict(set)
     most: dict[str, int] = defaultdict(int)
     for name in files:
-        if found := _FILE.fullmatch(name):
-            model[found["kind"], found["what"]].add(int(found["model"]))
-            if found["data"]:
-                data[found["kind"], found["model"], found["what"]].add(int(found["data"]))
-                most[found["what"]] = max(most[found["what"]], int(found["data"]))
+        if match := _FILE.fullmatch(name):
+            model[match["kind"], match["what"]].add(int(match["model"]))
+            if match["data"]:
+                data[match["kind"], match["model"], match["what"]].add(int(match["data"]))
+                most[match["what"]] = max(most[match["what"]], int(match["data"]))
     lacking = [] if any(what == "model" for _, what in model) else ["No model states are there."]
     for (kind, rank, what), ranks in sorted(data.items()):
         lost = absent(ranks, min(most[what], MOST_RANKS), 3)
-        lacking += [f"{kind}zero_pp_rank_{each}_mp_rank_{rank}_{what}_states.pt is missing." for each in lost]
+        lacking += [f"{kind}zero_pp_rank_{number}_mp_rank_{rank}_{what}_states.pt is missing." for number in lost]
     last = max((max(held) for held in model.values()), default=0)
     for (kind, what), held in sorted(model.items()):
         lacking += [f"{kind}mp_rank_{gap:02d}_{what}_states.pt is missing." for gap in gaps([*held, last])[:3]]

@@ -6,9 +6,19 @@ import re
 from collections.abc import Iterable
 from functools import partial
 
-from costguard.checkpoints.layouts import torch_dcp
-from costguard.checkpoints.layouts.base import Candidate, Files, Problems, Reader, Tree, gaps, listed, missing, text_of
+from costguard.checkpoints.layouts.base import (
+    CandidateCheckpoint,
+    Files,
+    Problems,
+    RangeReader,
+    Tree,
+    gaps,
+    listed,
+    missing,
+    text_of,
+)
 from costguard.checkpoints.layouts.formats import problems_of
+from costguard.checkpoints.layouts.pytorch import DCP_METADATA, is_torch_dcp, torch_dcp_problems
 from costguard.model.checkpoint import Framework
 
 TRACKER = "latest_checkpointed_iteration.txt"
@@ -16,13 +26,13 @@ _NAME = re.compile(r"iter_([0-9]{1,18})")
 _RANK = re.compile(r"mp_rank_([0-9]{2,6})(?:_([0-9]{3,6}))?(?:_[0-9]{3,6})?/(.+)")
 
 
-def find(tree: Tree) -> Iterable[Candidate]:
+def find_megatron(tree: Tree) -> Iterable[CandidateCheckpoint]:
     folders = {name: files for name, files in tree.folders.items() if _NAME.fullmatch(name)}
     if not folders:
         return
-    told = text_of(tree.files.get(TRACKER), tree.reader)
+    tracked = text_of(tree.files.get(TRACKER), tree.reader)
     by_step = {int(name[len("iter_") :]): files for name, files in folders.items()}
-    reached = int(told) if re.fullmatch(r"[0-9]{1,18}", told) and int(told) in by_step else None
+    reached = int(tracked) if re.fullmatch(r"[0-9]{1,18}", tracked) and int(tracked) in by_step else None
     for name, files in folders.items():
         step = int(name[len("iter_") :])
         lacking = _missing(files)
@@ -35,7 +45,7 @@ def find(tree: Tree) -> Iterable[Candidate]:
             lacking += _fewer(files, [held for other, held in folders.items() if other != name])
         else:
             lacking.append(f"{TRACKER} is missing or names nothing here: saving was not finished.")
-        yield Candidate(Framework.MEGATRON, name, name, step, files, lacking, partial(_inside, files))
+        yield CandidateCheckpoint(Framework.MEGATRON, name, name, step, files, lacking, partial(_inside, files))
 
 
 def _fewer(files: Files, others: Iterable[Files]) -> Problems:
@@ -46,16 +56,16 @@ def _fewer(files: Files, others: Iterable[Files]) -> Problems:
 
 
 def _ranks(files: Files) -> set[str]:
-    return {found[0] for name in files if (found := re.match(r"mp_rank_[0-9_]+", name))}
+    return {match[0] for name in files if (match := re.match(r"mp_rank_[0-9_]+", name))}
 
 
 def _missing(files: Files) -> Problems:
-    if torch_dcp.is_ours(files):
-        return missing(files, torch_dcp.METADATA, "common.pt", "metadata.json")
+    if is_torch_dcp(files):
+        return missing(files, DCP_METADATA, "common.pt", "metadata.json")
     ranks: dict[tuple[int, int], set[str]] = {}
     for name in files:
-        if found := _RANK.fullmatch(name):
-            ranks.setdefault((int(found[1]), int(found[2] or 0)), set()).add(found[3])
+        if match := _RANK.fullmatch(name):
+            ranks.setdefault((int(match[1]), int(match[2] or 0)), set()).add(match[3])
     if not ranks:
         return ["No rank has saved anything."]
     every = set().union(*ranks.values())
@@ -70,6 +80,6 @@ def _missing(files: Files) -> Problems:
     return found_missing[:5]
 
 
-def _inside(files: Files, reader: Reader) -> Problems:
-    found = problems_of([file for name, file in files.items() if name.endswith(".pt")], reader)
-    return found + (torch_dcp.problems(files, reader) if torch_dcp.is_ours(files) else [])
+def _inside(files: Files, reader: RangeReader) -> Problems:
+    problems = problems_of([file for name, file in files.items() if name.endswith(".pt")], reader)
+    return problems + (torch_dcp_problems(files, reader) if is_torch_dcp(files) else [])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import partial
 
-from costguard.checkpoints.layouts.base import Candidate, Files, Problems, Reader, Tree, missing, text_of
+from costguard.checkpoints.layouts.base import CandidateCheckpoint, Files, Problems, RangeReader, Tree, missing, text_of
 from costguard.model.checkpoint import Framework
 
 TEMPORARY = ".orbax-checkpoint-tmp"
@@ -18,14 +18,14 @@ _MOST_ABOUT = 1 << 20
 _SIGNS = ("_METADATA", "manifest.ocdbt", "_sharding", _SUCCESS, _ABOUT)
 
 
-def find(tree: Tree) -> Iterable[Candidate]:
+def find_orbax(tree: Tree) -> Iterable[CandidateCheckpoint]:
     for name, files in tree.folders.items():
         step = _NAME.fullmatch(name.partition(TEMPORARY)[0])
         if step is None or not (TEMPORARY in name or _is_ours(files)):
             continue
         lacking = [f"The folder's name still has {TEMPORARY}: it was not finished."] if TEMPORARY in name else []
         check = partial(_inside, files, tree.is_gcs)
-        yield Candidate(Framework.ORBAX, name, name, int(step[1]), files, lacking + _missing(files), check)
+        yield CandidateCheckpoint(Framework.ORBAX, name, name, int(step[1]), files, lacking + _missing(files), check)
 
 
 def _is_ours(files: Files) -> bool:
@@ -35,15 +35,15 @@ def _is_ours(files: Files) -> bool:
 def _missing(files: Files) -> Problems:
     """Each item that keeps arrays in a database needs the database's manifest."""
     items = {name.partition("/d/")[0] for name in files if "/d/" in name and "ocdbt.process_" not in name}
-    found = [problem for item in sorted(items) for problem in missing(files, f"{item}/manifest.ocdbt")]
+    problems = [problem for item in sorted(items) for problem in missing(files, f"{item}/manifest.ocdbt")]
     if not any(name not in (_SUCCESS, _ABOUT) for name in files):
-        found.append("Nothing has been saved in it.")
+        problems.append("Nothing has been saved in it.")
     if unfinished := sorted({name.partition("/")[0] for name in files if TEMPORARY in name}):
-        found.append(f"{unfinished[0]} was not finished.")
-    return found
+        problems.append(f"{unfinished[0]} was not finished.")
+    return problems
 
 
-def _inside(files: Files, is_gcs: bool, reader: Reader) -> Problems:
+def _inside(files: Files, is_gcs: bool, reader: RangeReader) -> Problems:
     if _SUCCESS in files:
         return []
     if _ABOUT in files:
@@ -51,9 +51,9 @@ def _inside(files: Files, is_gcs: bool, reader: Reader) -> Problems:
     return [f"{_SUCCESS} is missing, which is written last on Google Cloud Storage."] if is_gcs else []
 
 
-def _is_committed(files: Files, reader: Reader) -> bool:
+def _is_committed(files: Files, reader: RangeReader) -> bool:
     try:
-        about = json.loads(text_of(files[_ABOUT], reader, _MOST_ABOUT))
+        metadata = json.loads(text_of(files[_ABOUT], reader, _MOST_ABOUT))
     except (ValueError, RecursionError):
         return False
-    return isinstance(about, dict) and bool(about.get("commit_timestamp_nsecs"))
+    return isinstance(metadata, dict) and bool(metadata.get("commit_timestamp_nsecs"))

@@ -7,8 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol, Union
 
-from costguard.checkpoints.layouts.base import FileChanged, Reader
-from costguard.checkpoints.layouts.ranges import Held, Ranges, TooLarge, Window
+from costguard.checkpoints.layouts.base import FileChanged, HeldBytes, RangeReader, Ranges, TooLarge, Window
 from costguard.model.checkpoint import StoredFile
 
 _MOST_BYTES = 64 << 20
@@ -64,7 +63,7 @@ class UnknownOpcode(Exception):
     """These bytes are no pickle, or of a protocol that stands in lines of text."""
 
 
-class Token(NamedTuple):
+class PickleToken(NamedTuple):
     """One opcode and what it puts down, where that is a text, a number or a name. `end` may lie beyond the file's."""
 
     code: int
@@ -74,10 +73,10 @@ class Token(NamedTuple):
 
 def values(pickled: bytes) -> Iterator[str | int]:
     """Every text and whole number in the order in which they are put together. Ends early where it is broken."""
-    yield from _plain(Held(pickled), 0)
+    yield from _plain(HeldBytes(pickled), 0)
 
 
-def tokens(source: Bytes, at: int = 0) -> Iterator[Token]:
+def tokens(source: Bytes, at: int = 0) -> Iterator[PickleToken]:
     """Each opcode, and what it puts down: also what it gets out of the memo. Raises UnknownOpcode and TooLarge.
 
     One that is cut off is the last, and its end lies beyond the source's.
@@ -88,7 +87,7 @@ def tokens(source: Bytes, at: int = 0) -> Iterator[Token]:
     texts = ("", "")
     for code, begin, end in _steps(source, at):
         if end > source.size:
-            yield Token(code, None, end)
+            yield PickleToken(code, None, end)
             return
         value: Value = None
         if code == _MEMOIZE or code in _PUTS:
@@ -97,7 +96,7 @@ def tokens(source: Bytes, at: int = 0) -> Iterator[Token]:
             if len(memo) > _MOST_NAMES:
                 raise TooLarge("its names")
             puts += 1
-            yield Token(code, None, end)
+            yield PickleToken(code, None, end)
             continue
         if code in _TEXTS:
             value = source.part(begin, min(end, begin + _WORTH_KEEPING)).decode("utf-8", "replace")
@@ -113,7 +112,7 @@ def tokens(source: Bytes, at: int = 0) -> Iterator[Token]:
             texts = texts[1], value
         if value is not None or begin == end:
             last = value
-        yield Token(code, value, end)
+        yield PickleToken(code, value, end)
 
 
 def _plain(source: Bytes, at: int) -> Iterator[str | int]:
@@ -169,33 +168,33 @@ def end_of(source: Bytes, at: int) -> int | None:
 def _is_whole(pickled: bytes) -> bool:
     """A STOP at the very end, and as an opcode: its byte is a full stop, which names are full of."""
     try:
-        return end_of(Held(pickled), 0) == len(pickled)
+        return end_of(HeldBytes(pickled), 0) == len(pickled)
     except UnknownOpcode:
         return False
 
 
-def shards_of(file: StoredFile, reader: Reader) -> dict[str, int] | None:
+def shards_of(file: StoredFile, reader: RangeReader) -> dict[str, int] | None:
     """What a `.metadata` of torch.distributed.checkpoint says: each file, and the bytes it must have. None: broken."""
     if not 0 < file.size <= _MOST_BYTES:
         return None
     pickled = reader.read(file, 0, file.size)
     if not _is_whole(pickled):
         return None
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     path, offset, before = "", 0, None
     for value in values(pickled):
         if before == "relative_path" and isinstance(value, str):
             path = value
-            found.setdefault(path, 0)
+            sizes.setdefault(path, 0)
         elif before == "offset" and isinstance(value, int):
             offset = value
         elif before == "length" and isinstance(value, int) and path:
-            found[path] = max(found[path], offset + value)
+            sizes[path] = max(sizes[path], offset + value)
         before = value
-    return found
+    return sizes
 
 
-def step_inside(file: StoredFile, reader: Reader) -> int | None:
+def step_inside(file: StoredFile, reader: RangeReader) -> int | None:
     """The `global_step` of a file that torch.save wrote; None where it tells none."""
     try:
         if file.size and reader.read(file, 0, 1) == b"\x80":  # as before 1.6, not within a ZIP
@@ -219,9 +218,9 @@ def step_inside(file: StoredFile, reader: Reader) -> int | None:
     return None
 
 
-def _global_step(told: Iterator[str | int]) -> int | None:
+def _global_step(values: Iterator[str | int]) -> int | None:
     before: str | int | None = None
-    for value in told:
+    for value in values:
         if before == "global_step" and isinstance(value, int):
             return value
         before = value
