@@ -103,7 +103,9 @@ def test_what_lies_further_down_is_named_and_not_taken() -> None:
     """Another run's checkpoint is never resumed from by accident."""
     look = Memory([(f"ana/llama/{path}", body) for path, body in steps(7)]).look()
     assert look.resume is None
-    assert look.notes[-1] == ("There are checkpoints further down, in gs://runs/one/ana/llama: name that location instead.")
+    assert look.notes[-1] == (
+        "There are checkpoints further down, in gs://runs/one/ana/llama: name that location instead."
+    )
 
 
 def test_a_pattern_is_proposed() -> None:
