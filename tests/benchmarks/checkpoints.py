@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.benchmarks.measure import Measured
 from tests.checkpoints import writers
 
-from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.buckets import StoreAccess
+from costguard.checkpoints.client import StoredCheckpoints
 from costguard.model.checkpoint import LookFor
 
 _CHECKPOINTS = 1_000  # of ten files each

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.location import check
-from costguard.checkpoints.buckets import StoreAccess
 from costguard.clock import SystemClock
 from costguard.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
 from costguard.model.ports import Checkpoints, Clock
