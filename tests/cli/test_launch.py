@@ -15,7 +15,7 @@ from tests.cli.job_answers import DETAIL, DEV, JOB, SSH
 from typer.testing import CliRunner, Result
 
 from costguard.cli.app import app
-from costguard.cli.client import Server, WrongUsage
+from costguard.cli.client import ApiClient, WrongUsage
 from costguard.cli.jobs import follow
 from costguard.cli.quotes import show_quote
 from costguard.errors import CostguardError, ServerUnreachable
@@ -123,7 +123,7 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_key(script: Script) -> 
     """So that it is one job, however often the line breaks."""
     script.answers = [None, None, (200, DETAIL)]
     pauses: list[float] = []
-    made = Server(script.url, {}, pauses.append).post("jobs", body={"preset": "t4"}, key="k1")
+    made = ApiClient(script.url, {}, pauses.append).post("jobs", body={"preset": "t4"}, key="k1")
     assert made == DETAIL
     assert [headers["Idempotency-Key"] for _, _, headers, _ in script.asked] == ["k1"] * 3
     assert pauses == [1, 2]
@@ -133,7 +133,7 @@ def test_without_a_key_nothing_is_asked_twice(script: Script) -> None:
     """A cancel says who asked, and when the line breaks nobody knows; the person decides."""
     script.answers = [None]
     with pytest.raises(ServerUnreachable):
-        Server(script.url, {}, lambda _: None).post("jobs", "j1", "cancel", body={})
+        ApiClient(script.url, {}, lambda _: None).post("jobs", "j1", "cancel", body={})
     assert len(script.asked) == 1
 
 
@@ -191,7 +191,7 @@ def test_a_job_is_waited_for_until_it_is_over(script: Script) -> None:
     failed = {**DETAIL, "job": {**JOB, "state": "failed", "reason": "It crashed."}}
     script.answers = [(200, DETAIL), (200, recovers), None, None, (200, recovers), (200, failed)]
     told: list[str] = []
-    made = follow(Server(script.url, {}), DETAIL, told.append, lambda: None)
+    made = follow(ApiClient(script.url, {}), DETAIL, told.append, lambda: None)
     assert made["job"]["state"] == "failed"
     assert told[:2] == ["llama: running. Attempt 2 runs in us-central1-b.", "llama: recovering. It was preempted."]
     assert "The job goes on" in told[2]

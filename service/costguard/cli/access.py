@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from costguard.cli import profile
-from costguard.cli.client import THIS_COMPUTER, Server, WrongUsage
+from costguard.cli.client import THIS_COMPUTER, ApiClient, WrongUsage
 from costguard.cli.format import clean_lines, when
 from costguard.cli.options import DEFAULT_URL, AsJson, Config, Limit, Url, print_json, settings_of
 from costguard.cli.tables import Answer, Column, cell, render, say, show_table
@@ -103,7 +103,7 @@ def create(
     """
     local = _local(config, url)
     if local is None:
-        server = Server(url)
+        server = ApiClient(url)
         body: dict[str, Any] = {"name": name, "days": days or None}
         body |= {"permissions": [chosen.value for chosen in permission]} if permission else {}
         body |= {"owner": owner} if owner else {}
@@ -137,7 +137,7 @@ def _print_secret(answer: Answer, saved: Path | None) -> None:
 def list_tokens(limit: Limit = 100, config: _Local = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Your tokens, the newest first; for an admin everyone's. Their secrets are not shown."""
     local = _local(config, url)
-    answer = Server(url).pages("tokens", "tokens", limit) if local is None else local.listing(limit)
+    answer = ApiClient(url).pages("tokens", "tokens", limit) if local is None else local.listing(limit)
     render(answer, as_json, _show_tokens)
 
 
@@ -145,7 +145,7 @@ def list_tokens(limit: Limit = 100, config: _Local = None, url: Url = DEFAULT_UR
 def revoke(token_id: _TokenId, config: _Local = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Revoke a token: it stops working at once."""
     local = _local(config, url)
-    answer = Server(url).delete("tokens", token_id) if local is None else local.revoke(token_id)
+    answer = ApiClient(url).delete("tokens", token_id) if local is None else local.revoke(token_id)
     if as_json:
         print_json(answer)
     else:
@@ -158,7 +158,7 @@ def confirm(token_id: _TokenId, config: _Local = None, url: Url = DEFAULT_URL, a
     """Let a token outlive the sign-in link's session that created it. For admins, or where the server runs."""
     local = _local(config, url)
     if local is None:
-        answer = Server(url).post(f"tokens/{quote(token_id, safe='')}/confirm", body={})
+        answer = ApiClient(url).post(f"tokens/{quote(token_id, safe='')}/confirm", body={})
     else:
         answer = local.confirm(token_id)
     if as_json:
@@ -171,7 +171,7 @@ def confirm(token_id: _TokenId, config: _Local = None, url: Url = DEFAULT_URL, a
 @session.command("list", epilog="Example:  costguard session list --json")
 def list_sessions(limit: Limit = 100, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Your sessions, the newest first; for an admin everyone's."""
-    render(Server(url).pages("sessions", "sessions", limit), as_json, _show_sessions)
+    render(ApiClient(url).pages("sessions", "sessions", limit), as_json, _show_sessions)
 
 
 @session.command("end", epilog=_END)
@@ -187,7 +187,7 @@ def end(
     """End a session: its browser has to sign in again."""
     if bool(session_id) == everywhere or (address and not everywhere):
         raise WrongUsage("Name one session by its id, or all of one person with --all.", "Add --help to see how.")
-    server = Server(url)
+    server = ApiClient(url)
     answer = server.delete("sessions", address=address or None) if everywhere else server.delete("sessions", session_id)
     if as_json:
         print_json(answer)

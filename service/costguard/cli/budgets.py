@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.format import dollars, moment
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.tables import Answer, Column, cell, render, say, show_table
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 def budgets(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Each budget in its current day, week or month: spent, forecast with its range, and thresholds."""
-    render(Server(url).get("budgets"), as_json, show_budgets)
+    render(ApiClient(url).get("budgets"), as_json, show_budgets)
 
 
 def show_budgets(console: Console, answer: Answer) -> None:

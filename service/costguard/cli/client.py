@@ -67,7 +67,7 @@ class _AnswerLost(ServerUnreachable):
         super().__init__(error.message, error.what_next)
 
 
-class Server:
+class ApiClient:
     """A server by its address. Its token comes from the environment or the profile: others can read arguments.
 
     Redirects are not followed: the token is for the named server alone.

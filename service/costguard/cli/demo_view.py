@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from costguard.cli import demo_cloud
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.demo_cloud import DemoJob
 from costguard.cli.fleet import show_fleet
 from costguard.cli.format import amount_text, clean, when
@@ -45,7 +45,7 @@ class View:
 
     def __init__(self, at: Addresses, speed: float, no_job: str, stop: threading.Event, as_json: bool = False) -> None:
         self._out = console()
-        self._server = Server(at.url, {"COSTGUARD_TOKEN": at.token})
+        self._server = ApiClient(at.url, {"COSTGUARD_TOKEN": at.token})
         self._stop = stop
         self._as_json = as_json
         self._job: DemoJob | None = None

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.format import when
 from costguard.cli.options import (
     DEFAULT_URL,
@@ -54,7 +54,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """What happened, the latest first: who did what, and why."""
-    server = Server(url)
+    server = ApiClient(url)
     filters = {
         "since": not_before(server, since, last),
         "until": until,

@@ -141,7 +141,7 @@ def _limits(answer: Answer) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _JobAxis:
     """A job's time from its request to its end, or to now, as a number of characters."""
 
     first: datetime
@@ -172,7 +172,7 @@ def _show_attempts(console: Console, answer: Answer) -> None:
     """The timeline: a column of the bar is the same moment in every row. The last row shows the checkpoints."""
     job, as_of, checkpoints = answer["job"], answer["as_of"], answer["checkpoints"]
     first, last = moment(job["created_at"]), moment(job["settled_at"] or as_of)
-    axis = _Axis(first, last, _NARROW_BAR if console.width < NARROW else _BAR)
+    axis = _JobAxis(first, last, _NARROW_BAR if console.width < NARROW else _BAR)
     columns = (
         Column("#", "number", right=True),
         Column("Zone", "zone"),
@@ -200,7 +200,7 @@ def _show_attempts(console: Console, answer: Answer) -> None:
     )
 
 
-def _attempt(attempt: Answer, axis: _Axis, as_of: str) -> Answer:
+def _attempt(attempt: Answer, axis: _JobAxis, as_of: str) -> Answer:
     started, hourly = attempt["started_at"], attempt["rate_per_hour"]
     return {
         "number": attempt["number"],

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.format import amount_text, clean_lines, dollars, when
 from costguard.cli.job_page import show_job
 from costguard.cli.options import (
@@ -66,13 +66,13 @@ def jobs(
     """Jobs, the newest first: owner, state and why, attempts, and cost so far."""
     filters = {"state": state, "owner": owner, "preset": preset, "project": project, "kind": kind}
     only_open = None if everything or state is not None else True
-    answer = Server(url).pages("jobs", "jobs", limit, open=only_open, or_disk_kept=only_open, **filters)
+    answer = ApiClient(url).pages("jobs", "jobs", limit, open=only_open, or_disk_kept=only_open, **filters)
     render(answer, as_json, show_jobs, has_filter(*filters.values()) or bool(only_open))
 
 
 def job(job_id: JobId, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """One job: the timeline of its attempts, checkpoints, work at risk and lost, its cost, and what comes next."""
-    render(Server(url).get("jobs", job_id), as_json, show_job)
+    render(ApiClient(url).get("jobs", job_id), as_json, show_job)
 
 
 def output(
@@ -84,7 +84,7 @@ def output(
     as_json: AsJson = False,
 ) -> None:
     """The end of what a job's command printed, as its VM reported it."""
-    answer = Server(url).get("jobs", job_id, "output", attempt=attempt)
+    answer = ApiClient(url).get("jobs", job_id, "output", attempt=attempt)
     if as_json:
         print_json(answer)
         return
@@ -109,7 +109,7 @@ def cancel(
     If the job saves on its VM's own disk, the VM is only stopped and the disk is kept, unless --delete-disk is given.
     """
     body: dict[str, object] = {"reason": reason, **({"delete_disk": True} if delete_disk else {})}
-    answer = Server(url).post("jobs", job_id, "cancel", body={**body, **({"by": owner} if owner else {})})
+    answer = ApiClient(url).post("jobs", job_id, "cancel", body={**body, **({"by": owner} if owner else {})})
     render(answer, as_json, _show_cancelled)
 
 
@@ -121,7 +121,7 @@ def delete_disk(
     as_json: AsJson = False,
 ) -> None:
     """Delete the kept disk of a finished job. Everything saved on it is lost."""
-    server = Server(url)
+    server = ApiClient(url)
     kept = server.get("jobs", job_id)["kept_disk"]
     if kept is not None and not yes:
         what = f"This deletes {kept['vm']} and its disk of {kept['gib']} GiB, which holds {kept['holds']}."
@@ -130,7 +130,7 @@ def delete_disk(
     render(answer, as_json, _show_disk_deleted)
 
 
-def follow(server: Server, detail: Answer, tell: Callable[[str], None], wait: Callable[[], object]) -> Answer:
+def follow(server: ApiClient, detail: Answer, tell: Callable[[str], None], wait: Callable[[], object]) -> Answer:
     """Waits until the job is over, or a dev VM is up, also while the server restarts. Prints each change once."""
     said = trouble = ""
     while True:

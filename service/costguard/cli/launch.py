@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from costguard.cli import jobs
-from costguard.cli.client import Server, WrongUsage
+from costguard.cli.client import ApiClient, WrongUsage
 from costguard.cli.format import clean_lines
 from costguard.cli.job_page import show_ssh
 from costguard.cli.options import DEFAULT_URL, AsJson, Me, Url, utc_moment
@@ -181,7 +181,7 @@ def launch(
         "overrides": overrides or None,
     }
     body |= given(owner=owner or None, pull=pull or None, max_preemptions=max_preemptions, max_crashes=max_crashes)
-    _launch(Server(url), body, key or secrets.token_hex(16), wait, as_json)
+    _launch(ApiClient(url), body, key or secrets.token_hex(16), wait, as_json)
 
 
 def given(**values: object) -> dict[str, object]:
@@ -189,7 +189,7 @@ def given(**values: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if value not in (None, [])}
 
 
-def _launch(server: Server, body: dict[str, Any], key: str, wait: bool, as_json: bool) -> None:
+def _launch(server: ApiClient, body: dict[str, Any], key: str, wait: bool, as_json: bool) -> None:
     try:
         answer = server.post("jobs", body=body, key=key)
     except ServerUnreachable as error:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.format import amount_text, dollars, when
 from costguard.cli.options import DEFAULT_URL, AsJson, Limit, Owner, Preset, Project, Url, has_filter
 from costguard.cli.tables import Answer, Column, cell, nothing_fits, render, say, show_page, show_table
@@ -46,7 +46,7 @@ def lifetimes(
         "end_reason": reason,
         "state": None if is_open is None else "open" if is_open else "ended",
     }
-    answer = Server(url).pages("lifetimes", "lifetimes", limit, **filters)
+    answer = ApiClient(url).pages("lifetimes", "lifetimes", limit, **filters)
     render(answer, as_json, show_lifetimes, has_filter(*filters.values()))
 
 
@@ -60,7 +60,7 @@ def prices(
     as_json: AsJson = False,
 ) -> None:
     """Prices in force, refused prices, and what has no price."""
-    answer = Server(url).get("prices", resource=resource, region=region, history=history)
+    answer = ApiClient(url).get("prices", resource=resource, region=region, history=history)
     render(answer, as_json, show_prices, has_filter(resource, region))
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.format import dollars, moment, when
 from costguard.cli.job_page import MODELS
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def places(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """Zones with their recent stockouts and preemptions, which count less as they age."""
-    render(Server(url).get("places"), as_json, show_places)
+    render(ApiClient(url).get("places"), as_json, show_places)
 
 
 def recoveries(
@@ -49,7 +49,7 @@ def recoveries(
     as_json: AsJson = False,
 ) -> None:
     """How long jobs took to run again after they lost a VM, and how the loss was detected."""
-    render(Server(url).get("recoveries", days=days), as_json, show_recoveries)
+    render(ApiClient(url).get("recoveries", days=days), as_json, show_recoveries)
 
 
 def show_places(console: Console, answer: Answer) -> None:

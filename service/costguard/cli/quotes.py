@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.format import dollars, rate
 from costguard.cli.job_page import MODELS
 from costguard.cli.launch import Ceiling, Deadline, Dev, Disk, MachineType, Preset, ProjectId, Spot, Zones, given
@@ -51,7 +51,7 @@ def quote(
     }
     if ceiling or deadline:
         body |= {"ceiling": ceiling, "deadline": deadline, "expected_hours": hours}
-    render(Server(url).post("quotes", body=body), as_json, show_quote)
+    render(ApiClient(url).post("quotes", body=body), as_json, show_quote)
 
 
 def _rate(amount: str | None, unpriced: str) -> str:

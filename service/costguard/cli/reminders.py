@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.format import amount_text, moment, ran, rate, when
 from costguard.cli.ledger import gpu
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, Limit, To, Url, days, has_filter
@@ -71,20 +71,20 @@ def reminders(
     if context.invoked_subcommand is not None:
         return
     filters = {"gce_id": vm, "subject": subject, "status": status, "kind": kind}
-    answer = Server(url).pages("reminders", "reminders", limit, **filters)
+    answer = ApiClient(url).pages("reminders", "reminders", limit, **filters)
     render(answer, as_json, show_messages, has_filter(*filters.values()))
 
 
 def preview(url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
     """What would be sent now and why, and why each other VM is left alone. Nothing is sent."""
-    render(Server(url).get("reminders", "preview"), as_json, show_preview)
+    render(ApiClient(url).get("reminders", "preview"), as_json, show_preview)
 
 
 def enforcement(
     first: From = None, to: To = None, last: Last = None, url: Url = DEFAULT_URL, as_json: AsJson = False
 ) -> None:
     """What was stopped or would have been, by which rule, and what that saved."""
-    server = Server(url)
+    server = ApiClient(url)
     first, to = days(server, first, to, last)
     render(server.get("enforcement", **{"from": first, "to": to}), as_json, show_enforcement)
 
@@ -147,9 +147,7 @@ def show_preview(console: Console, answer: Answer) -> None:
 
 
 def _show_message(console: Console, message: Answer, as_of: str) -> None:
-    recipients = ", ".join(
-        f"{_TARGETS.get(each['target'], each['target'])} ({each['address']})" for each in message["to"]
-    )
+    recipients = ", ".join(f"{_TARGETS.get(to['target'], to['target'])} ({to['address']})" for to in message["to"])
     say(console, f"{message['name']}  {message['project']} / {message['zone']}, {gpu(message)}", "bold")
     started = message["started_at"]
     state = f"Running for {ran(started, as_of)}" if started else "Stopped, and its storage is billed"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.fleet import find_vm
 from costguard.cli.format import clean_lines
 from costguard.cli.options import DEFAULT_URL, AsJson, Me, Project, Reason, Url, Vm, print_json
@@ -60,7 +60,7 @@ def _plain(verb: str) -> Callable[..., None]:
         url: Url = DEFAULT_URL,
         as_json: AsJson = False,
     ) -> None:
-        _request(verb, Server(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
+        _request(verb, ApiClient(url), vm, project, {"reason": reason, "by": owner}, wait, as_json)
 
     return command
 
@@ -76,12 +76,12 @@ def keep(
     as_json: AsJson = False,
 ) -> None:
     """Keep a VM for a while: no reminder is sent about it, and no rule stops it."""
-    _request("keep", Server(url), vm, project, {"reason": reason, "by": owner, "hours": hours}, wait, as_json)
+    _request("keep", ApiClient(url), vm, project, {"reason": reason, "by": owner, "hours": hours}, wait, as_json)
 
 
 def _request(
     verb: str,
-    server: Server,
+    server: ApiClient,
     vm: str,
     projects: list[str] | None,
     body: dict[str, Any],
@@ -109,7 +109,7 @@ def _request(
 
 
 def follow(
-    server: Server, answer: dict[str, Any], tell: Callable[[str], None], pause: Callable[[], object]
+    server: ApiClient, answer: dict[str, Any], tell: Callable[[str], None], pause: Callable[[], object]
 ) -> dict[str, Any]:
     """Waits until a pass has settled the request, also while the server restarts.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli.client import Server
+from costguard.cli.client import ApiClient
 from costguard.cli.format import dollars
 from costguard.cli.options import DEFAULT_URL, AsJson, From, Last, OnePreset, OneProject, To, Url, days
 from costguard.cli.tables import Answer, Column, cell, render, say, show_table
@@ -60,7 +60,7 @@ def spend(
     """Cost in a range of UTC days, including today up to now."""
     if as_csv and as_json:
         raise typer.BadParameter("--csv and --json exclude each other.")
-    server = Server(url)
+    server = ApiClient(url)
     first, to = days(server, first, to, last)
     query: dict[str, Any] = {
         "from": first,

@@ -201,7 +201,7 @@ def _written(points: Iterable[tuple[int, float]]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class HistogramBar:
     label: str
     count: int
     x: float
@@ -218,7 +218,7 @@ class Bars:
     median: str
     p90: str
     words: str  # for screen readers
-    bars: tuple[Column, ...]
+    bars: tuple[HistogramBar, ...]
     width: int = _BARS_WIDTH
     height: int = _BARS_HEIGHT
     top: int = _BARS_TOP
@@ -236,7 +236,7 @@ def histogram(title: str, spans: Histogram) -> Bars:
         width = round(step - _BARS_GAP, 2)
         label = "more" if edge is None else span_text(edge)
         middle = round(x + (step - _BARS_GAP) / 2, 2)
-        bars.append(Column(label, count, x, round(base - height, 2), width, height, middle))
+        bars.append(HistogramBar(label, count, x, round(base - height, 2), width, height, middle))
     counts = [f"{bar.count} up to {bar.label}" for bar in bars if bar.count]
     words = f"{title}: {', '.join(counts)}."
     return Bars(title, spans.count, _span(spans.median), _span(spans.p90), words, tuple(bars))
